@@ -26,13 +26,13 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-use self::drive::{DriveResult, Trigger};
+use self::drive::DriveResult;
 use crate::helper::Helpers;
 use crate::journal::{self, log_message};
 use crate::logind::ManagerProxy;
 use crate::observation::Observation;
 use crate::reboot::state::{RebootState, Veto, WaitsFor};
-use crate::reboot::step::{FINAL_PHASE_LENGTH, MissingInput};
+use crate::reboot::step::{Event, FINAL_PHASE_LENGTH, MissingInput};
 use crate::status::Status;
 use crate::store::Store;
 use bedplate_core::enforce_hold::EnforceHold;
@@ -136,7 +136,7 @@ impl RebootController {
         status.reboot.came = self.last_boot(observation).await;
         self.forget_attempts(status, observation).await;
         // What a small file forbids is cancelled before slow questions are asked.
-        let mut failed = match self.drive(Trigger::Polled, None).await {
+        let mut failed = match self.drive(|seen| Event::Polled(seen), None).await {
             Ok((driven, _)) => driven.failed,
             // Said below.
             Err(_) => None,
@@ -149,7 +149,8 @@ impl RebootController {
         let (mut again, mut taking, mut fresh) = (None, false, false);
         for _ in 0..MAX_OBSERVATIONS {
             let (wanted, closely) = self.gather(status, observation, fresh).await;
-            let decided = self.drive(Trigger::Observed(Ok(&wanted)), failed.clone()).await;
+            let decided =
+                self.drive(|seen| Event::Observed(seen, Ok(&wanted)), failed.clone()).await;
             let (driven, seen) = match decided {
                 Ok(decided) => decided,
                 Err(error) => {

@@ -1,7 +1,6 @@
 //! Whether to reboot, when, and what is in the way: one pure function. The clock, the host and the record are arguments.
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 
 use super::state::{RebootState, UNFINISHED, Veto, WaitsFor};
 use bedplate_base::format_utc;
@@ -29,8 +28,8 @@ pub struct Situation<'a> {
     pub now: Timestamp,
     /// `[reboot]`.
     pub settings: &'a Reboot,
-    /// What was asked for before; `Err`: it cannot be read.
-    pub record: Result<&'a Record, &'a str>,
+    /// What was asked for before.
+    pub record: &'a Record,
     /// What forbids a reboot now: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
     pub vetoes: &'a [Veto],
     /// An operator's hold on enforcement, where nobody asks for a reboot.
@@ -52,8 +51,7 @@ pub struct Situation<'a> {
 }
 
 /// logind's schedule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScheduledShutdown {
     /// Nothing.
     Nothing,
@@ -104,25 +102,14 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
         return RebootState::UnderWay { at };
     }
     let ours = matches!(situation.scheduled, ScheduledShutdown::Ours { .. });
-    let cancel = |why: String, otherwise: RebootState| match ours {
-        true => RebootState::Cancelling { why: vec![why] },
-        false => otherwise,
-    };
-    let record = match situation.record {
-        Ok(record) => record,
-        // Without the record nobody counts: the loop guard is gone.
-        Err(why) => {
-            return cancel(why.to_owned(), RebootState::waiting(WaitsFor::Record, why));
-        }
-    };
-    let asked = record.request(situation.boot_id);
+    let asked = situation.record.request(situation.boot_id);
     if asked.is_none()
-        && let Some((why, state)) = at_rest(situation, record)
+        && let Some((why, state)) = at_rest(situation)
     {
-        return cancel(why, state);
+        return if ours { RebootState::Cancelling { why: vec![why] } } else { state };
     }
     let window = if asked.is_some() { Ok(None) } else { window(situation) };
-    let mut why = obstacles(situation, record, asked);
+    let mut why = obstacles(situation, asked);
     let until = match &window {
         Ok(_) => None,
         Err((reason, until)) => {
@@ -159,14 +146,10 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
 }
 
 /// Everything that forbids a reboot now but a closed window.
-fn obstacles(
-    situation: &Situation<'_>,
-    record: &Record,
-    asked: Option<&RebootRequest>,
-) -> Vec<Veto> {
+fn obstacles(situation: &Situation<'_>, asked: Option<&RebootRequest>) -> Vec<Veto> {
     let mut why = situation.vetoes.to_vec();
     why.extend(situation.held.cloned());
-    let rehearsed = record.rehearsed(situation.boot_id, situation.plan);
+    let rehearsed = situation.record.rehearsed(situation.boot_id, situation.plan);
     if situation.settings.rehearse && situation.scheduled == ScheduledShutdown::Nothing && rehearsed
     {
         // Before a slot is asked for that nothing would come of.
@@ -203,9 +186,9 @@ pub fn entry_veto(entry: &NextBoot) -> Option<Veto> {
 }
 
 /// Why there is no reboot that nobody has asked for, and the state of it; `None`: there may be one.
-fn at_rest(situation: &Situation<'_>, record: &Record) -> Option<(String, RebootState)> {
+fn at_rest(situation: &Situation<'_>) -> Option<(String, RebootState)> {
     if situation.need == RebootNeed::None {
-        if situation.refused && record.was_for_passthrough(situation.boot_id) {
+        if situation.refused && situation.record.was_for_passthrough(situation.boot_id) {
             return Some((NO_HELP.into(), RebootState::Stuck { why: NO_HELP.into() }));
         }
         let veto = entry_veto(situation.entry).map(|veto| veto.to_string());
@@ -224,7 +207,7 @@ fn at_rest(situation: &Situation<'_>, record: &Record) -> Option<(String, Reboot
         }
         RebootPolicy::Schedule => {}
     }
-    if let Some(why) = attempts_exhausted(situation, record) {
+    if let Some(why) = attempts_exhausted(situation) {
         return Some((why.clone(), RebootState::Stuck { why }));
     }
     situation.unfinished.then(|| (UNFINISHED.to_owned(), unwritten(situation)))
@@ -241,15 +224,15 @@ fn unwritten(situation: &Situation<'_>) -> RebootState {
 }
 
 /// The loop guard.
-fn attempts_exhausted(situation: &Situation<'_>, record: &Record) -> Option<String> {
-    let used = record.attempts_used(situation.plan, situation.boot_id);
+fn attempts_exhausted(situation: &Situation<'_>) -> Option<String> {
+    let used = situation.record.attempts_used(situation.plan, situation.boot_id);
     if used >= usize::from(situation.settings.attempts.max(1)) {
         return Some(match used {
             1 => NO_HELP.into(),
             _ => format!("the host was rebooted {used} times for this, and it is not in effect"),
         });
     }
-    let row = record.in_a_row(situation.boot_id);
+    let row = situation.record.in_a_row(situation.boot_id);
     (row >= MOST_IN_A_ROW).then(|| {
         format!("the host was rebooted {row} times in a row without ever being what it should be")
     })

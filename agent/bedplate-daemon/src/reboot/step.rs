@@ -10,29 +10,30 @@ mod reconcile;
 use jiff::Timestamp;
 
 use super::facts::{FastFacts, SlowFacts};
-use super::state::{RebootState, Veto, joined};
+use super::state::{RebootState, Veto};
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase, Shutdown};
 use bedplate_core::reboot_record::preparation::{Preparation, Undo};
 use bedplate_core::reboot_record::{RebootRequest, Record};
 
 pub(crate) use observed::FINAL_PHASE_LENGTH;
+pub(crate) use reconcile::DID_NOT_COME;
 
 /// Everything that can happen.
 #[derive(Debug)]
-pub(crate) enum Event<'a> {
+pub(crate) enum Event<'s, 'w> {
     /// Some time has passed: logind, PID 1 and small files were read.
-    Polled(&'a FastFacts),
+    Polled(&'s FastFacts),
     /// The same, by a command beside the daemon, which may be in the middle of arming a method: that is left to the daemon.
-    PolledByCommand(&'a FastFacts),
+    PolledByCommand(&'s FastFacts),
     /// The host was observed; `Err`: it cannot be compared with its profile, and why.
-    Observed(&'a FastFacts, Result<&'a SlowFacts<'a>, &'a str>),
+    Observed(&'s FastFacts, Result<&'w SlowFacts<'w>, &'w str>),
     /// The record cannot be read: only the memory of this process tells what is arranged.
-    RecordLost(&'a FastFacts, &'a str),
+    RecordLost(&'s FastFacts, &'w str),
     /// An operator asks for a reboot.
     Requested(RebootRequest),
     /// An operator cancels: who and when, for display.
-    CancelRequested(&'a FastFacts, String),
+    CancelRequested(&'s FastFacts, String),
     /// Result of [`Effect::FindUndo`].
     UndoFound(Result<Preparation, Veto>),
     /// Result of [`Effect::Arm`].
@@ -156,6 +157,11 @@ impl Step {
         Step { record, effect: None, missing: None, notes: Vec::new(), shown: None }
     }
 
+    fn enter(mut self, phase: Phase) -> Self {
+        self.record.phase = phase;
+        self
+    }
+
     fn then(mut self, effect: Effect) -> Self {
         self.effect = Some(effect);
         self
@@ -176,9 +182,9 @@ impl Step {
     }
 
     /// Asks logind to forget the reboot. Its attempt stays counted until logind confirms.
-    fn cancel(mut self, arranged: ArrangedReboot, ending: Ending) -> Self {
-        self.record.phase = Phase::Cancelling { arranged: arranged.clone(), ending };
-        self.then(Effect::Cancel(arranged))
+    fn cancel(self, arranged: ArrangedReboot, ending: Ending) -> Self {
+        self.enter(Phase::Cancelling { arranged: arranged.clone(), ending })
+            .then(Effect::Cancel(arranged))
     }
 
     /// logind does not have the reboot, and the machine does not go down: it will not come.
@@ -190,13 +196,9 @@ impl Step {
         let armed = arranged.prepared.clone().filter(|_| arranged.is_armed());
         match armed {
             Some(prepared) => {
-                self.record.phase = Phase::Disarming { arranged, ending };
-                self.then(Effect::Disarm(prepared))
+                self.enter(Phase::Disarming { arranged, ending }).then(Effect::Disarm(prepared))
             }
-            None => {
-                self.record.phase = over(arranged.boot_id, ending);
-                self
-            }
+            None => self.enter(over(arranged.boot_id, ending)),
         }
     }
 
@@ -223,12 +225,12 @@ fn over(boot_id: String, ending: Ending) -> Phase {
     }
 }
 
-fn cancelled_for(why: &[Veto]) -> Ending {
-    Ending::CancelledByAgent { why: joined(why) }
+fn because(why: impl Into<String>) -> Ending {
+    Ending::CancelledByAgent { why: why.into() }
 }
 
 /// The next state, and what follows from it.
-pub(crate) fn step(record: &Record, event: Event<'_>) -> Step {
+pub(crate) fn step(record: &Record, event: Event<'_, '_>) -> Step {
     let step = Step::new(record.clone());
     match event {
         Event::Polled(seen) => reconcile::reconcile_phase(step, seen),
@@ -250,10 +252,11 @@ pub(crate) fn step(record: &Record, event: Event<'_>) -> Step {
 /// An earlier cancellation does not count against an operator who asks now; a command that was run does.
 fn requested(mut step: Step, asked: RebootRequest) -> Step {
     step.record.asked = Some(asked);
-    let own = || Ending::CancelledByAgent { why: "an operator asked again".into() };
     match &mut step.record.phase {
         phase @ Phase::Ended { .. } => *phase = Phase::Rest,
-        Phase::Cancelling { ending, .. } | Phase::Disarming { ending, .. } => *ending = own(),
+        Phase::Cancelling { ending, .. } | Phase::Disarming { ending, .. } => {
+            *ending = because("an operator asked again");
+        }
         _ => {}
     }
     step
@@ -279,13 +282,9 @@ fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
         }
         Phase::Cancelling { arranged, .. } => step.cancel(arranged, ending),
         Phase::Disarming { arranged, ending: Ending::CancelledByAgent { .. } } => {
-            step.record.phase = Phase::Disarming { arranged, ending };
-            step
+            step.enter(Phase::Disarming { arranged, ending })
         }
-        Phase::Rest if arranging => {
-            step.record.phase = over(seen.boot_id.clone(), ending);
-            step
-        }
+        Phase::Rest if arranging => step.enter(over(seen.boot_id.clone(), ending)),
         _ => step,
     }
 }

@@ -8,13 +8,12 @@ use crate::observation::Observation;
 use crate::reboot::decide::{NO_METHOD, entry_veto};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, UNFINISHED, Veto, joined};
+use crate::reboot::step::DID_NOT_COME;
 use crate::status::Status;
 use bedplate_base::format_utc;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::reboot_record::phase::{Ending, Phase};
 
-/// Text of a reboot whose time has passed.
-const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
 /// Text while the next decision is not made yet.
 const DECIDING: &str = "the daemon is deciding about the reboot";
 

@@ -5,36 +5,12 @@
 use super::current_record::Current;
 use super::{RebootController, RebootError};
 use crate::journal::{self, Message, log_message};
-use crate::reboot::facts::{FastFacts, SlowFacts};
+use crate::reboot::facts::FastFacts;
 use crate::reboot::state::{RebootState, Veto};
 use crate::reboot::step::{CancelResult, Effect, Event, MissingInput, Note, NoteKind, step};
 use crate::store::{RecordLock, StoreError};
 use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::phase::Phase;
-
-/// An event without the facts of logind, which are read under the record's lock.
-#[derive(Debug)]
-pub(super) enum Trigger<'a> {
-    /// [`Event::Polled`].
-    Polled,
-    /// [`Event::PolledByCommand`].
-    PolledByCommand,
-    /// [`Event::Observed`].
-    Observed(Result<&'a SlowFacts<'a>, &'a str>),
-    /// [`Event::CancelRequested`].
-    CancelRequested(String),
-}
-
-impl<'a> Trigger<'a> {
-    fn event(self, seen: &'a FastFacts) -> Event<'a> {
-        match self {
-            Trigger::Polled => Event::Polled(seen),
-            Trigger::PolledByCommand => Event::PolledByCommand(seen),
-            Trigger::Observed(wanted) => Event::Observed(seen, wanted),
-            Trigger::CancelRequested(by) => Event::CancelRequested(seen, by),
-        }
-    }
-}
 
 /// The record under its lock.
 pub(super) struct LockedRecord {
@@ -90,25 +66,25 @@ impl RebootController {
         Ok(LockedRecord { lock, current })
     }
 
-    /// Reads logind, decides, and carries out what follows. `failed`: why the last effect failed.
-    pub(super) async fn drive(
+    /// Reads logind, decides on the event of these facts, and carries out what follows. `failed`: why the last effect failed.
+    pub(super) async fn drive<'w>(
         &mut self,
-        trigger: Trigger<'_>,
+        event: impl for<'s> FnOnce(&'s FastFacts) -> Event<'s, 'w>,
         failed: Option<Veto>,
     ) -> Result<(DriveResult, FastFacts), RebootError> {
         let locked = self.locked().await?;
-        self.drive_locked(locked, trigger, failed).await
+        self.drive_locked(locked, event, failed).await
     }
 
     /// [`drive`](Self::drive) under a lock that the caller has taken.
-    pub(super) async fn drive_locked(
+    pub(super) async fn drive_locked<'w>(
         &mut self,
         locked: LockedRecord,
-        trigger: Trigger<'_>,
+        event: impl for<'s> FnOnce(&'s FastFacts) -> Event<'s, 'w>,
         failed: Option<Veto>,
     ) -> Result<(DriveResult, FastFacts), RebootError> {
         let seen = self.see(&locked.current.record.phase, failed).await;
-        let driven = self.run(locked, trigger.event(&seen)).await?;
+        let driven = self.run(locked, event(&seen)).await?;
         Ok((driven, seen))
     }
 
@@ -116,7 +92,7 @@ impl RebootController {
     pub(super) async fn run(
         &mut self,
         locked: LockedRecord,
-        event: Event<'_>,
+        event: Event<'_, '_>,
     ) -> Result<DriveResult, RebootError> {
         // Once begun, a chain of effects is run to its end.
         let _step = self.steps.begin();
@@ -148,7 +124,7 @@ impl RebootController {
     fn apply(
         &mut self,
         LockedRecord { lock, current }: LockedRecord,
-        event: Event<'_>,
+        event: Event<'_, '_>,
         driven: &mut DriveResult,
     ) -> Result<Option<Effect>, RebootError> {
         let lost = current.lost.as_ref().map(StoreError::to_string);

@@ -19,30 +19,37 @@ fn method(error: &WorkError) -> Veto {
     Veto::new(WaitsFor::Method, chain(error))
 }
 
+/// The event of a result, and why the effect failed.
+fn ended<T>(
+    result: Result<T, Veto>,
+    event: fn(Result<T, Veto>) -> Event<'static, 'static>,
+) -> (Event<'static, 'static>, Option<Veto>) {
+    let failed = result.as_ref().err().cloned();
+    (event(result), failed)
+}
+
 impl RebootController {
     /// Carries out an effect: its result, and why it failed.
-    pub(super) async fn perform(&mut self, effect: &Effect) -> (Event<'static>, Option<Veto>) {
+    pub(super) async fn perform(
+        &mut self,
+        effect: &Effect,
+    ) -> (Event<'static, 'static>, Option<Veto>) {
         match effect {
             Effect::FindUndo { method: by, at } => {
-                let found = self.helpers.find_undo(*by, *at).await.map_err(|error| method(&error));
-                let failed = found.as_ref().err().cloned();
-                (Event::UndoFound(found), failed)
+                let found = self.helpers.find_undo(*by, *at).await;
+                ended(found.map_err(|error| method(&error)), Event::UndoFound)
             }
             Effect::Arm { method: by, plan, at } => {
-                let armed =
-                    self.helpers.prepare(*by, plan, *at).await.map_err(|error| method(&error));
-                let failed = armed.as_ref().err().cloned();
-                (Event::Armed(armed), failed)
+                let armed = self.helpers.prepare(*by, plan, *at).await;
+                ended(armed.map_err(|error| method(&error)), Event::Armed)
             }
             Effect::Schedule { arranged, why } => {
-                let set = self.schedule(arranged, why).await.map_err(|error| error.reason());
-                let failed = set.as_ref().err().cloned();
-                (Event::ScheduleAnswered(set), failed)
+                let set = self.schedule(arranged, why).await;
+                ended(set.map_err(|error| error.reason()), Event::ScheduleAnswered)
             }
             Effect::Cancel(arranged) => {
-                let cleared = self.cancel_at_logind(arranged).await.map_err(|error| error.reason());
-                let failed = cleared.as_ref().err().cloned();
-                (Event::CancelAnswered(cleared), failed)
+                let cleared = self.cancel_at_logind(arranged).await;
+                ended(cleared.map_err(|error| error.reason()), Event::CancelAnswered)
             }
             Effect::Disarm(prepared) => self.disarm(prepared).await,
             Effect::RunCommand => (Event::CommandEnded(self.run_command().await), None),
@@ -133,7 +140,7 @@ impl RebootController {
 
     /// Undoes what was armed. It takes a unit, which may not be had just then, and until it is undone any reboot is made that
     /// way.
-    async fn disarm(&self, prepared: &Preparation) -> (Event<'static>, Option<Veto>) {
+    async fn disarm(&self, prepared: &Preparation) -> (Event<'static, 'static>, Option<Veto>) {
         let steps = prepared.undo.iter().filter(|step| !self.remove_own(prepared, step));
         let prepared = Preparation { undo: steps.cloned().collect(), ..prepared.clone() };
         match self.helpers.disarm(&prepared).await {

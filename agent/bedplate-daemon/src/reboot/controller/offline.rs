@@ -4,13 +4,14 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::drive::{DriveResult, Trigger};
+use super::drive::DriveResult;
 use super::{RebootController, RebootError};
 use crate::bus;
 use crate::helper::Helpers;
 use crate::launch::Launch;
 use crate::logind;
 use crate::reboot::state::{Veto, WaitsFor};
+use crate::reboot::step::Event;
 use crate::store::StoreError;
 use bedplate_base::format_utc;
 use bedplate_core::reboot_record::Record;
@@ -70,7 +71,8 @@ impl Offline {
         if !locked.record().phase.is_open() {
             return Ok(None);
         }
-        let (driven, seen) = self.0.drive_locked(locked, Trigger::PolledByCommand, None).await?;
+        let (driven, seen) =
+            self.0.drive_locked(locked, |seen| Event::PolledByCommand(seen), None).await?;
         expect_cancelled(&driven, seen.schedule.err())?;
         self.0.expect_cancelled(&driven).await?;
         Ok(driven.before.phase.at_logind().map(ArrangedReboot::at))

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::drive::{DriveResult, Trigger};
+use super::drive::DriveResult;
 use super::{RebootController, RebootError};
 use crate::journal::{self, log_message};
 use crate::logind;
@@ -30,7 +30,7 @@ impl RebootController {
     /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
     /// whether it is still right.
     pub(crate) async fn cancel_unverified(&mut self, status: &mut Status, why: &str) {
-        let driven = self.drive(Trigger::Observed(Err(why)), None).await;
+        let driven = self.drive(|seen| Event::Observed(seen, Err(why)), None).await;
         if let Err(error) = driven {
             self.log_failure(&error.to_string());
         }
@@ -72,8 +72,9 @@ impl RebootController {
     /// Why nothing was taken back.
     pub(crate) async fn cancel(&mut self, by: String) -> Result<String, RebootError> {
         let locked = self.locked().await?.readable()?;
-        let (driven, seen) =
-            self.drive_locked(locked, Trigger::CancelRequested(by.clone()), None).await?;
+        let (driven, seen) = self
+            .drive_locked(locked, |seen| Event::CancelRequested(seen, by.clone()), None)
+            .await?;
         let said = answer(&seen, &driven, &by)?;
         self.expect_cancelled(&driven).await?;
         Ok(said)

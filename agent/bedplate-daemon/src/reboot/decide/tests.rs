@@ -64,7 +64,7 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
         boot_id: BOOT,
         now: now(),
         settings,
-        record: Ok(record),
+        record,
         vetoes: &[],
         held: None,
         entry: &NextBoot::Sound,
@@ -97,14 +97,13 @@ struct Moment {
     inhibited: bool,
     scheduled: ScheduledShutdown,
     locked: Option<bool>,
-    readable: bool,
     refused: bool,
     needs_operator: bool,
     unsound: bool,
 }
 
 impl Moment {
-    const ALL: std::ops::Range<usize> = 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2 * 2);
+    const ALL: std::ops::Range<usize> = 0..(3 * 2 * 2 * 2 * 4 * 3 * 2 * 2 * 2);
 
     fn number(number: usize) -> Moment {
         let mut digits = number;
@@ -125,7 +124,6 @@ impl Moment {
                 _ => ScheduledShutdown::Underway(now()),
             },
             locked: [None, Some(false), Some(true)][digit(3)],
-            readable: digit(2) == 0,
             refused: digit(2) == 1,
             needs_operator: digit(2) == 1,
             unsound: digit(2) == 1,
@@ -150,7 +148,7 @@ impl Moment {
     /// Whether a reboot may be announced, or stay so.
     fn allows(&self, given: &Given<'_>) -> bool {
         let sound = !self.unsound;
-        let free = self.readable && !self.vetoed && !self.inhibited && !self.is_foreign() && sound;
+        let free = !self.vetoed && !self.inhibited && !self.is_foreign() && sound;
         let by_itself = self.need != RebootNeed::None
             && given.settings.policy == RebootPolicy::Schedule
             && given.settings.windows != [TOO_SHORT]
@@ -220,7 +218,6 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
         inhibitors: if moment.inhibited { &inhibitors } else { &[] },
         scheduled,
         locked: moment.locked,
-        record: if moment.readable { Ok(given.record) } else { Err("damaged") },
         ..free(given.settings, given.record)
     };
     let decision = decide(&situation);

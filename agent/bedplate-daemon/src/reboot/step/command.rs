@@ -4,7 +4,7 @@
 
 use jiff::SignedDuration;
 
-use super::{CommandResult, Effect, MissingInput, NoteKind, Step};
+use super::{CommandResult, Effect, MissingInput, NoteKind, Step, because};
 use crate::reboot::decide::entry_veto;
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{Veto, WaitsFor, joined};
@@ -108,7 +108,7 @@ fn postpone(mut step: Step, arranged: ArrangedReboot) -> Step {
     let text = "bedplate was replaced by another build at the time of the announced reboot, and the command that cycles this \
         host's power was not run: it is announced again";
     step.note(NoteKind::CancelledByAgent, text);
-    step.end(arranged, Ending::CancelledByAgent { why: OTHER_BUILD.into() })
+    step.end(arranged, because(OTHER_BUILD))
 }
 
 pub(super) fn ended(mut step: Step, ran: CommandResult) -> Step {

@@ -2,14 +2,14 @@
 
 use jiff::SignedDuration;
 
-use super::{Effect, MissingInput, NoteKind, Step, command, has, reconcile};
+use super::{Effect, MissingInput, NoteKind, Step, because, command, has, reconcile};
 use crate::reboot::decide::{ScheduledShutdown, Situation, decide};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, WaitsFor};
 use bedplate_base::terminal::brief;
 use bedplate_core::reboot_hold::LONGEST_REASON;
 use bedplate_core::reboot_record::attempt::Attempt;
-use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase, Shutdown, time, usec};
+use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase, Shutdown, time, usec};
 
 /// Time before a reboot within which each decision reads the boot entry afresh.
 pub(crate) const FINAL_PHASE_LENGTH: SignedDuration = SignedDuration::from_secs(15);
@@ -58,9 +58,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
         RebootState::TakingLock => step.needing(MissingInput::Slot),
         RebootState::Announcing { at } => arrange(step, seen, wanted, usec(at)),
         RebootState::Cancelling { why } => match step.record.phase.clone() {
-            Phase::Scheduled { arranged } => {
-                step.cancel(arranged, Ending::CancelledByAgent { why: why.join("; ") })
-            }
+            Phase::Scheduled { arranged } => step.cancel(arranged, because(why.join("; "))),
             _ => step,
         },
         state => step.showing(state),
@@ -70,9 +68,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
 /// Nobody can tell any more whether the reboot is still right.
 fn cancel_unverified(step: Step, why: &str) -> Step {
     match step.record.phase.clone() {
-        Phase::Scheduled { arranged } => {
-            step.cancel(arranged, Ending::CancelledByAgent { why: why.to_owned() })
-        }
+        Phase::Scheduled { arranged } => step.cancel(arranged, because(why)),
         _ => step,
     }
 }
@@ -101,7 +97,7 @@ fn decided(
         boot_id: &seen.boot_id,
         now: seen.now,
         settings: wanted.settings,
-        record: Ok(record),
+        record,
         vetoes: &vetoes,
         held: wanted.held.as_ref(),
         entry: &wanted.entry,
@@ -166,8 +162,7 @@ fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) 
         return schedule(step, arranged);
     }
     let at = arranged.at();
-    step.record.phase = Phase::Arming { arranged };
-    step.then(Effect::FindUndo { method, at })
+    step.enter(Phase::Arming { arranged }).then(Effect::FindUndo { method, at })
 }
 
 /// Subject of a reboot, which everybody who is logged in sees.
@@ -179,10 +174,10 @@ fn subject(step: &Step, wanted: &SlowFacts<'_>) -> String {
 }
 
 /// Has logind schedule what is armed.
-pub(super) fn schedule(mut step: Step, arranged: ArrangedReboot) -> Step {
+pub(super) fn schedule(step: Step, arranged: ArrangedReboot) -> Step {
     let why = reason(&step, &arranged);
-    step.record.phase = Phase::Scheduling { arranged: arranged.clone() };
-    step.then(Effect::Schedule { arranged, why })
+    step.enter(Phase::Scheduling { arranged: arranged.clone() })
+        .then(Effect::Schedule { arranged, why })
 }
 
 /// Reason for the reboot, as its attempt says it.

@@ -2,24 +2,23 @@
 //! that no longer fits is undone.
 
 use super::reconcile::cancelled_text;
-use super::{CancelResult, Effect, NoteKind, Step, kind, observed, over};
+use super::{CancelResult, Effect, NoteKind, Step, because, kind, observed, over};
 use crate::reboot::state::{RebootState, Veto};
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase};
 use bedplate_core::reboot_record::preparation::{Preparation, Undo};
 
-fn failed(why: &Veto) -> Ending {
-    Ending::CancelledByAgent { why: why.text.clone() }
-}
-
 /// The way back is kept before anything is changed: where arming ends half-way, for whatever reason, it is undone from there.
-pub(super) fn undo_found(mut step: Step, found: Result<Preparation, Veto>) -> Step {
+pub(super) fn undo_found(step: Step, found: Result<Preparation, Veto>) -> Step {
     let Phase::Arming { arranged } = step.record.phase.clone() else { return step };
     match found {
-        Err(why) => step.end(arranged, failed(&why)),
+        Err(why) => step.end(arranged, because(why.text)),
         Ok(prepared) => {
             let (method, plan, at) = (arranged.method, arranged.plan.clone(), arranged.at());
-            step.record.phase = Phase::Arming { arranged: with(arranged, prepared) };
-            step.then(Effect::Arm { method, plan, at })
+            step.enter(Phase::Arming { arranged: with(arranged, prepared) }).then(Effect::Arm {
+                method,
+                plan,
+                at,
+            })
         }
     }
 }
@@ -33,7 +32,7 @@ pub(super) fn armed(step: Step, armed: Result<Preparation, Veto>) -> Step {
         (Phase::Arming { arranged }, Ok(prepared)) => {
             observed::schedule(step, with(arranged, prepared))
         }
-        (Phase::Arming { arranged }, Err(why)) => step.end(arranged, failed(&why)),
+        (Phase::Arming { arranged }, Err(why)) => step.end(arranged, because(why.text)),
         // Cancelled meanwhile: what was armed after that is undone once more.
         (Phase::Disarming { .. } | Phase::Rest | Phase::Ended { .. }, Ok(prepared))
             if !prepared.undo.is_empty() =>
@@ -49,11 +48,10 @@ pub(super) fn schedule_answered(mut step: Step, set: Result<(), Veto>) -> Step {
         (Phase::Scheduling { arranged }, Ok(())) => {
             observed::note_scheduled(&mut step, &arranged);
             let at = arranged.at();
-            step.record.phase = Phase::Scheduled { arranged };
-            step.showing(RebootState::Announced { at })
+            step.enter(Phase::Scheduled { arranged }).showing(RebootState::Announced { at })
         }
         // It may have taken it despite the error.
-        (Phase::Scheduling { arranged }, Err(why)) => step.cancel(arranged, failed(&why)),
+        (Phase::Scheduling { arranged }, Err(why)) => step.cancel(arranged, because(why.text)),
         _ => step,
     }
 }
@@ -63,17 +61,11 @@ pub(super) fn cancel_answered(mut step: Step, cleared: Result<CancelResult, Veto
     match cleared {
         // Tried again with the next observation.
         Err(_) => step,
-        Ok(CancelResult::GoingDown) => {
-            step.record.phase = Phase::GoingDown { arranged };
-            step
-        }
+        Ok(CancelResult::GoingDown) => step.enter(Phase::GoingDown { arranged }),
         Ok(CancelResult::Absent) => {
             match &ending {
-                Ending::CancelledByAgent { why } => {
+                Ending::CancelledByAgent { why } | Ending::Cancelled { by: why } => {
                     step.note(NoteKind::CancelledByAgent, cancelled_text(why))
-                }
-                Ending::Cancelled { by } => {
-                    step.note(NoteKind::CancelledByAgent, cancelled_text(by))
                 }
                 Ending::DidNotCome => {}
             }
@@ -82,14 +74,14 @@ pub(super) fn cancel_answered(mut step: Step, cleared: Result<CancelResult, Veto
     }
 }
 
-pub(super) fn disarmed(mut step: Step, left: Vec<Undo>) -> Step {
+pub(super) fn disarmed(step: Step, left: Vec<Undo>) -> Step {
     let Phase::Disarming { arranged, ending } = step.record.phase.clone() else { return step };
-    step.record.phase = match arranged.prepared.clone() {
+    let next = match arranged.prepared.clone() {
         Some(prepared) if !left.is_empty() => {
             let prepared = Some(Preparation { undo: left, ..prepared });
             Phase::Disarming { arranged: ArrangedReboot { prepared, ..arranged }, ending }
         }
         _ => over(arranged.boot_id, ending),
     };
-    step
+    step.enter(next)
 }

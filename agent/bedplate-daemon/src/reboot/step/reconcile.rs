@@ -1,8 +1,9 @@
 //! Transitions of an arranged reboot on the word of logind and PID 1.
 
 use super::super::method::surviving;
-use super::{Effect, NoteKind, Step, cancelled_for, has};
+use super::{Effect, NoteKind, Step, because, has, over};
 use crate::reboot::facts::FastFacts;
+use crate::reboot::state::joined;
 use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, GOING_DOWN_US, Phase, time};
 
@@ -15,7 +16,7 @@ const CUT_SHORT: &str = "its arrangement was cut short";
 
 /// Brings the phase in line with what was seen, and takes a scheduled reboot back that a small file forbids.
 pub(super) fn reconcile_phase(step: Step, seen: &FastFacts) -> Step {
-    let mut step = booted(step, seen);
+    let step = booted(step, seen);
     if step.effect.is_some() {
         return step;
     }
@@ -25,18 +26,16 @@ pub(super) fn reconcile_phase(step: Step, seen: &FastFacts) -> Step {
         Phase::Scheduling { arranged } => match &seen.schedule {
             Err(_) => step,
             Ok(schedule) if has(schedule.as_ref(), &arranged) => {
-                step.record.phase = Phase::Scheduled { arranged: arranged.clone() };
+                let step = step.enter(Phase::Scheduled { arranged: arranged.clone() });
                 scheduled(step, arranged, seen)
             }
-            Ok(_) if seen.goes_down => going_down(step, arranged),
+            Ok(_) if seen.goes_down => step.enter(Phase::GoingDown { arranged }),
             Ok(_) => step.end(arranged, because(CUT_SHORT)),
         },
         Phase::Scheduled { arranged } => scheduled(step, arranged, seen),
         Phase::GoingDown { arranged } => still_going_down(step, arranged, seen),
         Phase::CommandRun { arranged, .. } if is_over(&arranged, seen) => {
-            let ending = Ending::DidNotCome;
-            step.record.phase = Phase::Ended { boot_id: arranged.boot_id, ending };
-            step
+            step.enter(over(arranged.boot_id, Ending::DidNotCome))
         }
         Phase::CommandRun { .. } => step,
         Phase::Cancelling { .. } | Phase::Disarming { .. } if seen.failed.is_some() => step,
@@ -64,18 +63,10 @@ fn booted(mut step: Step, seen: &FastFacts) -> Step {
             let boot_id = boot.to_owned();
             let arranged = ArrangedReboot { boot_id, prepared: Some(prepared.clone()), ..arranged };
             let ending = because("another boot has come");
-            step.record.phase = Phase::Disarming { arranged, ending };
-            step.then(Effect::Disarm(prepared))
+            step.enter(Phase::Disarming { arranged, ending }).then(Effect::Disarm(prepared))
         }
-        _ => {
-            step.record.phase = Phase::Rest;
-            step
-        }
+        _ => step.enter(Phase::Rest),
     }
-}
-
-fn because(why: &str) -> Ending {
-    Ending::CancelledByAgent { why: why.to_owned() }
 }
 
 /// Whether its time has passed for so long that it cannot be on its way any more.
@@ -83,15 +74,10 @@ fn is_over(arranged: &ArrangedReboot, seen: &FastFacts) -> bool {
     arranged.late(seen.now) >= GOING_DOWN_US && !seen.goes_down
 }
 
-fn going_down(mut step: Step, arranged: ArrangedReboot) -> Step {
-    step.record.phase = Phase::GoingDown { arranged };
-    step
-}
-
 fn scheduled(step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
     // Only a real shutdown's time brings the machine down; what goes down under an announcement is another shutdown.
     if seen.goes_down && !arranged.is_dry() {
-        return going_down(step, arranged);
+        return step.enter(Phase::GoingDown { arranged });
     }
     let Ok(schedule) = &seen.schedule else { return step };
     let is_due = arranged.late(seen.now) >= 0;
@@ -100,9 +86,9 @@ fn scheduled(step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
             (true, true) => step,
             // logind keeps it while the machine goes down, and also when its job was cancelled or has failed.
             (true, false) if is_over(&arranged, seen) => did_not_come(step, arranged, true),
-            (true, false) => going_down(step, arranged),
+            (true, false) => step.enter(Phase::GoingDown { arranged }),
             (false, _) if !seen.vetoes.is_empty() => {
-                step.cancel(arranged, cancelled_for(&seen.vetoes))
+                step.cancel(arranged, because(joined(&seen.vetoes)))
             }
             (false, _) => step,
         };
@@ -111,11 +97,11 @@ fn scheduled(step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
         // The command: what becomes of it is decided with all facts.
         (true, true) if arranged.runs_command() => step,
         // Rehearsed. That it was is an attempt of its own.
-        (true, true) => rehearsed(step),
+        (true, true) => step.enter(Phase::Rest),
         (true, false) if schedule.is_some() || is_over(&arranged, seen) => {
             did_not_come(step, arranged, false)
         }
-        (true, false) => going_down(step, arranged),
+        (true, false) => step.enter(Phase::GoingDown { arranged }),
         // An announcement goes with the other shutdown; the attempt at the command was none.
         (false, true) if seen.goes_down => step,
         (false, _) => lost(step, arranged, schedule.as_ref(), seen),
@@ -138,7 +124,7 @@ fn lost(
         }
         None if changed => because(SOFT_REBOOT),
         // Whoever set a hold has cancelled it as well: its end brings it back.
-        None if !seen.vetoes.is_empty() => cancelled_for(&seen.vetoes),
+        None if !seen.vetoes.is_empty() => because(joined(&seen.vetoes)),
         None => Ending::Cancelled {
             by: format!(
                 "through logind, as `shutdown -c` does, at {} or shortly before",
@@ -164,11 +150,6 @@ pub(super) fn cancelled_text(why: &str) -> String {
     format!("the announced reboot is taken back: {why}")
 }
 
-fn rehearsed(mut step: Step) -> Step {
-    step.record.phase = Phase::Rest;
-    step
-}
-
 /// Its attempt stays counted. `kept`: logind names it still.
 fn did_not_come(mut step: Step, arranged: ArrangedReboot, kept: bool) -> Step {
     let text = format!("the announced reboot did not happen: {DID_NOT_COME}");
@@ -186,7 +167,7 @@ fn still_going_down(mut step: Step, arranged: ArrangedReboot, seen: &FastFacts) 
     }
     if arranged.late(seen.now) < 0 {
         // Another shutdown began before its time, and came to nothing, or was a soft-reboot.
-        step.record.phase = Phase::Scheduled { arranged: arranged.clone() };
+        let step = step.enter(Phase::Scheduled { arranged: arranged.clone() });
         return scheduled(step, arranged, seen);
     }
     let changed = arranged.userspace.zip(seen.userspace).is_some_and(|(then, now)| then != now);

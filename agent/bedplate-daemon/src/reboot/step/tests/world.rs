@@ -9,8 +9,9 @@ use std::hash::{Hash as _, Hasher as _};
 use super::*;
 
 /// An operator's hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Hold {
+    #[default]
     None,
     /// The file is written; the command has not returned.
     Written,
@@ -44,7 +45,7 @@ pub(super) enum Request {
 }
 
 /// Everything that there is. Fields that only the daemon's memory holds are lost in a crash.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct World {
     pub(super) record: Record,
     pub(super) clock: i64,
@@ -82,31 +83,8 @@ pub(super) const TICK: i64 = 60;
 
 impl World {
     pub(super) fn new(locks: bool) -> Self {
-        World {
-            by_us: false,
-            request: None,
-            command: None,
-            locks,
-            record: Record::default(),
-            clock: 0,
-            boot: 1,
-            userspace: 1,
-            logind: None,
-            fired: false,
-            down: None,
-            hold: Hold::None,
-            inhibited: false,
-            sound: true,
-            armed: false,
-            runs: 0,
-            seen_sound: false,
-            seen_inhibited: false,
-            forced: false,
-            alive: true,
-            next: None,
-            last_ours: None,
-            trail: Vec::new(),
-        }
+        let (boot, userspace) = (1, 1);
+        World { locks, boot, userspace, sound: true, alive: true, ..World::default() }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -205,7 +183,7 @@ impl World {
     }
 
     /// Carries an effect out; its result.
-    fn perform(&mut self, effect: &Effect) -> Event<'static> {
+    fn perform(&mut self, effect: &Effect) -> Event<'static, 'static> {
         match effect {
             Effect::FindUndo { method, .. } => Event::UndoFound(Ok(prepared(*method))),
             Effect::Arm { method, .. } => {
@@ -294,7 +272,7 @@ impl World {
         }
     }
 
-    fn apply(&mut self, outcome: Event<'_>) {
+    fn apply(&mut self, outcome: Event<'_, '_>) {
         let next = step(&self.record, outcome);
         self.persist(next);
     }
