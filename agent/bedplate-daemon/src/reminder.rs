@@ -72,12 +72,7 @@ fn left_to_people(settings: &Reboot) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bedplate_core::profile::{LayerText, load, shipped};
-
-    fn settings(reboot: &str) -> Reboot {
-        let text = format!("schema = 1\n[reboot]\n{reboot}\n");
-        load(&[LayerText { path: "p.toml", text: &text }], shipped()).unwrap().profile.reboot
-    }
+    use crate::reboot::tests::settings;
 
     fn waiting() -> Status {
         let mut status = Status::starting("b".into());

@@ -15,3 +15,15 @@ pub mod last_boot;
 pub mod method;
 pub mod state;
 pub mod step;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use bedplate_core::profile::model::Reboot;
+    use bedplate_core::profile::{LayerText, load, shipped};
+
+    /// `[reboot]` of a profile with these lines in it.
+    pub(crate) fn settings(lines: &str) -> Reboot {
+        let text = format!("schema = 1\n[reboot]\n{lines}\n");
+        load(&[LayerText { path: "p.toml", text: &text }], shipped()).unwrap().profile.reboot
+    }
+}

@@ -10,22 +10,9 @@ mod window;
 const BOOT: &str = "b-now";
 
 fn settings(policy: RebootPolicy, windows: &[&str]) -> Reboot {
-    Reboot {
-        policy,
-        methods: vec![RebootMethod::Ordinary],
-        windows: windows.iter().map(|text| (*text).to_owned()).collect(),
-        attempts: 1,
-        delay_s: 300,
-        jitter_s: 0,
-        inhibitor_wait_s: 3600,
-        busy_devices: true,
-        idle_holders: Vec::new(),
-        busy_command: Vec::new(),
-        command: Vec::new(),
-        rtc_wakes: false,
-        rehearse: false,
-        fleetlock: Some(FleetLock { url: "http://lock/".into(), group: "default".into() }),
-    }
+    let fleetlock = Some(FleetLock { url: "http://lock/".into(), group: "default".into() });
+    let windows = windows.iter().map(|&text| text.to_owned()).collect();
+    Reboot { policy, windows, fleetlock, ..crate::reboot::tests::settings("") }
 }
 
 fn now() -> Timestamp {

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use super::*;
 use crate::reboot::state::WaitsFor;
 use bedplate_core::plan::{NextBoot, RebootNeed};
-use bedplate_core::profile::model::{Reboot, RebootPolicy};
+use bedplate_core::profile::model::Reboot;
 use bedplate_core::reboot_record::preparation::Next;
 
 const BOOT: &str = "b-1";
@@ -23,22 +23,9 @@ fn after(seconds: i64) -> Timestamp {
 
 /// A policy that reboots after a minute.
 fn settings(method: RebootMethod) -> Reboot {
-    Reboot {
-        policy: RebootPolicy::Schedule,
-        methods: vec![method],
-        windows: Vec::new(),
-        attempts: 1,
-        delay_s: 60,
-        jitter_s: 0,
-        inhibitor_wait_s: 3600,
-        busy_devices: false,
-        idle_holders: Vec::new(),
-        busy_command: Vec::new(),
-        command: vec!["/bin/cycle".into()],
-        rtc_wakes: true,
-        rehearse: false,
-        fleetlock: None,
-    }
+    let lines =
+        "policy = \"schedule\"\ndelay = \"60s\"\ncommand = [\"/bin/cycle\"]\nrtc_wakes = true";
+    Reboot { methods: vec![method], ..crate::reboot::tests::settings(lines) }
 }
 
 /// A quiet host.
