@@ -1,7 +1,7 @@
 //! The daemon on the system bus: `org.bedplate.Agent1`. Reading is for everybody; what changes something asks polkit,
 //! unless root asks. Nothing is decided here: requests go to the loop.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +14,7 @@ use zbus::{fdo, interface};
 use super::logind;
 use super::observe_requests::ObserveRequester;
 use super::status::{State, Status};
+use crate::lock;
 use crate::reboot::state::RebootState;
 use bedplate_base::terminal;
 use bedplate_core::plan::RebootNeed;
@@ -144,8 +145,7 @@ impl Agent {
     }
 
     fn see<T>(&self, look: impl FnOnce(&BusState) -> T) -> T {
-        // The loop does not panic with the lock held; the value is whole in any case.
-        look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&lock(&self.shown))
     }
 
     async fn ask<T>(

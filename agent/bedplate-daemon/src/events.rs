@@ -12,6 +12,7 @@ use nix::sys::socket::{
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::Sender;
 
+use crate::lock;
 use bedplate_core::kind::Watch;
 
 /// Something has happened that may be drift.
@@ -33,24 +34,37 @@ const KERNEL: u32 = 1;
 /// # Errors
 /// When the socket cannot be had (some containers).
 pub(crate) fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
+    listen(SockProtocol::NetlinkKObjectUEvent, KERNEL, UEVENT, to, |message| match message {
+        Some(message) => relevant(message),
+        None => Some(Trigger { what: "uevents were lost".into(), profile: false }),
+    })
+}
+
+/// Sends on what `relevant` makes of each message of a netlink group. `None`: more came than the socket holds (ENOBUFS), and
+/// something of it may have mattered. A message has at most `largest` bytes.
+///
+/// # Errors
+/// When the socket cannot be had.
+pub(super) fn listen(
+    protocol: SockProtocol,
+    group: u32,
+    largest: usize,
+    to: Sender<Trigger>,
+    mut relevant: impl FnMut(Option<&[u8]>) -> Option<Trigger> + Send + 'static,
+) -> std::io::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let protocol = SockProtocol::NetlinkKObjectUEvent;
     let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
-    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, KERNEL))?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, group))?;
     let socket = registered(socket)?;
     tokio::spawn(async move {
-        let mut buffer = vec![0; UEVENT];
+        let mut buffer = vec![0; largest];
         while let Ok(mut ready) = socket.readable().await {
             let read = ready
                 .try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
-            let trigger = match read {
-                Err(_would_block) => continue,
-                Ok(Ok(length)) => relevant(&buffer[..length]),
-                // ENOBUFS: more came than the socket holds. Something of it may have mattered.
-                Ok(Err(_)) => Some(Trigger { what: "uevents were lost".into(), profile: false }),
-            };
+            // It would block.
+            let Ok(read) = read else { continue };
             // A full channel: an observation is due anyway.
-            if let Some(trigger) = trigger {
+            if let Some(trigger) = relevant(read.ok().map(|length| &buffer[..length])) {
                 let _ = to.try_send(trigger);
             }
         }
@@ -62,7 +76,7 @@ pub(crate) fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
 // It is deprecated because a descriptor may be closed while it is registered; nothing else closes one that is owned. The
 // other way is unsafe code.
 #[allow(deprecated)]
-pub(super) fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
+fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
 }
 
@@ -133,11 +147,6 @@ impl Files {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Nothing in here panics with the lock held; were it so, the map would still be a map.
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 async fn read(

@@ -2,16 +2,13 @@
 //! the PF's interface is up (net/core/rtnetlink.c do_setlink; net/core/dev.c netdev_state_change).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
-};
-use tokio::io::unix::AsyncFd;
+use nix::sys::socket::SockProtocol;
 use tokio::sync::mpsc::Sender;
 
-use super::events::{Trigger, registered};
+use super::events::{Trigger, listen};
+use crate::lock;
 use bedplate_core::kind::Watch;
 pub use bedplate_host::changed_links;
 
@@ -41,12 +38,16 @@ impl InterfaceMonitor {
     /// # Errors
     /// When the socket cannot be had.
     pub(crate) fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let protocol = SockProtocol::NetlinkRoute;
-        let socket = socket(AddressFamily::Netlink, SockType::Datagram, flags, protocol)?;
-        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, LINK))?;
         let watched = Arc::new(Mutex::new(WatchedInterfaces::default()));
-        tokio::spawn(read(registered(socket)?, watched.clone(), to));
+        let heard = watched.clone();
+        listen(SockProtocol::NetlinkRoute, LINK, LARGEST, to, move |datagram| {
+            let mut watched = lock(&heard);
+            match datagram {
+                Some(datagram) => relevant(datagram, &mut watched),
+                None if watched.is_empty() => None,
+                None => Some(Trigger { what: "link events were lost".into(), profile: false }),
+            }
+        })?;
         Ok(InterfaceMonitor(watched))
     }
 
@@ -74,34 +75,6 @@ impl WatchedInterfaces {
         let other =
             self.links.get_mut(name).is_some_and(|known| std::mem::replace(known, now) != now);
         other || self.interfaces.contains(name)
-    }
-}
-
-fn lock(mutex: &Mutex<WatchedInterfaces>) -> MutexGuard<'_, WatchedInterfaces> {
-    // Nothing in here panics with the lock held; were it so, the lists would still be lists.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn read(
-    socket: AsyncFd<OwnedFd>,
-    watched: Arc<Mutex<WatchedInterfaces>>,
-    to: Sender<Trigger>,
-) {
-    let mut buffer = vec![0; LARGEST];
-    while let Ok(mut ready) = socket.readable().await {
-        let read =
-            ready.try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
-        let trigger = match read {
-            Err(_would_block) => continue,
-            Ok(Ok(length)) => relevant(&buffer[..length], &mut lock(&watched)),
-            // ENOBUFS: more came than the socket holds. Something of it may have mattered.
-            Ok(Err(_)) if lock(&watched).is_empty() => None,
-            Ok(Err(_)) => Some(Trigger { what: "link events were lost".into(), profile: false }),
-        };
-        // A full channel: an observation is due anyway.
-        if let Some(trigger) = trigger {
-            let _ = to.try_send(trigger);
-        }
     }
 }
 

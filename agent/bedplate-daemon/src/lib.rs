@@ -49,3 +49,9 @@ pub mod worker_task;
 
 pub use devices::KnownDevices;
 pub use store::Store;
+
+/// The value behind a mutex.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Nothing panics with one of these locks held; were it so, maps would still be maps, lists lists, and counts counts.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

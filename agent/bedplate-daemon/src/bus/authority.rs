@@ -1,7 +1,7 @@
 //! Who may change something: root, and whom polkit lets.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -9,6 +9,8 @@ use zbus::message::{Flags, Header};
 use zbus::names::UniqueName;
 use zbus::{Connection, fdo};
 use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
+
+use crate::lock;
 
 /// Questions about one user that polkit has not answered yet. It may ask people, who take their time; and one user's
 /// questions are not to keep those about another waiting.
@@ -33,7 +35,7 @@ struct Question<'a>(&'a Authority, u32);
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        let mut asking = self.0.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = lock(&self.0.asking);
         if let Some(count) = asking.get_mut(&self.1) {
             *count -= 1;
         }
@@ -52,8 +54,7 @@ impl Authority {
     }
 
     fn question(&self, uid: u32) -> Option<Question<'_>> {
-        // Nothing panics with the lock held; the counts are whole in any case.
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = lock(&self.asking);
         let count = asking.entry(uid).or_default();
         if *count >= OF_ONE_USER {
             return None;
@@ -91,14 +92,13 @@ impl Authority {
 
     /// Whose connection this is.
     async fn user(&self, caller: &UniqueName<'static>) -> fdo::Result<u32> {
-        let users = || self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(uid) = users().get(caller) {
+        if let Some(uid) = lock(&self.users).get(caller) {
             return Ok(*uid);
         }
         let bus = fdo::DBusProxy::new(&self.connection).await;
         let bus = bus.map_err(|error| denied(error.to_string()))?;
         let uid = bus.get_connection_unix_user(caller.clone().into()).await?;
-        let mut users = users();
+        let mut users = lock(&self.users);
         if users.len() >= KNOWN_CALLERS {
             users.clear();
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
@@ -18,6 +18,7 @@ use zbus::export::async_trait::async_trait;
 use zbus::message::Message;
 
 use super::{CallLimiter, Entry, FULL};
+use crate::lock;
 
 /// Answers to readers are counted by the gate, so that a queue which holds more than those is never full of them.
 const QUEUE: usize = 2 * FULL;
@@ -33,11 +34,6 @@ pub(crate) struct RateLimitedSocket {
 }
 
 type Shared = Arc<Mutex<CallLimiter>>;
-
-fn lock(gate: &Shared) -> MutexGuard<'_, CallLimiter> {
-    // Nothing in here panics with the lock held; were it so, the counts would still be counts.
-    gate.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl RateLimitedSocket {
     /// Connects; `interface` is the daemon's own.

@@ -1,6 +1,6 @@
 //! The system bus, with logind on it: onto it, and back onto it when dbus was restarted.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use super::{Daemon, RunError};
 use crate::bus::{self, Agent, Authority, BusRequest, BusState, LostConnection, Shared};
 use crate::events::Trigger;
 use crate::journal::{self, log_message};
+use crate::lock;
 use crate::logind::{self, ManagerProxy};
 use crate::observe_requests::ObserveRequester;
 use crate::status::Status;
@@ -212,7 +213,7 @@ impl BusLink {
     /// Shows a status, and signals its changes.
     pub(super) async fn publish(&self, now: &Status, plan: String, unusable: Option<String>) {
         let before = {
-            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shown = lock(&self.shown);
             (shown.plan, shown.unusable) = (plan, unusable);
             shown.replace(now.clone())
         };
