@@ -19,8 +19,8 @@ use ureq::{Agent, Proxy};
 use bedplate_base::mask;
 use bedplate_base::terminal::one_line;
 
+pub(crate) use answer::LockError;
 pub use answer::understood;
-pub(crate) use answer::{LockError, ReleaseResult};
 
 /// First delay of [`backoff`], before jitter.
 pub(crate) const FIRST_DELAY: Duration = Duration::from_secs(10);
@@ -123,11 +123,12 @@ impl Client {
         self.call("v1/pre-reboot", answer::pre_reboot)
     }
 
-    /// Gives the slot back if this host has one: it is back and well, or does not reboot after all.
+    /// Gives the slot back if this host has one: it is back and well, or does not reboot after all. `Some`: it had none, as the
+    /// server says in these words.
     ///
     /// # Errors
     /// [`LockError`]: the slot may still be this host's; report again.
-    pub(crate) fn steady_state(&self) -> Result<ReleaseResult, LockError> {
+    pub(crate) fn steady_state(&self) -> Result<Option<String>, LockError> {
         self.call("v1/steady-state", |response| answer::steady_state(response, &self.group))
     }
 

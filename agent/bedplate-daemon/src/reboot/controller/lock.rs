@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::{OBSERVE_AGAIN, RebootController, RebootError};
 use crate::journal::{self, log_message};
 use crate::observation::Observation;
-use crate::reboot::fleetlock::{self, Client, ReleaseResult};
+use crate::reboot::fleetlock::{self, Client};
 use crate::reboot::identity;
 use crate::reboot::state::WaitsFor;
 use crate::status::Status;
@@ -49,12 +49,8 @@ enum Question {
     SteadyState,
 }
 
-/// Its answer.
-#[derive(Debug)]
-enum Answer {
-    Slot,
-    Released(ReleaseResult),
-}
+/// Its answer; `Some`: there was no slot to take back, in the server's words.
+type Answer = Option<String>;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -181,8 +177,8 @@ impl RebootController {
         let task = tokio::task::spawn_blocking(move || {
             let client = Client::new(&asked.url, &asked.group, id, SERVER_LIMIT)?;
             let answer = match question {
-                Question::PreReboot => client.pre_reboot().map(|()| Answer::Slot),
-                Question::SteadyState => client.steady_state().map(Answer::Released),
+                Question::PreReboot => client.pre_reboot().map(|()| None),
+                Question::SteadyState => client.steady_state(),
             };
             answer.map_err(|error| chain(&error))
         });
@@ -337,16 +333,12 @@ impl RebootController {
             }
         }
         match self.ask(server, Question::SteadyState).await {
-            Ok(answer) => {
-                let released = match answer {
-                    Answer::Released(released) => released,
-                    // No server answers this question so.
-                    Answer::Slot => ReleaseResult::Yes,
-                };
+            Ok(held_none) => {
                 record.lock = None;
                 self.lock.reported_well |= well;
                 (self.lock.give, self.lock.logged) = (RetryDelay::default(), None);
-                let (journal, status) = format_release(&released, &mask_server(server), well);
+                let (journal, status) =
+                    format_release(held_none.as_deref(), &mask_server(server), well);
                 log_message(journal::LOCK, &journal);
                 self.lock.said = Some(status);
                 if held && let Err(error) = self.update(|record| record.lock = None).await {

@@ -28,15 +28,6 @@ const FAILED_LOCK: &str = "failed_lock";
 /// slot. When a slot is asked for it says nothing of that sort: it drains the node if it can.
 const NO_NODE: &str = "error uncordoning node";
 
-/// What became of a slot that was given back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReleaseResult {
-    /// This host has none now.
-    Yes,
-    /// It had none: others hold them all, as the server says in these words (poseidon; airlock makes no difference).
-    HeldNone(String),
-}
-
 /// Why a call did not succeed. `kind` is the server's, of letters, digits, `_`, `.` and `-`, or `unknown`; `value` is
 /// its explanation in one line, without characters that steer a terminal.
 #[derive(Debug, thiserror::Error)]
@@ -208,16 +199,15 @@ pub fn understood(status: u16, content_type: &str, body: &[u8]) -> Result<(), Lo
     pre_reboot(response)
 }
 
-/// What the answer means when a slot of `group` was given back.
+/// What the answer means when a slot of `group` was given back; `Some`: this host had none, since others hold them all, as the
+/// server says in these words (poseidon; airlock makes no difference).
 pub(super) fn steady_state(
     response: Response<Body>,
     group: &str,
-) -> Result<ReleaseResult, LockError> {
+) -> Result<Option<String>, LockError> {
     match read(response) {
-        Ok(()) => Ok(ReleaseResult::Yes),
-        Err(LockError::Held { kind, value }) => {
-            Ok(ReleaseResult::HeldNone(format!("{kind}: {value}")))
-        }
+        Ok(()) => Ok(None),
+        Err(LockError::Held { kind, value }) => Ok(Some(format!("{kind}: {value}"))),
         Err(LockError::Server { value, .. }) if value.contains(NO_NODE) => {
             Err(LockError::NoNode { value, group: group.to_owned() })
         }

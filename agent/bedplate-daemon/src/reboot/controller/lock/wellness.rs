@@ -1,7 +1,6 @@
 //! Whether this host is well after its reboot, and how giving its slot back is reported.
 
 use crate::observation::Observation;
-use crate::reboot::fleetlock::ReleaseResult;
 use crate::reboot::state::RebootState;
 use crate::status::Status;
 use bedplate_core::plan::RebootNeed;
@@ -29,22 +28,24 @@ pub(super) fn has_no_new_fault(
         && faults(observation).iter().all(|trouble| before.contains(trouble))
 }
 
-/// What is said of a slot that was given back: in the journal, and in the status.
-pub(super) fn format_release(released: &ReleaseResult, url: &str, well: bool) -> (String, String) {
-    match (released, well) {
-        (ReleaseResult::HeldNone(said), _) => (
+/// What is said of a slot that was given back: in the journal, and in the status. `held_none`: the server's words, where it says that
+/// there was none.
+pub(super) fn format_release(held_none: Option<&str>, url: &str, well: bool) -> (String, String) {
+    let (journal, status) = match (held_none, well) {
+        (Some(said), _) => (
             format!(
                 "{url} says that this host holds no slot, so there is none to give back ({said})"
             ),
-            "this host holds no slot".into(),
+            "this host holds no slot",
         ),
-        (ReleaseResult::Yes, true) => (
+        (None, true) => (
             format!("reported to {url} that this host is well"),
-            "this host is well, and holds no slot".into(),
+            "this host is well, and holds no slot",
         ),
-        (ReleaseResult::Yes, false) => (
+        (None, false) => (
             format!("gave the slot back to {url}: no reboot is due"),
-            "given back: no reboot is due".into(),
+            "given back: no reboot is due",
         ),
-    }
+    };
+    (journal, status.to_owned())
 }
