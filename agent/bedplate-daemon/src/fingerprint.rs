@@ -42,17 +42,14 @@ pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reboot::method::tests::Tree;
 
     /// Each sign is one: what changes it changes the fingerprint, and nothing else does.
     #[test]
     fn what_is_a_sign_of_a_change_and_what_is_not() {
-        let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let file = under(root.path(), path);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, text).unwrap();
-        };
-        let directory = root.path().join("etc/modprobe.d").display().to_string();
+        let tree = Tree::new();
+        let root = tree.0.as_path();
+        let directory = root.join("etc/modprobe.d").display().to_string();
         let watch = Watch {
             directories: vec![directory],
             attributes: vec![
@@ -61,7 +58,7 @@ mod tests {
             ],
             ..Watch::default()
         };
-        let mut last = fingerprint(root.path(), Some(&watch));
+        let mut last = fingerprint(root, Some(&watch));
         for (path, text, counts) in [
             ("sys/kernel/uevent_seqnum", "7\n", true),
             ("sys/kernel/uevent_seqnum", "8\n", true),
@@ -78,12 +75,12 @@ mod tests {
             ("sys/devices/x/sriov_numvfs", "8\n", false),
             ("etc/hosts", "one", false),
         ] {
-            write(path, text);
-            let now = fingerprint(root.path(), Some(&watch));
+            tree.put(path, text);
+            let now = fingerprint(root, Some(&watch));
             assert_eq!(now != last, counts, "{path}: {text}");
             last = now;
         }
-        std::fs::remove_file(under(root.path(), bedplate_core::enforce_hold::HOLD)).unwrap();
-        assert_ne!(fingerprint(root.path(), Some(&watch)), last, "a hold that ends");
+        std::fs::remove_file(under(root, bedplate_core::enforce_hold::HOLD)).unwrap();
+        assert_ne!(fingerprint(root, Some(&watch)), last, "a hold that ends");
     }
 }

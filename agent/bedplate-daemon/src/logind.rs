@@ -80,12 +80,13 @@ pub(crate) async fn userspace(bus: &Connection) -> Option<u64> {
             SysinitProxy::builder(bus).cache_properties(CacheProperties::No).build().await?;
         target.active_enter_timestamp_monotonic().await
     };
-    let answer = tokio::time::timeout(ANSWER_LIMIT, asked).await.ok()?.ok()?;
-    (answer != 0).then_some(answer)
+    in_time(asked).await.filter(|at| *at != 0)
 }
 
-/// What PID 1 may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// An answer of PID 1, unless it takes too long.
+async fn in_time<T>(asked: impl Future<Output = zbus::Result<T>>) -> Option<T> {
+    tokio::time::timeout(Duration::from_secs(2), asked).await.ok()?.ok()
+}
 
 /// Whether PID 1 is on its way down: from then on it starts no unit, whose job would be against that of `shutdown.target`.
 pub(crate) async fn machine_stops(bus: &Connection) -> bool {
@@ -94,9 +95,7 @@ pub(crate) async fn machine_stops(bus: &Connection) -> bool {
             ShutdownTargetProxy::builder(bus).cache_properties(CacheProperties::No).build().await?;
         target.job().await
     };
-    tokio::time::timeout(ANSWER_LIMIT, asked)
-        .await
-        .is_ok_and(|job| job.is_ok_and(|(id, _)| id != 0))
+    in_time(asked).await.is_some_and(|(id, _)| id != 0)
 }
 
 /// Block inhibitors on shutdown that are not for sleep or keys only, for people.

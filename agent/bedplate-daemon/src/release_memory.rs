@@ -2,6 +2,7 @@
 //! parsing, TOML, TLS) is mapped by then, 64 KiB around every place that ran, and would stay for days although a sleeping
 //! daemon needs a tenth of it. Two thirds of what it held were such pages.
 
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 use nix::sys::mman::{MmapAdvise, madvise};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
+
+use bedplate_host::file;
 
 /// Quiet on the bus that ends a burst of messages.
 const QUIET: Duration = Duration::from_secs(3);
@@ -45,7 +48,7 @@ fn trim_heap() {}
 /// Nothing depends on it: where /proc is not readable, or the kernel refuses, the pages stay.
 pub(crate) fn release_memory() {
     trim_heap();
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return };
+    let Ok(maps) = file::text(Path::new("/proc/self/maps")) else { return };
     for (start, length) in maps.lines().filter_map(code) {
         let Some(start) = NonNull::new(std::ptr::without_provenance_mut(start)) else { continue };
         #[expect(unsafe_code, reason = "no other way to tell the kernel")]

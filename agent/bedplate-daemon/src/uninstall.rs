@@ -95,6 +95,7 @@ fn leads_outside(root: &Path, directory: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::export;
+    use crate::reboot::method::tests::Tree;
     use crate::status::Status;
     use bedplate_core::plan::RebootNeed;
     use bedplate_core::profile::model::RebootPolicy;
@@ -116,35 +117,26 @@ mod tests {
 
     #[test]
     fn what_bedplate_told_is_gone_and_what_others_wrote_stays() {
-        let root = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let file = root.path().join(path);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, text).unwrap();
-        };
+        let tree = Tree::new();
+        let root = tree.0.as_path();
         let theirs = [
             "etc/kubernetes/node-feature-discovery/features.d/site",
             "run/reboot-required",
             "run/reboot-required.pkgs",
             "var/lib/prometheus/node-exporter/apt.prom",
         ];
-        theirs.iter().for_each(|path| put(path, "linux-base\n"));
+        theirs.iter().for_each(|path| tree.put(path, "linux-base\n"));
         let mut status = Status::starting("b".into());
         status.reboot.need = Some(RebootNeed::Cold);
         status.reboot.policy = Some(RebootPolicy::Mark);
-        assert_eq!(export::write(root.path(), &status, &mut export::WrittenFiles::new()), [""; 0]);
-        reboot_required::set(root.path(), true).unwrap();
-        put("run/bedplate/power-cycle", "{}");
-        assert!(files(root.path()).len() > theirs.len() + 2, "{:?}", files(root.path()));
-        assert_eq!(remove_published_files(root.path()), [""; 0]);
-        assert_eq!(files(root.path()), theirs);
-        let listed = std::fs::read_to_string(root.path().join("run/reboot-required.pkgs")).unwrap();
-        assert_eq!(listed, "linux-base\n");
-        assert_eq!(
-            remove_published_files(root.path()),
-            [""; 0],
-            "the second time there is nothing"
-        );
+        assert_eq!(export::write(root, &status, &mut export::WrittenFiles::new()), [""; 0]);
+        reboot_required::set(root, true).unwrap();
+        tree.put("run/bedplate/power-cycle", "{}");
+        assert!(files(root).len() > theirs.len() + 2, "{:?}", files(root));
+        assert_eq!(remove_published_files(root), [""; 0]);
+        assert_eq!(files(root), theirs);
+        assert_eq!(tree.get("run/reboot-required.pkgs"), "linux-base\n");
+        assert_eq!(remove_published_files(root), [""; 0], "the second time there is nothing");
     }
 
     #[test]

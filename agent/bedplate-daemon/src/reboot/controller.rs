@@ -35,7 +35,6 @@ use crate::reboot::state::{RebootState, Veto, WaitsFor};
 use crate::reboot::step::{Event, FINAL_PHASE_LENGTH, MissingInput};
 use crate::status::Status;
 use crate::store::Store;
-use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::plan::NextBoot;
 use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::last_boot::LastBoot;
@@ -326,10 +325,6 @@ fn next_check(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Dur
             None
         }
     }
-}
-
-pub(crate) fn enforce_hold(hold: &EnforceHold) -> Veto {
-    Veto::new(WaitsFor::EnforceHold, hold.describe())
 }
 
 #[cfg(test)]

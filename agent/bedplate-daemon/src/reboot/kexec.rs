@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use bedplate_host::file;
+
 /// `1` while a kernel is loaded for kexec (`kernel/ksysfs.c`). Not `kexec_crash_loaded`: kdump's kernel waits for a
 /// crash and has no part in a reboot.
 const LOADED: &str = "/sys/kernel/kexec_loaded";
@@ -10,8 +12,8 @@ const LOADED: &str = "/sys/kernel/kexec_loaded";
 /// What keeps the machine under `root` from a reboot through its firmware, in one sentence; `None`: nothing. What cannot
 /// be found out does.
 pub(crate) fn block(root: &Path) -> Option<String> {
-    let path = super::method::under(root, LOADED);
-    match std::fs::read_to_string(&path) {
+    let path = file::under(root, LOADED);
+    match file::text(&path) {
         Ok(text) if text.trim() == "0" => None,
         Ok(text) => Some(format!(
             "a kernel is loaded for kexec ({LOADED} reads `{}`), so a reboot may skip the firmware; unload it with \
@@ -51,12 +53,9 @@ mod tests {
             let said = block(&tree.0).unwrap();
             assert!(said.contains(&format!("reads `{}`", loaded.trim())), "{said}");
         }
-        std::fs::remove_file(under(&tree)).unwrap();
-        std::fs::create_dir(under(&tree)).unwrap();
+        let path = file::under(&tree.0, LOADED);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
         assert!(is_unknown(), "unreadable");
-    }
-
-    fn under(tree: &Tree) -> std::path::PathBuf {
-        crate::reboot::method::under(&tree.0, LOADED)
     }
 }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::final_phase::{
     BusyAnswer, busy_limit, entry_limit, final_phase, is_of_the_final_phase, time_left, within,
 };
-use super::{OBSERVE_AGAIN, RebootController, enforce_hold};
+use super::{OBSERVE_AGAIN, RebootController};
 use crate::logind;
 use crate::observation::Observation;
 use crate::reboot::facts::SlowFacts;
@@ -78,6 +78,7 @@ impl RebootController {
         // Observe mode writes nothing.
         let enforced = observation.agent.mode == AgentMode::Enforce;
         let after_boot = |effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);
+        let held = status.held.as_ref();
         SlowFacts {
             need: observation.need,
             plan: &observation.hash,
@@ -88,7 +89,7 @@ impl RebootController {
             passthrough: observation.passthrough,
             subject: subject(observation),
             settings: &observation.reboot,
-            held: status.held.as_ref().map(enforce_hold),
+            held: held.map(|held| Veto::new(WaitsFor::EnforceHold, held.describe())),
             vetoes: Vec::new(),
             inhibitors: Vec::new(),
             inhibited_for: SignedDuration::ZERO,

@@ -15,8 +15,10 @@ const COLD: &str = "cold";
 
 /// What the attributes take (`kernel/reboot.c`). Anything else that one reads, such as `undefined`, could not be put
 /// back.
-const MODES: [&str; 5] = ["cold", "warm", "hard", "soft", "gpio"];
-const TYPES: [&str; 6] = ["bios", "acpi", "kbd", "triple", "efi", "pci"];
+const VALUES: [(&str, &[&str]); 2] = [
+    (MODE, &[COLD, "warm", "hard", "soft", "gpio"]),
+    (TYPE, &["bios", "acpi", "kbd", "triple", "efi", "pci"]),
+];
 
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
@@ -40,7 +42,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
         let why = "only kernels for x86 let the kind of reset be chosen";
         return unusable(format!("{TYPE} is missing: {why}"));
     }
-    for (path, values) in [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())] {
+    for (path, values) in VALUES {
         attribute::writable(env.root, path)?;
         let found = attribute::read(env.root, path)?;
         if !values.contains(&found.as_str()) {
@@ -72,12 +74,8 @@ fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
 
 /// Whether this puts one of the two back.
 fn undoes(step: &Undo) -> bool {
-    match step {
-        Undo::Write { path, value } => [(MODE, MODES.as_slice()), (TYPE, TYPES.as_slice())]
-            .iter()
-            .any(|(ours, values)| path == ours && values.contains(&value.as_str())),
-        Undo::Remove { .. } => false,
-    }
+    let Undo::Write { path, value } = step else { return false };
+    VALUES.iter().any(|(ours, values)| path == ours && values.contains(&value.as_str()))
 }
 
 /// The coldest type that this machine has.

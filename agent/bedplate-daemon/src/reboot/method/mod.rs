@@ -11,7 +11,7 @@ pub mod ipmi;
 pub mod ordinary;
 pub mod rtc;
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;

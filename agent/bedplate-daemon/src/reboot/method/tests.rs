@@ -8,7 +8,7 @@ use super::ipmi::{Answer, Command, Ipmi, IpmiError};
 use super::*;
 
 /// A temporary root directory, removed at the end.
-pub(in crate::reboot) struct Tree(pub PathBuf, #[expect(dead_code)] tempfile::TempDir);
+pub(crate) struct Tree(pub PathBuf, #[expect(dead_code)] tempfile::TempDir);
 
 impl Tree {
     pub(crate) fn new() -> Tree {
