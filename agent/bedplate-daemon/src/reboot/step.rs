@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::facts::{FastFacts, SlowFacts};
 use super::state::{RebootState, Veto};
+use crate::journal::{self, Message};
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase, Shutdown};
 use bedplate_core::reboot_record::preparation::{Preparation, Undo};
@@ -113,30 +114,6 @@ pub(crate) enum Effect {
     RunCommand,
 }
 
-/// One line for the journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Note {
-    /// Kind of message.
-    pub kind: NoteKind,
-    /// Text.
-    pub text: String,
-}
-
-/// Kinds of messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoteKind {
-    /// A reboot is scheduled, or the command runs.
-    Scheduled,
-    /// bedplate has taken a reboot back.
-    CancelledByAgent,
-    /// An operator or another program has cancelled it.
-    Cancelled,
-    /// Something did not go as it should.
-    Failed,
-    /// A reboot waits.
-    Waits,
-}
-
 /// Result of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -147,7 +124,7 @@ pub(crate) struct Step {
     /// Input that the decision lacks.
     pub missing: Option<MissingInput>,
     /// Lines for the journal, once the record is persisted.
-    pub notes: Vec<Note>,
+    pub notes: Vec<(Message, String)>,
     /// The state to show; `None`: as before, or still being decided.
     pub shown: Option<RebootState>,
 }
@@ -177,8 +154,8 @@ impl Step {
         self
     }
 
-    fn note(&mut self, kind: NoteKind, text: impl Into<String>) {
-        self.notes.push(Note { kind, text: text.into() });
+    fn note(&mut self, message: Message, text: impl Into<String>) {
+        self.notes.push((message, text.into()));
     }
 
     /// Asks logind to forget the reboot. Its attempt stays counted until logind confirms.
@@ -274,7 +251,7 @@ fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
         Phase::Scheduling { arranged } | Phase::Scheduled { arranged } => {
             if arranged.runs_command() && arranged.late(seen.now) >= 0 && seen.lacks(&arranged) {
                 // logind has done its part; only the command is left.
-                step.note(NoteKind::Cancelled, command::not_run("`bedplate reboot cancel`"));
+                step.note(journal::REBOOT_CANCELLED, command::not_run("`bedplate reboot cancel`"));
                 return step.end(arranged, ending);
             }
             step.effect = None;

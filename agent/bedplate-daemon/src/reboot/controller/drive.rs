@@ -4,10 +4,10 @@
 
 use super::current_record::Current;
 use super::{RebootController, RebootError};
-use crate::journal::{self, Message, log_message};
+use crate::journal::log_message;
 use crate::reboot::facts::FastFacts;
 use crate::reboot::state::{RebootState, Veto};
-use crate::reboot::step::{CancelResult, Effect, Event, MissingInput, Note, NoteKind, step};
+use crate::reboot::step::{CancelResult, Effect, Event, MissingInput, step};
 use crate::store::{RecordLock, StoreError};
 use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::phase::Phase;
@@ -146,7 +146,7 @@ impl RebootController {
             }
         }
         drop(lock);
-        next.notes.iter().for_each(log);
+        next.notes.iter().for_each(|(message, text)| log_message(*message, text));
         if matches!(next.record.phase, Phase::Scheduled { .. })
             && matches!(current.record.phase, Phase::Scheduling { .. })
         {
@@ -187,19 +187,5 @@ fn is_on_the_way(effect: &Effect) -> bool {
         | Effect::Arm { .. }
         | Effect::Schedule { .. }
         | Effect::RunCommand => true,
-    }
-}
-
-fn log(note: &Note) {
-    log_message(message(note.kind), &note.text);
-}
-
-fn message(kind: NoteKind) -> Message {
-    match kind {
-        NoteKind::Scheduled => journal::REBOOT_SCHEDULED,
-        NoteKind::CancelledByAgent => journal::REBOOT_CANCELLED_BY_AGENT,
-        NoteKind::Cancelled => journal::REBOOT_CANCELLED,
-        NoteKind::Failed => journal::REBOOT_FAILED,
-        NoteKind::Waits => journal::REBOOT_WAITS,
     }
 }

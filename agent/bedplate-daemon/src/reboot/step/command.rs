@@ -4,7 +4,8 @@
 
 use jiff::SignedDuration;
 
-use super::{CommandResult, Effect, MissingInput, NoteKind, Step, because};
+use super::{CommandResult, Effect, MissingInput, Step, because};
+use crate::journal;
 use crate::reboot::decide::entry_veto;
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{Veto, WaitsFor, joined};
@@ -61,7 +62,7 @@ pub(super) fn due_now(
     let asked = step.record.asked.take();
     step.record.phase = Phase::CommandRun { arranged, asked };
     let text = "running the command of the profile that cycles this host's power";
-    step.note(NoteKind::Scheduled, text);
+    step.note(journal::REBOOT_SCHEDULED, text);
     step.then(Effect::RunCommand)
 }
 
@@ -98,7 +99,7 @@ pub(super) fn not_run(why: &str) -> String {
 
 /// The command is not run, nor asked for again by itself in this boot.
 fn cancel(mut step: Step, arranged: ArrangedReboot, why: &str) -> Step {
-    step.note(NoteKind::Cancelled, not_run(why));
+    step.note(journal::REBOOT_CANCELLED, not_run(why));
     step.end(arranged, Ending::Cancelled { by: format!("at its time: {why}") })
 }
 
@@ -107,7 +108,7 @@ fn cancel(mut step: Step, arranged: ArrangedReboot, why: &str) -> Step {
 fn postpone(mut step: Step, arranged: ArrangedReboot) -> Step {
     let text = "bedplate was replaced by another build at the time of the announced reboot, and the command that cycles this \
         host's power was not run: it is announced again";
-    step.note(NoteKind::CancelledByAgent, text);
+    step.note(journal::REBOOT_CANCELLED_BY_AGENT, text);
     step.end(arranged, because(OTHER_BUILD))
 }
 
@@ -116,7 +117,7 @@ pub(super) fn ended(mut step: Step, ran: CommandResult) -> Step {
     match ran {
         CommandResult::Done(grace) => {
             let text = format!("the power should be cycled within {grace} s");
-            step.note(NoteKind::Waits, text);
+            step.note(journal::REBOOT_WAITS, text);
             step
         }
         CommandResult::Failed(_) => step,

@@ -2,7 +2,8 @@
 
 use jiff::SignedDuration;
 
-use super::{Effect, MissingInput, NoteKind, Step, because, command, has, reconcile};
+use super::{Effect, MissingInput, Step, because, command, has, reconcile};
+use crate::journal;
 use crate::reboot::decide::{ScheduledShutdown, Situation, decide};
 use crate::reboot::facts::{FastFacts, SlowFacts};
 use crate::reboot::state::{RebootState, WaitsFor};
@@ -192,5 +193,5 @@ pub(super) fn note_scheduled(step: &mut Step, arranged: &ArrangedReboot) {
     let why = reason(step, arranged);
     let at = bedplate_base::format_utc(arranged.at());
     let text = format!("a reboot is announced for {at} ({}): {why}", arranged.method);
-    step.note(NoteKind::Scheduled, text);
+    step.note(journal::REBOOT_SCHEDULED, text);
 }

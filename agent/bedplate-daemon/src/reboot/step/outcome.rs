@@ -2,7 +2,8 @@
 //! that no longer fits is undone.
 
 use super::reconcile::cancelled_text;
-use super::{CancelResult, Effect, NoteKind, Step, because, kind, observed, over};
+use super::{CancelResult, Effect, Step, because, kind, observed, over};
+use crate::journal;
 use crate::reboot::state::{RebootState, Veto};
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase};
 use bedplate_core::reboot_record::preparation::{Preparation, Undo};
@@ -65,7 +66,7 @@ pub(super) fn cancel_answered(mut step: Step, cleared: Result<CancelResult, Veto
         Ok(CancelResult::Absent) => {
             match &ending {
                 Ending::CancelledByAgent { why } | Ending::Cancelled { by: why } => {
-                    step.note(NoteKind::CancelledByAgent, cancelled_text(why))
+                    step.note(journal::REBOOT_CANCELLED_BY_AGENT, cancelled_text(why))
                 }
                 Ending::DidNotCome => {}
             }

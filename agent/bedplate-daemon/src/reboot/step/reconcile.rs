@@ -1,7 +1,8 @@
 //! Transitions of an arranged reboot on the word of logind and PID 1.
 
 use super::super::method::surviving;
-use super::{Effect, NoteKind, Step, because, has, over};
+use super::{Effect, Step, because, has, over};
+use crate::journal;
 use crate::reboot::facts::FastFacts;
 use crate::reboot::state::joined;
 use bedplate_base::format_utc;
@@ -133,13 +134,14 @@ fn lost(
         },
     };
     match &ending {
-        Ending::CancelledByAgent { why } => step.note(NoteKind::CancelledByAgent, cancelled_text(why)),
-        Ending::Cancelled { by } => step.note(
-            NoteKind::Cancelled,
-            format!(
-                "the announced reboot was called off {by}; `bedplate reboot schedule` asks for it again"
-            ),
-        ),
+        Ending::CancelledByAgent { why } => {
+            step.note(journal::REBOOT_CANCELLED_BY_AGENT, cancelled_text(why));
+        }
+        Ending::Cancelled { by } => {
+            let again = "`bedplate reboot schedule` asks for it again";
+            let text = format!("the announced reboot was called off {by}; {again}");
+            step.note(journal::REBOOT_CANCELLED, text);
+        }
         Ending::DidNotCome => {}
     }
     step.end(arranged, ending)
@@ -153,7 +155,7 @@ pub(super) fn cancelled_text(why: &str) -> String {
 /// Its attempt stays counted. `kept`: logind names it still.
 fn did_not_come(mut step: Step, arranged: ArrangedReboot, kept: bool) -> Step {
     let text = format!("the announced reboot did not happen: {DID_NOT_COME}");
-    step.note(NoteKind::Failed, text);
+    step.note(journal::REBOOT_FAILED, text);
     match kept {
         true => step.cancel(arranged, Ending::DidNotCome),
         false => step.end(arranged, Ending::DidNotCome),
@@ -172,7 +174,7 @@ fn still_going_down(mut step: Step, arranged: ArrangedReboot, seen: &FastFacts) 
     }
     let changed = arranged.userspace.zip(seen.userspace).is_some_and(|(then, now)| then != now);
     if changed && !has(schedule.as_ref(), &arranged) {
-        step.note(NoteKind::CancelledByAgent, cancelled_text(SOFT_REBOOT));
+        step.note(journal::REBOOT_CANCELLED_BY_AGENT, cancelled_text(SOFT_REBOOT));
         return step.end(arranged, because(SOFT_REBOOT));
     }
     if is_over(&arranged, seen) {
