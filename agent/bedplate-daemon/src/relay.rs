@@ -90,24 +90,23 @@ async fn answer(
 impl Relay {
     /// The child, or why there is none.
     fn start(&self, request: &Request) -> std::io::Result<Result<Process, ExitResult>> {
-        let end = |code, said| {
+        let refused = |code, said, program| {
             let status = "refused".to_owned();
-            ExitResult { code: Some(code), status, said, program: None }
+            Ok(Err(ExitResult { code: Some(code), status, said, program }))
         };
-        let refused = |code, said| Ok(Err(end(code, said)));
         let own = Program::own()?;
         if request.program != own.id {
             let said = "the program was replaced after the daemon was started".to_owned();
-            return Ok(Err(ExitResult { program: Some(own), ..end(REPLACED, said) }));
+            return refused(REPLACED, said, Some(own));
         }
         if request.arguments.first().is_some_and(|word| word == WORKER)
             && let Some(why) = stuck_workers::find_stuck_worker(&self.root)
         {
-            return refused(UNAVAILABLE, why);
+            return refused(UNAVAILABLE, why, None);
         }
         match self.command(request) {
             Ok((program, arguments)) => launch::child(&program, &arguments, &request.input).map(Ok),
-            Err(why) => refused(USAGE, why),
+            Err(why) => refused(USAGE, why, None),
         }
     }
 

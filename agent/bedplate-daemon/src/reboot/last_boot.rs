@@ -98,21 +98,19 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
         (RebootOrigin::Unknown, format!("{text}; it is not known whether the BMC did it: {why}"))
     };
     match bmc {
-        Ok(RestartCause::ChassisControl) => (
+        Ok(RestartCause::CHASSIS_CONTROL) => (
             RebootOrigin::Announced(RebootMethod::Bmc),
             format!("{as_announced}; confirmed by the BMC"),
         ),
-        Ok(RestartCause::SoftReset) => (
+        Ok(RestartCause::SOFT_RESET) => (
             RebootOrigin::OrdinaryWithoutBmc,
             format!(
                 "an ordinary reboot: bedplate had announced a power cycle by the BMC for {time}, but the BMC did not do it \
                  (restart cause: {}); the console at the end of the shutdown shows why",
-                RestartCause::SoftReset
+                RestartCause::SOFT_RESET
             ),
         ),
-        Ok(cause @ (RestartCause::Unknown | RestartCause::Vendor | RestartCause::Reserved(_))) => {
-            unknown(&format!("restart cause: {cause}"))
-        }
+        Ok(cause) if cause.is_unknown() => unknown(&format!("restart cause: {cause}")),
         Ok(cause) => (
             RebootOrigin::Others,
             format!(

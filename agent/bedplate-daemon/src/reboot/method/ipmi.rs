@@ -217,67 +217,42 @@ pub fn status(ipmi: &dyn Ipmi) -> Result<Status, IpmiError> {
     Ok(Status { power_on: power & 0x01 != 0, power_fault: power & 0x18 != 0 })
 }
 
-/// What the BMC says the machine was last started by (IPMI v2.0 §28.11).
+/// What the BMC says the machine was last started by (IPMI v2.0 §28.11), without the reserved upper half of its byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum RestartCause {
-    /// The BMC does not know.
-    Unknown,
-    /// A Chassis Control command.
-    ChassisControl,
-    /// The reset button.
-    ResetButton,
-    /// The power button.
-    PowerButton,
-    /// A watchdog.
-    Watchdog,
-    /// Something of the vendor's own.
-    Vendor,
-    /// The mains came back.
-    PowerRestored,
-    /// A platform event filter of the BMC.
-    EventFilter,
-    /// The operating system, or Ctrl-Alt-Del.
-    SoftReset,
-    /// The clock's alarm.
-    Clock,
-    /// Nothing that the specification knows.
-    Reserved(u8),
-}
+pub(crate) struct RestartCause(u8);
 
 impl RestartCause {
-    /// From the answer's byte, whose upper half is reserved.
+    /// A Chassis Control command.
+    pub(crate) const CHASSIS_CONTROL: RestartCause = RestartCause(0x1);
+    /// The operating system, or Ctrl-Alt-Del.
+    pub(crate) const SOFT_RESET: RestartCause = RestartCause(0xA);
+
+    /// From the answer's byte.
     pub(crate) fn from_byte(byte: u8) -> Self {
-        match byte & 0x0F {
-            0x0 => RestartCause::Unknown,
-            0x1 => RestartCause::ChassisControl,
-            0x2 => RestartCause::ResetButton,
-            0x3 => RestartCause::PowerButton,
-            0x4 => RestartCause::Watchdog,
-            0x5 => RestartCause::Vendor,
-            0x6 | 0x7 => RestartCause::PowerRestored,
-            0x8 | 0x9 => RestartCause::EventFilter,
-            0xA => RestartCause::SoftReset,
-            0xB => RestartCause::Clock,
-            other => RestartCause::Reserved(other),
-        }
+        RestartCause(byte & 0x0F)
+    }
+
+    /// Whether it names no cause: the BMC does not know, it is the vendor's own, or nothing that the specification knows.
+    pub(crate) fn is_unknown(self) -> bool {
+        matches!(self.0, 0x0 | 0x5 | 0xC..)
     }
 }
 
 impl fmt::Display for RestartCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RestartCause::Unknown => f.write_str("cause unknown"),
-            RestartCause::ChassisControl => f.write_str("a chassis control command"),
-            RestartCause::ResetButton => f.write_str("the reset button"),
-            RestartCause::PowerButton => f.write_str("the power button"),
-            RestartCause::Watchdog => f.write_str("a watchdog that ran out"),
-            RestartCause::Vendor => f.write_str("a cause that only its vendor knows"),
-            RestartCause::PowerRestored => f.write_str("power that came back"),
-            RestartCause::EventFilter => f.write_str("a platform event filter of the BMC"),
-            RestartCause::SoftReset => f.write_str("a soft reset"),
-            RestartCause::Clock => f.write_str("the clock's alarm"),
-            RestartCause::Reserved(number) => write!(f, "cause 0x{number:X}, which is reserved"),
-        }
+        f.write_str(match self.0 {
+            0x0 => "cause unknown",
+            0x1 => "a chassis control command",
+            0x2 => "the reset button",
+            0x3 => "the power button",
+            0x4 => "a watchdog that ran out",
+            0x5 => "a cause that only its vendor knows",
+            0x6 | 0x7 => "power that came back",
+            0x8 | 0x9 => "a platform event filter of the BMC",
+            0xA => "a soft reset",
+            0xB => "the clock's alarm",
+            reserved => return write!(f, "cause 0x{reserved:X}, which is reserved"),
+        })
     }
 }
 
@@ -346,9 +321,9 @@ mod tests {
     fn the_cause_of_a_restart_is_the_lower_half_of_a_byte() {
         let says = |answer| restart_cause(&Bmc::new(vec![answer]));
         let bytes = |data: &[u8]| Ok(Answer { code: 0, data: data.to_vec() });
-        assert_eq!(says(bytes(&[0xF1, 0x0E])).unwrap(), RestartCause::ChassisControl);
-        assert_eq!(says(bytes(&[0x0A])).unwrap(), RestartCause::SoftReset);
-        assert_eq!(says(bytes(&[0x0C, 0])).unwrap(), RestartCause::Reserved(0x0C));
+        assert_eq!(says(bytes(&[0xF1, 0x0E])).unwrap(), RestartCause::CHASSIS_CONTROL);
+        assert_eq!(says(bytes(&[0x0A])).unwrap(), RestartCause::SOFT_RESET);
+        assert_eq!(says(bytes(&[0x0C, 0])).unwrap(), RestartCause(0x0C));
         assert!(matches!(says(bytes(&[])), Err(IpmiError::Short { length: 0, .. })));
         let refused = says(Ok(code(0xC1))).unwrap_err().to_string();
         assert!(

@@ -12,14 +12,12 @@ fn the_time_is_after_the_delay_and_inside_the_window() {
     settings.jitter_s = 86_400 * 365;
     assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
     settings.jitter_s = 600;
-    let RebootState::Announcing { at: jittered } = decide(&free(&settings, &record)) else {
-        panic!()
-    };
-    let RebootState::Announcing { at: other } =
-        decide(&Situation { boot_id: "b-other", ..free(&settings, &record) })
-    else {
-        panic!()
-    };
+    let [jittered, other] = [BOOT, "b-other"].map(|boot_id| {
+        match decide(&Situation { boot_id, ..free(&settings, &record) }) {
+            RebootState::Announcing { at } => at,
+            state => panic!("{state:?}"),
+        }
+    });
     let late = |time: Timestamp| time.duration_since(now()).as_secs();
     assert!((300..=900).contains(&late(jittered)) && jittered != other, "{jittered} {other}");
     // Not even room for the delay.
