@@ -164,7 +164,7 @@ pub struct Work<T> {
     answer: PhantomData<T>,
 }
 
-/// Text.
+/// A word of a process at work.
 pub enum WorkerMessage<T> {
     /// What it is at now.
     At(String),

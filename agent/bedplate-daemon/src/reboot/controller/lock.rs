@@ -225,7 +225,7 @@ impl RebootController {
                 RebootError::new(WaitsFor::Lock, why)
             })?;
         }
-        // RecordCache first: an answer that gets lost may have been yes, and such a slot has to be given back.
+        // The record first: an answer that gets lost may have been yes, and such a slot has to be given back.
         let held = LockSlot {
             server: server.clone(),
             certain: false,
@@ -323,7 +323,7 @@ impl RebootController {
         }
         let held = record.lock.is_some();
         if let Some(held) = record.lock.as_mut().filter(|held| held.certain) {
-            // RecordCache first: an answer that gets lost may have been yes, and without a slot there is no reboot.
+            // The record first: an answer that gets lost may have been yes, and without a slot there is no reboot.
             held.certain = false;
             let uncertain = record.lock.clone();
             if let Err(error) = self.update(|record| record.lock = uncertain).await {
