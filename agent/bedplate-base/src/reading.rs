@@ -115,13 +115,25 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The same state of a mapped value.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+    /// What `f` makes of the value; the same where there is none.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
         match self {
-            Reading::Known(value) => Reading::Known(f(value)),
+            Reading::Known(value) => f(value),
             Reading::Absent => Reading::Absent,
             Reading::Unknown(why) => Reading::Unknown(why),
         }
+    }
+
+    /// The same state of a mapped value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+        self.and_then(|value| Reading::Known(f(value)))
+    }
+}
+
+impl<T> From<Option<T>> for Reading<T> {
+    /// `None`: known not to be there.
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Reading::Absent, Reading::Known)
     }
 }
 

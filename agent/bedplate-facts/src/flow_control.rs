@@ -57,11 +57,7 @@ pub fn read(
         let function = tree.get(port.function)?;
         let interface = uplink::uplink(reader, &function.net)?;
         let control = Reading::from_result(reader.flow_control(function.address, interface));
-        let control = match control {
-            Reading::Known(Some(control)) => Reading::Known(control),
-            Reading::Known(None) | Reading::Absent => Reading::Absent,
-            Reading::Unknown(why) => Reading::Unknown(why),
-        };
+        let control = control.and_then(Reading::from);
         let mask = control.known().and_then(|control| control.pfc).unwrap_or(0);
         let covered = (0..8u8).filter(|priority| mask >> priority & 1 == 1);
         let flow = PortFlow {
@@ -83,21 +79,15 @@ pub fn read(
 fn forced_class(reader: &dyn Reader, port: &RdmaPort) -> Reading<u8> {
     let number = port.name.rsplit('/').next().unwrap_or("1");
     let path = format!("/sys/class/infiniband/{}/tc/{number}/traffic_class", port.device());
-    match Reading::from_result(reader.attribute(&path)) {
-        Reading::Known(text) => {
-            let global = text.lines().find_map(|line| line.trim().strip_prefix("Global tclass="));
-            match global.map(|class| class.trim().parse()) {
-                // A negative one is none.
-                Some(Ok(class)) => {
-                    <u8 as TryFrom<i32>>::try_from(class).map_or(Reading::Absent, Reading::Known)
-                }
-                Some(Err(_)) => Reading::unknown(format!("{path} is not understood")),
-                None => Reading::Absent,
-            }
+    Reading::from_result(reader.attribute(&path)).and_then(|text| {
+        let global = text.lines().find_map(|line| line.trim().strip_prefix("Global tclass="));
+        match global.map(|class| class.trim().parse::<i32>()) {
+            // A negative one is none.
+            Some(Ok(class)) => u8::try_from(class).ok().into(),
+            Some(Err(_)) => Reading::unknown(format!("{path} is not understood")),
+            None => Reading::Absent,
         }
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    })
 }
 
 /// As notification point (receiver) and reaction point (sender).
@@ -116,15 +106,11 @@ fn ecn(reader: &dyn Reader, interface: &str, priority: u8) -> Reading<bool> {
 }
 
 fn nccl_class(reader: &dyn Reader, conf: &str) -> Reading<u8> {
-    let text = match reader.read(conf) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => return Reading::from_result(Err(error)),
-    };
-    match nccl_conf::value(&text, NCCL_IB_TC) {
-        None => Reading::Absent,
-        Some(value) => match value.parse() {
-            Ok(class) => Reading::Known(class),
-            Err(_) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is no traffic class")),
-        },
-    }
+    Reading::from_result(reader.read(conf)).and_then(|bytes| {
+        match nccl_conf::value(&String::from_utf8_lossy(&bytes), NCCL_IB_TC).map(|it| it.parse()) {
+            None => Reading::Absent,
+            Some(Ok(class)) => Reading::Known(class),
+            Some(Err(_)) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is no traffic class")),
+        }
+    })
 }

@@ -92,14 +92,10 @@ pub const PEER_SYMBOL: &str = "ib_register_peer_memory_client";
 pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>) -> GpuStack {
     let (others, amd) = other_drivers(reader, pci);
     let nvidia = Reading::from_result(reader.text("/proc/driver/nvidia/version"));
-    let nvidia = match nvidia {
-        Reading::Known(text) => parse_version(&text).map_or_else(
-            || Reading::unknown("/proc/driver/nvidia/version has no NVRM line"),
-            Reading::Known,
-        ),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    };
+    let none = "/proc/driver/nvidia/version has no NVRM line";
+    let nvidia = nvidia.and_then(|text| {
+        parse_version(&text).map_or_else(|| Reading::unknown(none), Reading::Known)
+    });
     // The answer only matters where an NVIDIA driver is: spare everybody else a file of half a megabyte.
     let peer_memory_symbols = match (&nvidia, kernel) {
         (_, None) => Reading::Absent,
@@ -186,14 +182,8 @@ fn peer_client(reader: &dyn Reader) -> Reading<&'static str> {
 
 /// By the first line, as RCCL reads the file (handbook §8.6).
 fn is_forced(reader: &dyn Reader) -> Reading<bool> {
-    match Reading::from_result(reader.text(RCCL_CONF)) {
-        Reading::Known(text) => {
-            let value = nccl_conf::value(&text, FORCE_DMABUF);
-            value.map_or(Reading::Absent, |value| Reading::Known(value != "0"))
-        }
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    Reading::from_result(reader.text(RCCL_CONF))
+        .and_then(|text| nccl_conf::value(&text, FORCE_DMABUF).map(|value| value != "0").into())
 }
 
 /// `group`: the IOMMU group of a GPU on which it may run.
@@ -203,11 +193,7 @@ fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl 
     let attribute = |path: &str| Reading::from_result(reader.attribute(path));
     let group_type = |number: u32| attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));
     Rccl {
-        passes_through: match group {
-            Reading::Known(number) => group_type(number).map(|text| text == "identity"),
-            Reading::Absent => Reading::Absent,
-            Reading::Unknown(why) => Reading::Unknown(why),
-        },
+        passes_through: group.and_then(group_type).map(|text| text == "identity"),
         move_notify: built("CONFIG_DMABUF_MOVE_NOTIFY"),
         always_notifies: kernel.and_then(KernelVersion::from_release) >= Some(WITHOUT_THE_OPTION),
         is_forced: is_forced(reader),

@@ -68,16 +68,15 @@ pub struct Shm {
 
 /// Reads it.
 pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
-    let shm = Reading::from_result(reader.text(MOUNTS));
+    let shm = match Reading::from_result(reader.text(MOUNTS)) {
+        Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
+        mounts => mounts.and_then(|text| mounted(&text).into()),
+    };
     Limits {
         launchers: Reading::from_result(launchers(reader)),
         default_memlock: setting(systemd_units::of_manager(reader, "DefaultLimitMEMLOCK")),
         session_memlock: setting(session_memlock(reader)),
-        shm: match shm {
-            Reading::Known(text) => mounted(&text).map_or(Reading::Absent, Reading::Known),
-            Reading::Unknown(why) => Reading::Unknown(why),
-            Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
-        },
+        shm,
         numa_balancing: super::scan::number(reader, "/proc/sys/kernel/numa_balancing"),
         huge_pages: Reading::from_result(huge_pages(reader)),
         persistenced: Reading::from_result(reader.exists(PERSISTENCED)),
@@ -98,10 +97,7 @@ fn huge_pages(reader: &dyn Reader) -> Result<BTreeMap<u128, Reading<u64>>, ReadE
 }
 
 fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {
-    match found {
-        Ok(found) => found.map_or(Reading::Absent, Reading::Known),
-        Err(error) => Reading::from_result(Err(error)),
-    }
+    Reading::from_result(found).and_then(Reading::from)
 }
 
 fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {

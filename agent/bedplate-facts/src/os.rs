@@ -45,11 +45,7 @@ impl Os {
 /// The operating system.
 pub fn observe(reader: &dyn Reader) -> Os {
     let release = os_release(reader);
-    let field = |name: &str| match &release {
-        Reading::Known(text) => release_field(text, name).map_or(Reading::Absent, Reading::Known),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::unknown(why.clone()),
-    };
+    let field = |name: &str| release.clone().and_then(|text| release_field(&text, name).into());
     let id_like = field("ID_LIKE");
     Os {
         id: field("ID"),

@@ -147,18 +147,11 @@ fn port(reader: &dyn Reader, function: &Function, device: &str, number: &str) ->
         interface: Reading::Absent,
     };
     if port.is_ethernet() {
-        port.gid = flat(roce_gid(reader, &directory));
-        port.interface = flat(interface(reader, function, &directory));
+        port.gid = Reading::from_result(roce_gid(reader, &directory)).and_then(Reading::from);
+        let interface = interface(reader, function, &directory);
+        port.interface = Reading::from_result(interface).and_then(Reading::from);
     }
     port
-}
-
-fn flat<T>(found: Result<Option<T>, ReadError>) -> Reading<T> {
-    match Reading::from_result(found) {
-        Reading::Known(Some(found)) => Reading::Known(found),
-        Reading::Known(None) | Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
 }
 
 /// The first entry of the best kind. A table has 255 entries and more, mostly empty: it is read no further than that.

@@ -103,9 +103,7 @@ pub(crate) fn cpuinfo(reader: &dyn Reader) -> Result<String, ReadError> {
 pub(crate) fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
     let field = |name: &'static str| -> Reading<String> {
         match text {
-            Ok(text) => {
-                cpuinfo_field(text, name).map_or(Reading::Absent, |v| Reading::Known(v.to_owned()))
-            }
+            Ok(text) => cpuinfo_field(text, name).map(str::to_owned).into(),
             Err(error) => Reading::from_result(Err(error.clone())),
         }
     };
@@ -122,14 +120,10 @@ pub(crate) fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu 
         )),
         (model, _) => model,
     };
-    let family = match field("cpu family") {
-        Reading::Known(text) => match text.parse() {
-            Ok(number) => Reading::Known(number),
-            Err(_) => Reading::unknown(format!("/proc/cpuinfo gives the family as {text:?}")),
-        },
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    };
+    let family = field("cpu family").and_then(|text| match text.parse() {
+        Ok(number) => Reading::Known(number),
+        Err(_) => Reading::unknown(format!("/proc/cpuinfo gives the family as {text:?}")),
+    });
     Cpu {
         vendor,
         model,
@@ -238,10 +232,9 @@ pub(crate) fn dmi(reader: &dyn Reader) -> Dmi {
 /// Active IOMMUs and the firmware table that describes them.
 pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
     let firmware = match reader.list("/sys/firmware/acpi/tables") {
-        Ok(names) => names
-            .into_iter()
-            .find(|name| matches!(name.as_str(), "DMAR" | "IVRS" | "IORT"))
-            .map_or(Reading::Absent, Reading::Known),
+        Ok(names) => {
+            names.into_iter().find(|name| matches!(name.as_str(), "DMAR" | "IVRS" | "IORT")).into()
+        }
         // Without the directory nothing is known: a device tree, or a dump that left it out.
         Err(error) => Reading::unknown(error),
     };

@@ -79,9 +79,7 @@ fn vpd_of_adapters(reader: &dyn Reader, tree: &mut PciTree) {
         f.is_data_direct() || adapter && (pairs || has_managers && is_connectx7(f))
     };
     for function in tree.functions.values_mut().filter(of_an_adapter) {
-        function.vpd = match reader.read(&function.attribute("vpd")) {
-            Ok(bytes) => vpd::parse(&bytes).map_or(Reading::Absent, Reading::Known),
-            Err(error) => Reading::from_result(Err(error)),
-        };
+        let bytes = Reading::from_result(reader.read(&function.attribute("vpd")));
+        function.vpd = bytes.and_then(|bytes| vpd::parse(&bytes).into());
     }
 }

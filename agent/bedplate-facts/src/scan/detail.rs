@@ -82,8 +82,8 @@ fn capabilities(
     }
     match caps::thorough(config) {
         Ok(found) => {
-            detail.ats = found.ats.map_or(Reading::Absent, Reading::Known);
-            detail.sriov = found.sriov.map_or(Reading::Absent, Reading::Known);
+            detail.ats = found.ats.into();
+            detail.sriov = found.sriov.into();
             function.acs = super::acs(function, pcie.port(), || Ok(found.acs));
         }
         Err(error) => {

@@ -45,11 +45,7 @@ pub(crate) struct BootEntry {
 
 /// Reads the entry.
 pub(super) fn default(reader: &dyn Reader, facts: &Facts) -> Reading<BootEntry> {
-    match next_boot(reader, facts) {
-        Reading::Known(line) => with_line(reader, facts, line),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    next_boot(reader, facts).and_then(|line| with_line(reader, facts, line))
 }
 
 /// The same, where its line is known already.

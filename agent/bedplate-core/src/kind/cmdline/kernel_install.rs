@@ -48,11 +48,7 @@ fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
 }
 
 fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
-    match default_entry(reader) {
-        Reading::Known(entry) => readable(entry.id(), &entry.systemd_cmdline()),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    }
+    default_entry(reader).and_then(|entry| readable(entry.id(), &entry.systemd_cmdline()))
 }
 
 /// The entry that systemd-boot starts by default.

@@ -40,11 +40,7 @@ fn reads_as(facts: &Facts) -> BlsReader {
 /// Reads both states.
 pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     let as_loader = reads_as(facts);
-    let next = match placed_entry(reader, facts) {
-        Reading::Known((_, entry)) => line_of(&entry, as_loader),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    };
+    let next = placed_entry(reader, facts).and_then(|(_, entry)| line_of(&entry, as_loader));
     ObservedLines { configured: configured(reader, as_loader), next, remarks: Vec::new() }
 }
 

@@ -80,11 +80,7 @@ pub(crate) fn can_override(driver: &NvidiaDriver) -> bool {
 
 /// Reads it.
 pub fn observe(reader: &dyn Reader) -> TopoCheck {
-    let running = match Reading::from_result(reader.text(PARAMS)) {
-        Reading::Known(text) => parse_parameter(&text),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why),
-    };
+    let running = Reading::from_result(reader.text(PARAMS)).and_then(|text| parse_parameter(&text));
     let next = configured(reader).unwrap_or_else(|error| Reading::from_result(Err(error)));
     TopoCheck { running, next }
 }
