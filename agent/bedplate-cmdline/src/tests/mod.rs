@@ -21,6 +21,16 @@ pub(crate) fn edit_of<S: AsRef<str>>(set: &[S], absent: &[S]) -> Result<Edit, Ed
     Edit::new(Arch::X86_64, tokens(set))?.without(tokens(absent))
 }
 
+/// The rows of a table: a line each, with `|` between cells. Lines that begin with `#` are remarks.
+pub(crate) fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
+    let lines =
+        table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        cells.try_into().unwrap_or_else(|cells| panic!("not {N} cells: {cells:?}"))
+    })
+}
+
 /// Applies `set` and `absent` to a line on x86-64.
 fn edited(line: &str, set: &[&str], absent: &[&str]) -> String {
     edited_on(Arch::X86_64, line, set, absent)

@@ -3,80 +3,56 @@
 use bedplate_base::Arch;
 
 use super::super::{CommandLine, Edit, KernelDefaults, Status, iommu_passthrough, pci_suboption};
-use super::{edit_of, tokens};
+use super::{edit_of, rows, tokens};
 
-fn status_on(arch: Arch, line: &str, set: &str, config: &str) -> Status {
+/// Where the only wish stands, in words.
+fn status_on(arch: Arch, line: &str, set: &str, config: &str) -> String {
     let edit = Edit::new(arch, tokens(&[set])).expect("sensible");
-    let mut all = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::parse(config));
+    let all = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::parse(config));
     assert_eq!(all.len(), 1);
-    all.remove(0).status
+    match &all[0].status {
+        Status::Present => "present".to_owned(),
+        Status::Missing => "missing".to_owned(),
+        Status::Equivalent { by } => format!("equivalent: {by}"),
+        Status::KernelDefault { by } => format!("default: {by}"),
+        Status::Other { found } => format!("other: {found}"),
+        status => panic!("{status:?}"),
+    }
 }
 
-fn status(line: &str, set: &str) -> Status {
-    status_on(Arch::X86_64, line, set, "")
-}
-
-fn by(text: &str) -> Status {
-    Status::Equivalent { by: text.to_owned() }
-}
-
-fn other(text: &str) -> Status {
-    Status::Other { found: text.to_owned() }
-}
-
-fn default(text: &str) -> Status {
-    Status::KernelDefault { by: text.to_owned() }
-}
-
-#[test]
-fn the_same_words_are_present() {
-    assert_eq!(status("ro iommu=pt", "iommu=pt"), Status::Present);
-    assert_eq!(status("ro \"iommu=pt\"", "iommu=pt"), Status::Present);
-    assert_eq!(status("pci=noaer,realloc", "pci=realloc"), Status::Present);
-    assert_eq!(status("hugepages=4", "hugepages=4"), Status::Present);
-}
-
-#[test]
-fn other_words_for_the_same_are_equivalent() {
-    assert_eq!(status("iommu.passthrough=1", "iommu=pt"), by("iommu.passthrough=1"));
-    assert_eq!(
-        status("iommu=nopt iommu.passthrough=y", "iommu=pt"),
-        by("iommu=nopt iommu.passthrough=y")
-    );
-    assert_eq!(status("intel_iommu=on,sm_on", "intel_iommu=on"), by("intel_iommu=on,sm_on"));
-    assert_eq!(
-        status("intel_iommu=off intel_iommu=on", "intel_iommu=on"),
-        by("intel_iommu=off intel_iommu=on")
-    );
-    assert_eq!(status("pci=noaer pci=realloc", "pci=realloc"), by("pci=realloc"));
-    assert_eq!(status("pci=realloc=on", "pci=realloc"), by("pci=realloc=on"));
-    assert_eq!(
-        status("modprobe.blacklist=a,nouveau", "modprobe.blacklist=nouveau"),
-        by("modprobe.blacklist=a,nouveau")
-    );
-}
+/// Lines, wishes, and where these stand.
+const STANDINGS: &str = r#"
+    # The same words are present.
+    ro iommu=pt | iommu=pt | present
+    ro "iommu=pt" | iommu=pt | present
+    pci=noaer,realloc | pci=realloc | present
+    hugepages=4 | hugepages=4 | present
+    # Other words for the same are equivalent.
+    iommu.passthrough=1 | iommu=pt | equivalent: iommu.passthrough=1
+    iommu=nopt iommu.passthrough=y | iommu=pt | equivalent: iommu=nopt iommu.passthrough=y
+    intel_iommu=on,sm_on | intel_iommu=on | equivalent: intel_iommu=on,sm_on
+    intel_iommu=off intel_iommu=on | intel_iommu=on | equivalent: intel_iommu=off intel_iommu=on
+    pci=noaer pci=realloc | pci=realloc | equivalent: pci=realloc
+    pci=realloc=on | pci=realloc | equivalent: pci=realloc=on
+    modprobe.blacklist=a,nouveau | modprobe.blacklist=nouveau | equivalent: modprobe.blacklist=a,nouveau
+    # The last word counts.
+    iommu=pt iommu.passthrough=0 | iommu=pt | other: iommu=pt iommu.passthrough=0
+    iommu=pt,nopt | iommu=pt | other: iommu=pt,nopt
+    iommu=usedac,pt | iommu=pt | other: iommu=usedac,pt
+    pci=realloc=off | pci=realloc | other: pci=realloc=off
+    iommu.passthrough=perhaps | iommu=pt | other: iommu.passthrough=perhaps
+    module_blacklist=a module_blacklist=b | module_blacklist=a | other: module_blacklist=a
+    hugepages=4 hugepages=5 | hugepages=4 | other: hugepages=4 hugepages=5
+    # Silence is missing.
+    foo_iommu=pt -- iommu=pt | iommu=pt | missing
+"#;
 
 #[test]
-fn the_last_word_counts() {
-    assert_eq!(
-        status("iommu=pt iommu.passthrough=0", "iommu=pt"),
-        other("iommu=pt iommu.passthrough=0")
-    );
-    assert_eq!(status("iommu=pt,nopt", "iommu=pt"), other("iommu=pt,nopt"));
-    assert_eq!(status("iommu=usedac,pt", "iommu=pt"), other("iommu=usedac,pt"));
-    assert_eq!(status("pci=realloc=off", "pci=realloc"), other("pci=realloc=off"));
-    assert_eq!(status("iommu.passthrough=perhaps", "iommu=pt"), other("iommu.passthrough=perhaps"));
-    assert_eq!(
-        status("module_blacklist=a module_blacklist=b", "module_blacklist=a"),
-        other("module_blacklist=a")
-    );
-    assert_eq!(status("hugepages=4 hugepages=5", "hugepages=4"), other("hugepages=4 hugepages=5"));
-}
-
-#[test]
-fn silence_is_missing() {
-    assert_eq!(status("foo_iommu=pt -- iommu=pt", "iommu=pt"), Status::Missing);
-    assert_eq!(status_on(Arch::Aarch64, "iommu=pt", "iommu.passthrough=1", ""), Status::Missing);
+fn a_wish_stands_by_the_line() {
+    for [line, set, expected] in rows(STANDINGS) {
+        assert_eq!(status_on(Arch::X86_64, line, set, ""), expected, "{line}: {set}");
+    }
+    assert_eq!(status_on(Arch::Aarch64, "iommu=pt", "iommu.passthrough=1", ""), "missing");
 }
 
 const PASSTHROUGH: &str = "CONFIG_X86_64=y\nCONFIG_IOMMU_DEFAULT_PASSTHROUGH=y\n";
@@ -88,28 +64,22 @@ const DEBIAN: &str =
 
 #[test]
 fn kernel_defaults_count_where_nothing_is_said() {
-    let status = |line: &str, set: &str, config: &str| status_on(Arch::X86_64, line, set, config);
-    assert_eq!(
-        status("ro", "iommu=pt", PASSTHROUGH),
-        default("CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y")
-    );
-    assert_eq!(
-        status("ro", "iommu=nopt", TRANSLATED),
-        default("CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set")
-    );
-    assert_eq!(status("ro", "iommu=pt", TRANSLATED), Status::Missing);
-    assert_eq!(status("iommu=nopt", "iommu=pt", PASSTHROUGH), other("iommu=nopt"));
-    assert_eq!(status("mem_encrypt=on", "iommu=pt", PASSTHROUGH), Status::Missing);
-    assert_eq!(status("ro", "intel_iommu=on", VTD_ON), default("CONFIG_INTEL_IOMMU_DEFAULT_ON=y"));
-    assert_eq!(
-        status("ro", "intel_iommu=on", DEBIAN),
-        default("CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y")
-    );
-    assert_eq!(status("iommu=off", "intel_iommu=on", VTD_ON), Status::Missing);
-    assert_eq!(status("intel_iommu=off", "intel_iommu=on", VTD_ON), other("intel_iommu=off"));
-    // Firmware can opt in where the default is off.
-    assert_eq!(status("ro", "intel_iommu=off", "CONFIG_INTEL_IOMMU=y\n"), Status::Missing);
-    assert_eq!(status("ro", "iommu=pt", ""), Status::Missing);
+    for (line, set, config, expected) in [
+        ("ro", "iommu=pt", PASSTHROUGH, "default: CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y"),
+        ("ro", "iommu=nopt", TRANSLATED, "default: CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set"),
+        ("ro", "iommu=pt", TRANSLATED, "missing"),
+        ("iommu=nopt", "iommu=pt", PASSTHROUGH, "other: iommu=nopt"),
+        ("mem_encrypt=on", "iommu=pt", PASSTHROUGH, "missing"),
+        ("ro", "intel_iommu=on", VTD_ON, "default: CONFIG_INTEL_IOMMU_DEFAULT_ON=y"),
+        ("ro", "intel_iommu=on", DEBIAN, "default: CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y"),
+        ("iommu=off", "intel_iommu=on", VTD_ON, "missing"),
+        ("intel_iommu=off", "intel_iommu=on", VTD_ON, "other: intel_iommu=off"),
+        // Firmware can opt in where the default is off.
+        ("ro", "intel_iommu=off", "CONFIG_INTEL_IOMMU=y\n", "missing"),
+        ("ro", "iommu=pt", "", "missing"),
+    ] {
+        assert_eq!(status_on(Arch::X86_64, line, set, config), expected, "{line}: {set}");
+    }
 }
 
 #[test]
@@ -119,10 +89,10 @@ fn built_in_arguments_count_as_the_kernel_reads_them() {
         "CONFIG_CMDLINE_BOOL=y\nCONFIG_CMDLINE=\"iommu=nopt\"\nCONFIG_CMDLINE_OVERRIDE=y\n";
     let stand_in = "CONFIG_CMDLINE=\"iommu.passthrough=1\"\n";
     let status = |line: &str, config: &str| status_on(Arch::X86_64, line, "iommu=pt", config);
-    assert_eq!(status("ro", prepended), default("CONFIG_CMDLINE"));
-    assert_eq!(status("iommu=nopt", prepended), other("iommu=nopt"));
-    assert_eq!(status("iommu=pt", instead), other("iommu=nopt"));
-    assert_eq!(status("ro", stand_in), Status::Missing);
+    assert_eq!(status("ro", prepended), "default: CONFIG_CMDLINE");
+    assert_eq!(status("iommu=nopt", prepended), "other: iommu=nopt");
+    assert_eq!(status("iommu=pt", instead), "other: iommu=nopt");
+    assert_eq!(status("ro", stand_in), "missing");
     let line = CommandLine::parse("ro");
     let passthrough =
         |config: &str| iommu_passthrough(&line, &KernelDefaults::parse(config), Arch::X86_64);

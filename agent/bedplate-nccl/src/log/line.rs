@@ -305,43 +305,26 @@ mod tests {
 
     #[test]
     fn channels_of_all_versions() {
-        let cases = [
-            ("Ring 00 : 0 -> 8 [receive] via NET/IB/0", (8, "NET", "IB", Some(0), false)),
-            ("Ring 01 : 3[3] -> 2[2] via P2P/IPC", (3, "P2P", "IPC", None, false)),
-            (
-                "Channel 02 : 1[1a000] -> 9[1b000] [send] via NET/IB/3/GDRDMA",
-                (1, "NET", "IB", Some(3), true),
-            ),
-            (
-                "Channel 00/0 : 1[1] -> 9[1] [send] via NET/Socket/0",
-                (1, "NET", "Socket", Some(0), false),
-            ),
-            (
-                "Channel 15/0 : 9[1] -> 1[1] [receive] via NET/IB/7/GDRDMA/Shared",
-                (1, "NET", "IB", Some(7), true),
-            ),
-            (
-                "Channel 00/1 : 1[1] -> 9[1] [send] via NET/IB/3(2)/GDRDMA(PCI)",
-                (1, "NET", "IB", Some(3), true),
-            ),
-            (
-                "Channel 00/1 : 1[1] -> 9[1] [send] via NET/AWS Libfabric/3/GDRDMA",
-                (1, "NET", "AWS Libfabric", Some(3), true),
-            ),
-            ("Channel 00 : 1[1] -> 0[0] via SHM/direct/direct", (1, "SHM", "direct", None, false)),
-            (
-                "Channel 00/0 : 1[1] -> 0[0] via P2P/indirect/2[2]",
-                (1, "P2P", "indirect", None, false),
-            ),
-            (
-                "CollNet 00/0 : 3 [receive] via COLLNET/SHARP/1/GDRDMA",
-                (3, "COLLNET", "SHARP", Some(1), true),
-            ),
-        ];
-        for (text, (own, transport, how, nic, direct)) in cases {
-            let expected =
-                Channel { own, transport: transport.as_bytes(), how: how.as_bytes(), nic, direct };
-            assert_eq!(channel(text.as_bytes()), Some(expected), "{text}");
+        let cases = "
+            Ring 00 : 0 -> 8 [receive] via NET/IB/0 | rank 8: NET IB, NIC 0
+            Ring 01 : 3[3] -> 2[2] via P2P/IPC | rank 3: P2P IPC, NIC -
+            Channel 02 : 1[1a000] -> 9[1b000] [send] via NET/IB/3/GDRDMA | rank 1: NET IB, NIC 3, direct
+            Channel 00/0 : 1[1] -> 9[1] [send] via NET/Socket/0 | rank 1: NET Socket, NIC 0
+            Channel 15/0 : 9[1] -> 1[1] [receive] via NET/IB/7/GDRDMA/Shared | rank 1: NET IB, NIC 7, direct
+            Channel 00/1 : 1[1] -> 9[1] [send] via NET/IB/3(2)/GDRDMA(PCI) | rank 1: NET IB, NIC 3, direct
+            Channel 00/1 : 1[1] -> 9[1] [send] via NET/AWS Libfabric/3/GDRDMA | rank 1: NET AWS Libfabric, NIC 3, direct
+            Channel 00 : 1[1] -> 0[0] via SHM/direct/direct | rank 1: SHM direct, NIC -
+            Channel 00/0 : 1[1] -> 0[0] via P2P/indirect/2[2] | rank 1: P2P indirect, NIC -
+            CollNet 00/0 : 3 [receive] via COLLNET/SHARP/1/GDRDMA | rank 3: COLLNET SHARP, NIC 1, direct
+        ";
+        for (text, expected) in cases.trim().lines().map(|row| row.split_once(" | ").unwrap()) {
+            let Channel { own, transport, how, nic, direct } =
+                channel(text.trim().as_bytes()).unwrap();
+            let [transport, how] = [transport, how].map(String::from_utf8_lossy);
+            let nic = nic.map_or("-".to_owned(), |nic| nic.to_string());
+            let direct = if direct { ", direct" } else { "" };
+            let found = format!("rank {own}: {transport} {how}, NIC {nic}{direct}");
+            assert_eq!(found, expected, "{text}");
         }
         for text in ["Channel 00/16 :    0   1   2", "Channel", "Ring 0 : a -> b via P2P/IPC", ""] {
             assert_eq!(channel(text.as_bytes()), None, "{text}");
