@@ -209,24 +209,19 @@ impl BlsEntry {
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<String, BlsError> {
         let fields: Vec<&Field> = self.all("options").collect();
+        let has = |what: &str| {
+            Err(BlsError { what: format!("boot entry {} has {what}", self.id), source: None })
+        };
         if fields.len() > 1 {
             // Builds of GRUB differ in which.
-            let what = "several `options` lines, of which GRUB reads only one; join them";
-            return Err(BlsError {
-                what: format!("boot entry {} has {what}", self.id),
-                source: None,
-            });
+            return has("several `options` lines, of which GRUB reads only one; join them");
         }
         let own = fields.first().map_or("", |field| &self.text[field.value.clone()]);
         let old = self.effective_options(lookup);
         let line = expand(&old, lookup).unwrap_or_else(|| old.clone());
         if line.trim().is_empty() {
             // What is added would be the whole line.
-            let what = "no kernel arguments, not even root=, so nothing can be added to them";
-            return Err(BlsError {
-                what: format!("boot entry {} has {what}", self.id),
-                source: None,
-            });
+            return has("no kernel arguments, not even root=, so nothing can be added to them");
         }
         let new = grub_quote::edit_text(&old, edit).map_err(|error| BlsError {
             what: format!("the options of boot entry {} cannot be edited", self.id),

@@ -11,7 +11,7 @@ use super::NotUnderstood;
 use super::bls::{self, BlsEntry};
 pub use super::grub_device::Device;
 use super::grub_files::GrubFiles;
-use super::grub_run::{Item, ItemKind, Run};
+use super::grub_run::{Item, ItemKind, Linux, Run};
 use super::grub_script::parse;
 use super::grub_vars::{State, Value};
 use crate::CommandLine;
@@ -72,11 +72,8 @@ pub fn default_entry(cfg: &str, around: &GrubFiles<'_>) -> Result<Entry, NotUnde
     run.commands(&parse(cfg)?)?;
     let Some(spec) = run.state.get("default") else {
         let at = cfg.find("default=").unwrap_or_default();
-        return Err(NotUnderstood::at(
-            cfg,
-            at,
-            "which entry is the default depends on the machine",
-        ));
+        let why = "which entry is the default depends on the machine";
+        return Err(NotUnderstood::at(cfg, at, why));
     };
     run.check_ended()?;
     let items = expand(&run.items, cfg, around)?;
@@ -114,53 +111,22 @@ pub fn entries(cfg: &str, around: &GrubFiles<'_>) -> Result<Vec<Entry>, NotUnder
     Ok(all)
 }
 
-/// A menu line with `blscfg` replaced by the entries it stands for.
-enum Line<'a> {
-    Item(&'a Item),
-    Bls { entry: &'a BlsEntry, state: &'a State, certain: bool, at: usize },
+/// A menu line, with `blscfg` replaced by the entries it stands for.
+struct Line<'a> {
+    title: Value,
+    id: Value,
+    /// As in [`Item`].
+    restricted: Option<bool>,
+    certain: bool,
+    at: usize,
+    boots: Boots<'a>,
 }
 
-impl Line<'_> {
-    fn title(&self) -> Value {
-        match self {
-            Line::Item(item) => item.title.clone(),
-            Line::Bls { entry, .. } => {
-                entry.title().map(str::to_owned).or_else(|| entry.linux().map(str::to_owned))
-            }
-        }
-    }
-
-    fn id(&self) -> Value {
-        match self {
-            Line::Item(item) => item.id.clone(),
-            Line::Bls { entry, .. } => Some(entry.id().to_owned()),
-        }
-    }
-
-    /// Entries from files name their users in `grub_users`; without them nobody is kept out (`blscfg.c`).
-    fn restricted(&self) -> Option<bool> {
-        match self {
-            Line::Item(item) => item.restricted,
-            Line::Bls { entry, state, .. } => {
-                let users = entry.grub_users(&|name: &str| state.get(name));
-                if users.contains('$') { None } else { Some(!users.trim().is_empty()) }
-            }
-        }
-    }
-
-    fn certain(&self) -> bool {
-        match self {
-            Line::Item(item) => item.certain,
-            Line::Bls { certain, .. } => *certain,
-        }
-    }
-
-    fn at(&self) -> usize {
-        match self {
-            Line::Item(item) => item.at,
-            Line::Bls { at, .. } => *at,
-        }
-    }
+/// What a menu line leads to.
+enum Boots<'a> {
+    Item(&'a ItemKind),
+    /// An entry from a file; the variables as `blscfg` finds them.
+    Bls(&'a BlsEntry, &'a State),
 }
 
 fn expand<'a>(
@@ -169,23 +135,25 @@ fn expand<'a>(
     around: &'a GrubFiles<'a>,
 ) -> Result<Vec<Line<'a>>, NotUnderstood> {
     let mut lines = Vec::new();
-    for item in items {
-        match &item.kind {
-            ItemKind::Bls(state) => {
-                if around.bls.is_empty() {
-                    let why =
-                        "the entries come from boot loader specification files, and there are none";
-                    return Err(NotUnderstood::at(cfg, item.at, why));
-                }
-                lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| Line::Bls {
-                    entry,
-                    state,
-                    certain: item.certain,
-                    at: item.at,
-                }));
-            }
-            _ => lines.push(Line::Item(item)),
+    for Item { kind, title, id, restricted, certain, at } in items {
+        let (certain, at) = (*certain, *at);
+        let ItemKind::Bls(state) = kind else {
+            let (title, id, boots) = (title.clone(), id.clone(), Boots::Item(kind));
+            lines.push(Line { title, id, restricted: *restricted, certain, at, boots });
+            continue;
+        };
+        if around.bls.is_empty() {
+            let why = "the entries come from boot loader specification files, and there are none";
+            return Err(NotUnderstood::at(cfg, at, why));
         }
+        lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| {
+            let title = entry.title().or(entry.linux()).map(str::to_owned);
+            // Entries from files name their users in `grub_users`; without them nobody is kept out (`blscfg.c`).
+            let users = entry.grub_users(&|name: &str| state.get(name));
+            let restricted = (!users.contains('$')).then(|| !users.trim().is_empty());
+            let (id, boots) = (Some(entry.id().to_owned()), Boots::Bls(entry, state));
+            Line { title, id, restricted, certain, at, boots }
+        }));
     }
     Ok(lines)
 }
@@ -199,10 +167,10 @@ fn descend(
 ) -> Result<Entry, NotUnderstood> {
     let (own, rest) = split_spec(spec);
     let line = pick(run.text, lines, &own)?;
-    title.push(line.title().unwrap_or_default());
-    id.push(line.id().unwrap_or_default());
-    let password = waits_for_password(&run.state, line.restricted());
-    let mut chosen = if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
+    title.push(line.title.clone().unwrap_or_default());
+    id.push(line.id.clone().unwrap_or_default());
+    let password = waits_for_password(&run.state, line.restricted);
+    let mut chosen = if let Boots::Item(ItemKind::Submenu(body)) = line.boots {
         let inner = run.inside(run.state.for_submenu(), body)?;
         inner.check_ended()?;
         let lines = expand(&inner.items, run.text, run.around)?;
@@ -211,13 +179,12 @@ fn descend(
     } else {
         let (entry, ended) = entry(run, line, title, id)?;
         let entry = entry.ok_or_else(|| {
-            NotUnderstood::at(run.text, line.at(), "the default entry loads no Linux kernel")
+            NotUnderstood::at(run.text, line.at, "the default entry loads no Linux kernel")
         })?;
         ended.map_or(Ok(entry), Err)?
     };
-    chosen.waits.extend(
-        password.filter(|wait| !chosen.waits.contains(wait)).into_iter().collect::<Vec<_>>(),
-    );
+    let password = password.filter(|wait| !chosen.waits.contains(wait));
+    chosen.waits.extend(password);
     Ok(chosen)
 }
 
@@ -242,49 +209,44 @@ fn pick<'a, 'b>(
     name: &str,
 ) -> Result<&'b Line<'a>, NotUnderstood> {
     let depends = |line: &Line<'_>| {
-        Err(NotUnderstood::at(
-            text,
-            line.at(),
-            "whether this entry is in the menu depends on the machine",
-        ))
+        let why = "whether this entry is in the menu depends on the machine";
+        Err(NotUnderstood::at(text, line.at, why))
     };
     let digits = name.chars().take_while(char::is_ascii_digit).count();
     let position = match digits == name.len() && (name == "0" || !name.starts_with('0')) {
         true => name.parse::<usize>().ok(),
         false => None,
     };
-    let named = |value: Value| value.as_deref() == Some(name);
-    let by_id = lines.iter().position(|line| named(line.id()));
-    let by_either = lines.iter().position(|line| named(line.id()) || named(line.title()));
+    let named = |value: &Value| value.as_deref() == Some(name);
+    let by_id = lines.iter().position(|line| named(&line.id));
+    let by_either = lines.iter().position(|line| named(&line.id) || named(&line.title));
     // Upstream GRUB reads leading digits as a position before it compares names, and takes the first line that has the
     // name as id or title; Red Hat's, which alone has entries from files, prefers ids to titles to positions.
-    let red_hat = lines.iter().any(|line| matches!(line, Line::Bls { .. }));
+    let red_hat = lines.iter().any(|line| matches!(line.boots, Boots::Bls(..)));
     if let Some(found) = by_either {
         let line = &lines[if red_hat { by_id.unwrap_or(found) } else { found }];
         let differ =
             by_id.is_some_and(|by_id| by_id != found) || (digits > 0 && position != Some(found));
         if differ && !red_hat {
             let why = "builds of GRUB differ in which entry the default names";
-            return Err(NotUnderstood::at(text, line.at(), why));
+            return Err(NotUnderstood::at(text, line.at, why));
         }
-        return if line.certain() { Ok(line) } else { depends(line) };
+        return if line.certain { Ok(line) } else { depends(line) };
     }
     if digits > 0 && position.is_none() {
         let why =
             "builds of GRUB differ in what they make of the default, which begins with digits";
         return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
     }
-    if let Some(unknown) = lines
-        .iter()
-        .find(|line| position.is_none() && (line.id().is_none() || line.title().is_none()))
-    {
+    let is_unnamed = |line: &&Line<'_>| line.id.is_none() || line.title.is_none();
+    if let Some(unknown) = lines.iter().find(is_unnamed).filter(|_| position.is_none()) {
         return depends(unknown);
     }
     // GRUB takes the first entry when it finds nothing, and when the position is beyond the end.
     let at = position.filter(|at| *at < lines.len()).unwrap_or(0);
     let beyond = position.is_some_and(|position| position >= lines.len());
     let counted = if beyond { lines } else { lines.get(..=at).unwrap_or(lines) };
-    match (counted.iter().find(|line| !line.certain()), lines.get(at)) {
+    match (counted.iter().find(|line| !line.certain), lines.get(at)) {
         (Some(line), _) => depends(line),
         (None, Some(line)) => Ok(line),
         (None, None) => Err(NotUnderstood::at(text, 0, "the menu has no entry")),
@@ -298,39 +260,24 @@ fn entry(
     title: Vec<String>,
     id: Vec<String>,
 ) -> Result<(Option<Entry>, Option<NotUnderstood>), NotUnderstood> {
-    let item = match line {
-        Line::Bls { entry, state, at, .. } => {
-            let lookup = |name: &str| state.get(name);
-            let boot = entry.grub_boot(&lookup)?;
-            let line = run.line_number(*at);
+    let (linux, ended) = match line.boots {
+        Boots::Bls(entry, state) => {
+            let boot = entry.grub_boot(&|name: &str| state.get(name))?;
             let bls::GrubBoot { image, cmdline, unresolved, initrds } = boot;
-            let (others, variables) = (Vec::new(), BTreeMap::new());
-            let device = Device::Own;
-            let entry = Entry {
-                title,
-                id,
-                image,
-                cmdline,
-                others,
-                variables,
-                unresolved,
-                initrds,
-                device,
-                waits: Vec::new(),
-                line,
-            };
-            return Ok((Some(entry), None));
+            let at = line.at;
+            (Some(Linux { image, cmdline, unresolved, initrds, at, ..Linux::default() }), None)
         }
-        Line::Item(item) => item,
+        Boots::Item(ItemKind::Entry(body)) => {
+            let mut inner = run.inside(run.state.clone(), body)?;
+            if let Some(doubtful) = inner.linux.iter().find(|linux| !linux.certain) {
+                let why = "which kernel this entry loads depends on the machine";
+                return Err(NotUnderstood::at(run.text, doubtful.at, why));
+            }
+            (inner.linux.pop(), inner.check_ended().err())
+        }
+        Boots::Item(_) => return Ok((None, None)),
     };
-    let ItemKind::Entry(body) = &item.kind else { return Ok((None, None)) };
-    let mut inner = run.inside(run.state.clone(), body)?;
-    let ended = inner.check_ended().err();
-    if let Some(doubtful) = inner.linux.iter().find(|linux| !linux.certain) {
-        let why = "which kernel this entry loads depends on the machine";
-        return Err(NotUnderstood::at(run.text, doubtful.at, why));
-    }
-    let entry = inner.linux.pop().map(|linux| Entry {
+    let entry = linux.map(|linux| Entry {
         title,
         id,
         image: linux.image,
@@ -354,13 +301,10 @@ fn collect(
     all: &mut Vec<Entry>,
 ) -> Result<(), NotUnderstood> {
     for line in lines {
-        let with = |list: &[String], own: Value| {
-            let mut list = list.to_vec();
-            list.push(own.unwrap_or_default());
-            list
-        };
-        let (title, id) = (with(titles, line.title()), with(ids, line.id()));
-        if let Line::Item(Item { kind: ItemKind::Submenu(body), .. }) = line {
+        let with =
+            |list: &[String], own: &Value| [list, &[own.clone().unwrap_or_default()]].concat();
+        let (title, id) = (with(titles, &line.title), with(ids, &line.id));
+        if let Boots::Item(ItemKind::Submenu(body)) = line.boots {
             let inner = run.inside(run.state.for_submenu(), body)?;
             collect(&inner, &expand(&inner.items, run.text, run.around)?, &title, &id, all)?;
         } else {

@@ -42,7 +42,7 @@ pub(super) enum ItemKind {
 }
 
 /// A `linux` command that ran.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Linux {
     /// The arguments after the image, as the kernel gets them.
     pub cmdline: String,
