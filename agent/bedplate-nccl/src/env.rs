@@ -116,21 +116,19 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
 
 /// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
 pub fn chosen<'c, 'p>(ports: &'c [Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
-    let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-    let near = candidates_within(&active, within(ports, reach));
+    let [active, near] = active_and_near(ports, reach);
     if near.is_empty() { active } else { near }
 }
 
-fn within(ports: &[Candidate], reach: Distance) -> Distance {
-    ports::within(ports.iter().filter_map(|one| one.distance), reach)
-}
-
-fn candidates_within<'c, 'p>(
-    active: &[&'c Candidate<'p>],
+/// The ports that are ACTIVE, and those of them that are near a GPU.
+fn active_and_near<'c, 'p>(
+    ports: &'c [Candidate<'p>],
     reach: Distance,
-) -> Vec<&'c Candidate<'p>> {
-    let is_near = |one: &&&Candidate| one.distance.is_some_and(|distance| distance <= reach);
-    active.iter().filter(is_near).copied().collect()
+) -> [Vec<&'c Candidate<'p>>; 2] {
+    let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
+    let is_near = |one: &&Candidate| one.distance.is_some_and(|distance| distance <= reach);
+    let active = ports.iter().filter(|one| one.port.is_active());
+    [active.clone().collect(), active.filter(is_near).collect()]
 }
 
 /// The ports that a library should use, and why these.
@@ -147,8 +145,7 @@ impl<'a> ChosenPorts<'a> {
         library: Library,
         notes: &mut Vec<String>,
     ) -> Option<ChosenPorts<'a>> {
-        let active: Vec<&Candidate> = ports.iter().filter(|one| one.port.is_active()).collect();
-        let near = candidates_within(&active, within(ports, reach));
+        let [active, near] = active_and_near(ports, reach);
         if active.is_empty() {
             notes.push(format!(
                 "no RDMA port is ACTIVE: {library} would use sockets; `bedplate verify --check rdma` says more"

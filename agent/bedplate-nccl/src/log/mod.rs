@@ -108,7 +108,7 @@ impl Carrier {
 }
 
 /// A GPU of a job: a rank, in most jobs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Worker {
     /// Its node, an index of [`Log::hosts`].
     pub host: usize,
@@ -261,16 +261,8 @@ impl Log {
                     return None;
                 }
                 self.known.insert(key, self.workers.len());
-                self.workers.push(Worker {
-                    host,
-                    pid: said.pid,
-                    device: said.device,
-                    rank: None,
-                    started: None,
-                    complete: false,
-                    carriers: [None; CARRIERS],
-                    nics: BTreeMap::new(),
-                });
+                let (pid, device) = (said.pid, said.device);
+                self.workers.push(Worker { host, pid, device, ..Worker::default() });
                 self.workers.len() - 1
             }
         };

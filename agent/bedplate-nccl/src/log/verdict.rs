@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::warning_meanings::{WarningSeverity, meaning, status};
-use super::{Carrier, Cause, Log, Place, Tally, Worker};
+use super::{Carrier, Cause, Log, Tally, Worker};
 
 /// What the log proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -296,29 +296,19 @@ fn plugins(log: &Log, findings: &mut Vec<Finding>) {
 fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
     let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
     if let Some(first) = those().filter_map(|one| one.started).min() {
-        findings.push(Finding {
-            weight: WarningSeverity::Note,
-            is_cause: false,
-            text: format!("{}: the log shows setup starting but not finishing", ranks(those())),
-            seen: Some(Tally { count: 1, first }),
-            remedy: Some(
-                "if the job hangs: look for the first error of the other nodes".to_owned(),
-            ),
-        });
+        let text = format!("{}: the log shows setup starting but not finishing", ranks(those()));
+        let remedy = "if the job hangs: look for the first error of the other nodes";
+        let seen = Some(Tally { count: 1, first });
+        findings.push(Finding { remedy: Some(remedy.to_owned()), ..note(&text, seen) });
     }
 }
 
 fn versions(log: &Log, findings: &mut Vec<Finding>) {
     if log.versions.len() > 1 {
         let names: Vec<&str> = log.versions.keys().map(|(version, _)| version.as_str()).collect();
-        let seen = log.versions.values().map(|seen| seen.first).max();
-        findings.push(Finding {
-            weight: WarningSeverity::Note,
-            is_cause: false,
-            text: format!("several versions speak in it: {}", names.join(", ")),
-            seen: seen.map(|first| Tally { count: 1, first }),
-            remedy: Some("one job is to run one version on all its nodes".to_owned()),
-        });
+        let text = format!("several versions speak in it: {}", names.join(", "));
+        let remedy = "one job is to run one version on all its nodes".to_owned();
+        findings.push(Finding { remedy: Some(remedy), ..note(&text, last(log.versions.values())) });
     }
 }
 
@@ -343,16 +333,15 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
         }
         if values.len() > 1 {
             let all: Vec<&str> = values.keys().map(String::as_str).take(4).collect();
-            let first: Option<Place> = values.values().map(|seen| seen.first).max();
-            findings.push(Finding {
-                weight: WarningSeverity::Note,
-                is_cause: false,
-                text: format!("{name} is not the same for all ranks: {}", all.join(", ")),
-                seen: first.map(|first| Tally { count: 1, first }),
-                remedy: None,
-            });
+            let text = format!("{name} is not the same for all ranks: {}", all.join(", "));
+            findings.push(note(&text, last(values.values())));
         }
     }
+}
+
+/// Where the last of several is said first.
+fn last<'t>(all: impl Iterator<Item = &'t Tally>) -> Option<Tally> {
+    all.map(|seen| seen.first).max().map(|first| Tally { count: 1, first })
 }
 
 fn note(text: &str, seen: Option<Tally>) -> Finding {

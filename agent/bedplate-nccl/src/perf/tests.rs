@@ -3,16 +3,14 @@
 use super::limit::{Ceiling, Nic, Pcie, Port, limit};
 use super::{Run, Test, read};
 
+fn pcie(speed: u32, lanes: u32) -> Pcie {
+    let address = "0000:18:00.0".to_owned();
+    Pcie { address, speed, lanes, payload: Some(256), best: None }
+}
+
 fn nic(name: &str, rate: f64, link: (u32, u32)) -> Nic {
     let port = Port { name: format!("{name}/1"), rate: Some(rate), ethernet: false };
-    let pcie = Pcie {
-        address: "0000:18:00.0".to_owned(),
-        speed: link.0,
-        lanes: link.1,
-        payload: Some(256),
-        best: None,
-    };
-    Nic { ports: vec![port], pcie: Some(pcie) }
+    Nic { ports: vec![port], pcie: Some(pcie(link.0, link.1)) }
 }
 
 fn run(test: Test, hosts: &[(&str, usize)]) -> Run {
@@ -23,8 +21,7 @@ fn run(test: Test, hosts: &[(&str, usize)]) -> Run {
 #[test]
 fn a_link_carries_less_than_its_rate() {
     let bandwidth = |speed, lanes, payload| {
-        let pcie =
-            Pcie { address: String::new(), speed, lanes, payload: Some(payload), best: None };
+        let pcie = Pcie { payload: Some(payload), ..pcie(speed, lanes) };
         (pcie.bandwidth() * 100.0).round() / 100.0
     };
     // 16 · 32 GT/s · 128/130 / 8 · 256/280.
@@ -68,14 +65,7 @@ fn each_collective_has_its_factor() {
 #[test]
 fn few_gpus_cannot_fill_many_nics() {
     let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
-    let gpu = |speed| Pcie {
-        address: "0000:20:00.0".to_owned(),
-        speed,
-        lanes: 16,
-        payload: Some(256),
-        best: None,
-    };
-    let gpus = [vec![gpu(160)], vec![gpu(320); 7]].concat();
+    let gpus = [vec![pcie(160, 16)], vec![pcie(320, 16); 7]].concat();
     let of = |ranks| {
         let run = run(Test::AllReduce, &[("a", ranks), ("b", ranks)]);
         let limit = limit(&run, &nics, &gpus).expect("a limit");

@@ -23,9 +23,8 @@ pub fn compare(imported: &ImportedTopology, here: HostValue) -> ComparisonResult
 fn of_matrix(matrix: &Matrix, here: HostValue, compared: &mut ComparisonResult) {
     let is_gpu = |name: &&String| smi::is_numbered(name, "GPU");
     let gpus = (matrix.columns.iter().filter(is_gpu).count(), here.devices.gpus.len());
-    compared.check(gpus.0 == gpus.1, || {
-        ("GPUs".to_owned(), counted(gpus.0, "GPU"), counted(gpus.1, "GPU"))
-    });
+    let counts = (counted(gpus.0, "GPU"), counted(gpus.1, "GPU"));
+    compared.check(gpus.0 == gpus.1, "GPUs", counts.0, counts.1);
     let legend: BTreeMap<&str, &str> =
         matrix.legend.iter().map(|(nic, name)| (nic.as_str(), name.as_str())).collect();
     let find = |column: &str| -> Option<&Device> {
@@ -43,9 +42,8 @@ fn of_matrix(matrix: &Matrix, here: HostValue, compared: &mut ComparisonResult) 
             continue;
         }
         let called = called.map(|name| format!(" ({name})")).unwrap_or_default();
-        let what =
-            || (format!("{column}{called}"), "a device".to_owned(), "no such device".to_owned());
-        compared.check(device.is_some(), what);
+        let about = format_args!("{column}{called}");
+        compared.check(device.is_some(), about, "a device", "no such device");
     }
     for row in &matrix.rows {
         let Some(own) = find(&row.device) else { continue };
@@ -66,13 +64,10 @@ fn of_cell(
 ) {
     let mut pair = [row.device.as_str(), column];
     pair.sort_unstable();
-    let about = || pair.join(" to ");
+    let about = pair.join(" to ");
     let same = own.address() == device.address();
     let said = match cell {
-        "X" => {
-            let other = || (about(), "one device".to_owned(), "two devices".to_owned());
-            return compared.check(same, other);
-        }
+        "X" => return compared.check(same, about, "one device", "two devices"),
         "PIX" => Distance::Pix,
         "PXB" => Distance::Pxb,
         "PHB" => Distance::Phb,
@@ -86,16 +81,17 @@ fn of_cell(
     if found == Distance::Unknown {
         return compared.unknown += 1;
     }
-    compared.check(found == said && !same, || (about(), cell.to_owned(), found.to_string()));
+    compared.check(found == said && !same, about, cell, found);
 }
 
 /// Affinity columns.
 fn of_row(row: &Row, own: &Device, here: HostValue, compared: &mut ComparisonResult) {
     if let Some(node) = &row.node {
         match (node.parse::<i32>().ok(), own.spot.node) {
-            (Some(said), Some(found)) => compared.check(said == found, || {
-                (row.device.clone(), format!("NUMA node {said}"), format!("NUMA node {found}"))
-            }),
+            (Some(said), Some(found)) => {
+                let [file, sysfs] = [said, found].map(|node| format!("NUMA node {node}"));
+                compared.check(said == found, &row.device, file, sysfs);
+            }
             // `N/A`, or several nodes.
             _ => compared.unknown += 1,
         }

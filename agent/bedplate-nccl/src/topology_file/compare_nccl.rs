@@ -20,22 +20,19 @@ pub(super) fn compare(file: &File, here: HostValue, compared: &mut ComparisonRes
         return;
     }
     let wanted = here.library.topology_version().to_string();
-    compared.check(file.version.as_ref() == Some(&wanted), || {
-        let version =
-            file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
-        ("version".to_owned(), version, format!("{wanted}: {} takes no other", here.library))
-    });
+    let version = file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
+    let takes = format_args!("{wanted}: {} takes no other", here.library);
+    compared.check(file.version.as_ref() == Some(&wanted), "version", version, takes);
     cpus(file, here, compared);
     let mut seen: BTreeMap<PciAddress, &Function> = BTreeMap::new();
     for function in &file.functions {
-        let about = || format!("busid {:?}", function.busid);
+        let about = format!("busid {:?}", function.busid);
         let Ok(address) = function.busid.parse::<PciAddress>() else {
-            compared
-                .check(false, || (about(), "a bus id".to_owned(), "not a PCI address".to_owned()));
+            compared.check(false, about, "a bus id", "not a PCI address");
             continue;
         };
         let once = seen.insert(address, function).is_none();
-        compared.check(once, || (about(), "twice".to_owned(), "once".to_owned()));
+        compared.check(once, about, "twice", "once");
         of_function(function, address, here, compared);
     }
     nodes(&seen, here, compared);
@@ -70,20 +67,19 @@ fn of_another_machine(file: &File, here: HostValue) -> Option<Finding> {
 fn cpus(file: &File, here: HostValue, compared: &mut ComparisonResult) {
     let mut nodes = BTreeSet::new();
     for (numaid, affinity) in &file.cpus {
-        let about = || format!("cpu numaid={numaid}");
-        let once = nodes.insert(numaid);
-        compared.check(once, || (about(), "twice".to_owned(), "once".to_owned()));
+        let about = format!("cpu numaid={numaid}");
+        compared.check(nodes.insert(numaid), &about, "twice", "once");
         let node = numaid.parse().ok();
         let known =
             node.is_some_and(|node| node == -1 || here.placement.node_cpus.contains_key(&node));
         let all: Vec<String> = here.placement.node_cpus.keys().map(i32::to_string).collect();
         if !all.is_empty() {
-            let nodes = || format!("NUMA nodes {} alone", all.join(", "));
-            compared.check(known, || (about(), "a NUMA node".to_owned(), nodes()));
+            let nodes = format!("NUMA nodes {} alone", all.join(", "));
+            compared.check(known, &about, "a NUMA node", nodes);
         }
         let cpus = affinity.as_deref().map(cpulist::of_mask);
         if let (Some(cpus), true, Some(node)) = (cpus, known, node) {
-            affinity_of(here, node, cpus, &about(), compared);
+            affinity_of(here, node, cpus, &about, compared);
         }
     }
 }
@@ -103,19 +99,16 @@ fn of_function(
     here: HostValue,
     compared: &mut ComparisonResult,
 ) {
-    let about = || address.to_string();
     let own = here.topology.tree().get(address);
     if own.is_none() && function.is_bridge() {
         compared.unknown += 1;
         return;
     }
     if let Some(own) = own {
-        identity(function, own, &about(), compared);
+        identity(function, own, compared);
     } else {
         let is_here = is_on_host(function, address, here);
-        compared.check(is_here, || {
-            (about(), "a PCI function".to_owned(), "no such function".to_owned())
-        });
+        compared.check(is_here, address, "a PCI function", "no such function");
         if !is_here {
             return;
         }
@@ -130,9 +123,10 @@ fn of_function(
         Some(Some(bridge)) if above.is_none() && here.topology.tree().get(bridge).is_none() => {
             compared.unknown += 1;
         }
-        _ => compared.check(said == above.map(Some), || {
-            (about(), below(function.above.clone()), below(above.map(|above| above.to_string())))
-        }),
+        _ => {
+            let found = below(above.map(|above| above.to_string()));
+            compared.check(said == above.map(Some), address, below(function.above.clone()), found);
+        }
     }
     nets(function, address, here, compared);
 }
@@ -162,17 +156,10 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut
     }
     let swapped = swapped_nodes(&nodes);
     if let Some((one, other)) = &swapped {
-        compared.check(false, || {
-            let about = format!("NUMA nodes {one} and {other}");
-            let file = "GPUs and NICs of both".to_owned();
-            (
-                about,
-                file,
-                format!(
-                    "swapped: those of node {one} are at node {other}, and the other way round"
-                ),
-            )
-        });
+        let about = format_args!("NUMA nodes {one} and {other}");
+        let found =
+            format!("swapped: those of node {one} are at node {other}, and the other way round");
+        compared.check(false, about, "GPUs and NICs of both", found);
     }
     let is_swapped = |said: &str| {
         swapped.as_ref().is_some_and(|(one, other)| [one, other].iter().any(|node| **node == said))
@@ -183,10 +170,10 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut
                 match (*said == node.to_string(), *node) {
                     // sysfs does not know the node.
                     (false, -1) => compared.unknown += 1,
-                    (agrees, _) => compared.check(agrees, || {
-                        let here = format!("NUMA node {node}");
-                        (address.to_string(), format!("NUMA node {said}"), here)
-                    }),
+                    (agrees, _) => {
+                        let found = format_args!("NUMA node {node}");
+                        compared.check(agrees, address, format_args!("NUMA node {said}"), found);
+                    }
                 }
             }
         }
@@ -207,24 +194,20 @@ fn swapped_nodes(nodes: &Nodes) -> Option<(String, String)> {
 }
 
 /// Compares kinds of functions. NCCL tells switches, GPUs and NICs apart and no more.
-fn identity(
-    function: &Function,
-    own: &pci::Function,
-    about: &str,
-    compared: &mut ComparisonResult,
-) {
+fn identity(function: &Function, own: &pci::Function, compared: &mut ComparisonResult) {
     let whole = format!("0x{:06x}", own.class);
     if function.gpu {
-        let what = || format!("{}:{} of class {whole}", own.vendor, own.device);
-        compared.check(own.is_gpu(), || (about.to_owned(), "a GPU".to_owned(), what()));
+        let what = format!("{}:{} of class {whole}", own.vendor, own.device);
+        compared.check(own.is_gpu(), own.address, "a GPU", what);
     }
     if let Some(class) = &function.class {
         let fits = whole.starts_with(class.as_str())
             || (function.is_gpu() && own.is_gpu())
             || (function.is_nic() && own.is_nic());
-        compared.check(fits, || (about.to_owned(), format!("class {class}"), whole.clone()));
+        compared.check(fits, own.address, format_args!("class {class}"), whole);
     }
 }
+
 /// The RDMA device of that name.
 fn named<'h>(name: &str, here: HostValue<'h, '_>) -> Option<&'h pci::Function> {
     let functions = here.topology.tree().functions.values();
@@ -243,11 +226,9 @@ fn nets(
             Some(name) => (name, true),
             None => (net.as_str(), false),
         };
+        let (about, at) = (format!("net {net}"), format!("at {address}"));
         let Some(nic) = named(name, here) else {
-            let what = || {
-                (format!("net {net}"), format!("at {address}"), "no such RDMA device".to_owned())
-            };
-            compared.check(false, what);
+            compared.check(false, about, at, "no such RDMA device");
             continue;
         };
         let dma = here.devices.nics.iter().any(|dma| {
@@ -256,10 +237,8 @@ fn nets(
                 && dma.of.contains(&nic.address)
         });
         let fits = if direct { dma } else { nets::may_be_at(nic, address) };
-        compared.check(fits, || {
-            let whose = if direct { "the NIC is at " } else { "at " };
-            (format!("net {net}"), format!("at {address}"), format!("{whose}{}", nic.address))
-        });
+        let whose = if direct { "the NIC is at " } else { "at " };
+        compared.check(fits, about, at, format_args!("{whose}{}", nic.address));
     }
 }
 

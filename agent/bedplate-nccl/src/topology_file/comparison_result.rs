@@ -1,6 +1,7 @@
 //! Result of a comparison with the host, and what both sorts of files say of CPUs. Pure.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use crate::library::Library;
 use bedplate_base::Reading;
@@ -48,16 +49,19 @@ pub struct ComparisonResult {
 }
 
 impl ComparisonResult {
+    /// One statement of the file: whether it agrees, its subject, what it says, and what sysfs says.
     pub(super) fn check(
         &mut self,
         agrees: bool,
-        finding: impl FnOnce() -> (String, String, String),
+        about: impl Display,
+        file: impl Display,
+        here: impl Display,
     ) {
         if agrees {
             self.agreeing += 1;
             return;
         }
-        let (about, file, here) = finding();
+        let [about, file, here] = [about.to_string(), file.to_string(), here.to_string()];
         let finding = Finding { about, file, here };
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
@@ -81,12 +85,8 @@ pub(super) fn affinity_of(
         compared.unknown += 1;
         return;
     };
-    compared.check(said == own, || {
-        let whose =
-            here.placement.node_cpus.keys().find(|other| of(**other).as_ref() == Some(&said));
-        let whose =
-            whose.map(|other| format!(", which are those of node {other}")).unwrap_or_default();
-        let file = format!("CPUs {}{whose}", cpulist::list(&said));
-        (about.to_owned(), file, format!("CPUs {}", cpulist::list(&own)))
-    });
+    let whose = here.placement.node_cpus.keys().find(|other| of(**other).as_ref() == Some(&said));
+    let whose = whose.map(|other| format!(", which are those of node {other}")).unwrap_or_default();
+    let cpus = |cpus| format!("CPUs {}", cpulist::list(cpus));
+    compared.check(said == own, about, cpus(&said) + &whose, cpus(&own));
 }
