@@ -1,16 +1,13 @@
 //! Boot configuration of the made-up hosts, as each family's installer leaves it, and what the kernel was started with.
 
 use super::spec::{HostSpec, Loader};
+use super::system::put;
 use bedplate_host::snapshot::{Node, Snapshot};
 
 /// The machine id that made-up hosts have.
 const MACHINE_ID: &str = "00000000000000000000000000000000";
 const ROOT: &str = "root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344 ro";
 const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
-
-fn put(snapshot: &mut Snapshot, path: &str, text: &str) {
-    snapshot.insert(path, Node::File(text.as_bytes().to_vec()));
-}
 
 fn tools(snapshot: &mut Snapshot, names: &[&str]) {
     for name in names {
@@ -75,24 +72,18 @@ fn kernels(spec: &HostSpec) -> impl Iterator<Item = &String> {
 fn debian(spec: &HostSpec, snapshot: &mut Snapshot) -> String {
     let usual = "console=tty1 console=ttyS0";
     let all = grub_words(&spec.cmdline);
-    put(
-        snapshot,
-        "/etc/default/grub",
-        &format!(
-            "# Run update-grub after changing this file.\nGRUB_DEFAULT=0\nGRUB_TIMEOUT_STYLE=hidden\nGRUB_TIMEOUT=0\n\
-             GRUB_DISTRIBUTOR=`( . /etc/os-release; echo ${{NAME:-Ubuntu}} ) 2>/dev/null || echo Ubuntu`\n\
-             GRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\nGRUB_CMDLINE_LINUX=\"{}\"\n",
-            shell_quoted(&all)
-        ),
+    let text = format!(
+        "# Run update-grub after changing this file.\nGRUB_DEFAULT=0\nGRUB_TIMEOUT_STYLE=hidden\nGRUB_TIMEOUT=0\n\
+         GRUB_DISTRIBUTOR=`( . /etc/os-release; echo ${{NAME:-Ubuntu}} ) 2>/dev/null || echo Ubuntu`\n\
+         GRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\nGRUB_CMDLINE_LINUX=\"{}\"\n",
+        shell_quoted(&all)
     );
-    put(
-        snapshot,
-        "/etc/default/grub.d/50-cloudimg-settings.cfg",
-        &format!(
-            "# Cloud image defaults; they win over /etc/default/grub.\nGRUB_RECORDFAIL_TIMEOUT=0\nGRUB_TIMEOUT=0\n\
-             GRUB_CMDLINE_LINUX_DEFAULT=\"{usual}\"\nGRUB_TERMINAL=console\n"
-        ),
+    put(snapshot, "/etc/default/grub", &text);
+    let text = format!(
+        "# Cloud image defaults; they win over /etc/default/grub.\nGRUB_RECORDFAIL_TIMEOUT=0\nGRUB_TIMEOUT=0\n\
+         GRUB_CMDLINE_LINUX_DEFAULT=\"{usual}\"\nGRUB_TERMINAL=console\n"
     );
+    put(snapshot, "/etc/default/grub.d/50-cloudimg-settings.cfg", &text);
     put(snapshot, "/boot/grub/grubenv", &environment_block(""));
     for script in ["00_header", "05_debian_theme", "10_linux", "30_os-prober", "40_custom"] {
         snapshot.insert(&format!("/etc/grub.d/{script}"), Node::Present);
@@ -146,16 +137,13 @@ fn rhel(spec: &HostSpec, snapshot: &mut Snapshot, kernelopts: bool) -> String {
     let usual = "crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M rhgb quiet";
     let arguments = join(usual, &grub_words(&spec.cmdline));
     let line = join(ROOT, &arguments);
-    put(
-        snapshot,
-        "/etc/default/grub",
-        &format!(
-            "GRUB_TIMEOUT=5\nGRUB_DISTRIBUTOR=\"$(sed 's, release .*$,,g' /etc/system-release)\"\nGRUB_DEFAULT=saved\n\
-             GRUB_DISABLE_SUBMENU=true\nGRUB_TERMINAL_OUTPUT=\"console\"\nGRUB_CMDLINE_LINUX=\"{}\"\n\
-             GRUB_DISABLE_RECOVERY=\"true\"\nGRUB_ENABLE_BLSCFG=true\n",
-            shell_quoted(&arguments)
-        ),
+    let text = format!(
+        "GRUB_TIMEOUT=5\nGRUB_DISTRIBUTOR=\"$(sed 's, release .*$,,g' /etc/system-release)\"\nGRUB_DEFAULT=saved\n\
+         GRUB_DISABLE_SUBMENU=true\nGRUB_TERMINAL_OUTPUT=\"console\"\nGRUB_CMDLINE_LINUX=\"{}\"\n\
+         GRUB_DISABLE_RECOVERY=\"true\"\nGRUB_ENABLE_BLSCFG=true\n",
+        shell_quoted(&arguments)
     );
+    put(snapshot, "/etc/default/grub", &text);
     for kernel in kernels(spec) {
         let options = if kernelopts { "$kernelopts $tuned_params" } else { line.as_str() };
         let entry = format!(
@@ -191,15 +179,12 @@ fn rhel(spec: &HostSpec, snapshot: &mut Snapshot, kernelopts: bool) -> String {
 fn suse(spec: &HostSpec, snapshot: &mut Snapshot) -> String {
     let usual = "splash=silent quiet security=apparmor";
     let arguments = join(usual, &grub_words(&spec.cmdline));
-    put(
-        snapshot,
-        "/etc/default/grub",
-        &format!(
-            "GRUB_DISTRIBUTOR=\nGRUB_DEFAULT=saved\nGRUB_TIMEOUT=8\nGRUB_CMDLINE_LINUX_DEFAULT=\"{}\"\n\
-             GRUB_CMDLINE_LINUX=\"\"\nGRUB_TERMINAL=\"gfxterm\"\n",
-            shell_quoted(&arguments)
-        ),
+    let text = format!(
+        "GRUB_DISTRIBUTOR=\nGRUB_DEFAULT=saved\nGRUB_TIMEOUT=8\nGRUB_CMDLINE_LINUX_DEFAULT=\"{}\"\n\
+         GRUB_CMDLINE_LINUX=\"\"\nGRUB_TERMINAL=\"gfxterm\"\n",
+        shell_quoted(&arguments)
     );
+    put(snapshot, "/etc/default/grub", &text);
     put(snapshot, "/etc/sysconfig/bootloader", "LOADER_TYPE=\"grub2-efi\"\nSECURE_BOOT=\"yes\"\n");
     let entry = menu_entry("", "SLES 15-SP6", "gnulinux-simple", &spec.kernel, &arguments);
     put(snapshot, "/boot/grub2/grub.cfg", &format!("set default=\"${{saved_entry}}\"\n{entry}"));

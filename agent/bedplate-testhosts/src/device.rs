@@ -53,6 +53,13 @@ pub(crate) struct Port {
     pub guid: Option<Guid>,
 }
 
+impl Port {
+    /// One of an Ethernet function.
+    pub(crate) fn ethernet(net: String, infiniband: Option<String>) -> Self {
+        Port { net, infiniband, is_infiniband: false, guid: None }
+    }
+}
+
 /// One function.
 #[derive(Debug, Clone)]
 pub(crate) struct Device {

@@ -46,8 +46,7 @@ fn new(spec: &HostSpec, described: &Described, devices: &[Device]) -> Device {
     if described.is == Some(FunctionKind::Nic) {
         let name = at.to_string().replace([':', '.'], "");
         let infiniband = Some(format!("mlx5_{name}"));
-        device.network =
-            Some(Port { net: format!("net{name}"), infiniband, is_infiniband: false, guid: None });
+        device.network = Some(Port::ethernet(format!("net{name}"), infiniband));
     }
     device
 }

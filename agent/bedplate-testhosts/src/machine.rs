@@ -249,12 +249,8 @@ impl Layout<'_> {
 
     fn port(&mut self, net: &str, is_infiniband: bool) -> Port {
         self.names += 1;
-        Port {
-            net: net.to_owned(),
-            infiniband: Some(format!("mlx5_{}", self.names - 1)),
-            is_infiniband,
-            guid: None,
-        }
+        let infiniband = Some(format!("mlx5_{}", self.names - 1));
+        Port { is_infiniband, ..Port::ethernet(net.to_owned(), infiniband) }
     }
 
     /// A two-port Ethernet adapter for management, without RDMA.
@@ -267,7 +263,7 @@ impl Layout<'_> {
             nic.windows = vec![(0, 4 * MIB)];
             let net = format!("enp{}s0f{function}", bus.number);
             let net = if bus.domain == 0 { net } else { format!("enP{}{}", bus.domain, &net[2..]) };
-            nic.network = Some(Port { net, infiniband: None, is_infiniband: false, guid: None });
+            nic.network = Some(Port::ethernet(net, None));
             nic.sriov = Some(Sriov { total: 63, vf_device: 0x1565, vfs: Vec::new() });
             self.add(nic);
         }

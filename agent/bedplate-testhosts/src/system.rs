@@ -12,19 +12,20 @@ use bedplate_host::{KernelLog, snapshot_paths};
 /// Version of the NVIDIA driver on machines that have one.
 const NVIDIA_VERSION: &str = "570.133.20";
 
-fn put(snapshot: &mut Snapshot, path: &str, text: &str) {
+/// Puts a file into a host.
+pub(crate) fn put(snapshot: &mut Snapshot, path: &str, text: &str) {
     snapshot.insert(path, Node::File(text.as_bytes().to_vec()));
 }
 
 /// What an image root has, too.
 pub(crate) fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
-    for directory in
-        ["/etc/modprobe.d", "/etc/modules-load.d", "/usr/lib/modules-load.d", "/usr/lib/modprobe.d"]
-    {
-        snapshot.insert(directory, Node::Dir(None));
-    }
     for directory in ["/boot", "/var/lib", "/usr/bin", "/usr/sbin", "/tmp"] {
         snapshot.insert(directory, Node::Dir(None));
+    }
+    for place in ["/etc", "/usr/lib"] {
+        for directory in ["modprobe.d", "modules-load.d", "systemd/system"] {
+            snapshot.insert(&format!("{place}/{directory}"), Node::Dir(None));
+        }
     }
     for name in ["bin", "sbin", "lib"] {
         snapshot.insert(&format!("/{name}"), Node::Link(format!("usr/{name}")));
@@ -32,20 +33,11 @@ pub(crate) fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
     put(snapshot, "/usr/lib/os-release", &os_release(spec));
     put(snapshot, bedplate_facts::names::FILES[0], include_str!("pci.ids"));
     snapshot.insert("/etc/os-release", Node::Link("../usr/lib/os-release".to_owned()));
-    put(
-        snapshot,
-        "/etc/modprobe.d/blacklist-nouveau.conf",
-        "blacklist nouveau\noptions nouveau modeset=0\n",
-    );
+    let nouveau = "blacklist nouveau\noptions nouveau modeset=0\n";
+    put(snapshot, "/etc/modprobe.d/blacklist-nouveau.conf", nouveau);
     // DOCA-OFED and rdma-core's packages for clusters bring such a file.
-    put(
-        snapshot,
-        "/etc/security/limits.d/rdma.conf",
-        "* soft memlock unlimited\n* hard memlock unlimited\n",
-    );
-    for directory in ["/etc/systemd/system", "/usr/lib/systemd/system"] {
-        snapshot.insert(directory, Node::Dir(None));
-    }
+    let limits = "* soft memlock unlimited\n* hard memlock unlimited\n";
+    put(snapshot, "/etc/security/limits.d/rdma.conf", limits);
     put(snapshot, "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n");
     // The head of an ELF program says which architecture an image is for.
     let mut program = vec![0; 64];
@@ -100,22 +92,17 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
     };
     let symbols = format!("alias symbol:ib_register_client ib_core\n{peers}");
     put(snapshot, &format!("{directory}/modules.symbols"), &symbols);
-    let passthrough = if spec.machine == Machine::Mi300x { "y" } else { "n" };
+    let (lazy, passthrough) = match spec.machine {
+        Machine::Mi300x => {
+            ("# CONFIG_IOMMU_DEFAULT_DMA_LAZY is not set", "CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y")
+        }
+        _ => ("CONFIG_IOMMU_DEFAULT_DMA_LAZY=y", "# CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set"),
+    };
     let config = format!(
         "CONFIG_INTEL_IOMMU=y\nCONFIG_INTEL_IOMMU_DEFAULT_ON={}\nCONFIG_AMD_IOMMU=y\n\
-         # CONFIG_IOMMU_DEFAULT_DMA_STRICT is not set\n{}\n{}\n\
+         # CONFIG_IOMMU_DEFAULT_DMA_STRICT is not set\n{lazy}\n{passthrough}\n\
          CONFIG_PCI_REALLOC_ENABLE_AUTO=y\nCONFIG_DMA_SHARED_BUFFER=y\nCONFIG_DMABUF_MOVE_NOTIFY=y\nCONFIG_PCI_P2PDMA=y\n",
         if spec.iommu == IommuState::Off { "n" } else { "y" },
-        if passthrough == "y" {
-            "# CONFIG_IOMMU_DEFAULT_DMA_LAZY is not set"
-        } else {
-            "CONFIG_IOMMU_DEFAULT_DMA_LAZY=y"
-        },
-        if passthrough == "y" {
-            "CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y"
-        } else {
-            "# CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set"
-        },
     );
     let pages = match (spec.cpu_vendor(), kernel.ends_with("64k")) {
         (CpuVendor::Arm, true) => "CONFIG_ARM64_64K_PAGES=y\n",
@@ -156,21 +143,15 @@ pub(crate) fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     put(snapshot, "/sys/devices/system/cpu/online", online);
     put(snapshot, "/sys/devices/system/node/online", nodes);
     node_cpus(spec, (online, nodes), snapshot);
-    put(
-        snapshot,
-        "/proc/meminfo",
-        "MemTotal:       2113384448 kB\nMemFree:        2001119404 kB\n",
-    );
+    let memory = "MemTotal:       2113384448 kB\nMemFree:        2001119404 kB\n";
+    put(snapshot, "/proc/meminfo", memory);
     put(snapshot, "/proc/sys/kernel/osrelease", &format!("{}\n", spec.kernel));
     put(snapshot, "/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000001\n");
     // On by default on machines with more than one node (mm/mempolicy.c, check_numabalancing_enable).
     put(snapshot, "/proc/sys/kernel/numa_balancing", "1\n");
     put(snapshot, "/sys/kernel/kexec_loaded", "0\n");
-    put(
-        snapshot,
-        bedplate_facts::limits::MOUNTS,
-        "tmpfs /dev/shm tmpfs rw,nosuid,nodev,inode64 0 0\n",
-    );
+    let shared_memory = "tmpfs /dev/shm tmpfs rw,nosuid,nodev,inode64 0 0\n";
+    put(snapshot, bedplate_facts::limits::MOUNTS, shared_memory);
     let lockdown = ["none", "integrity", "confidentiality"]
         .map(|mode| if mode == spec.lockdown { format!("[{mode}]") } else { mode.to_owned() });
     put(snapshot, "/sys/kernel/security/lockdown", &format!("{}\n", lockdown.join(" ")));
@@ -246,11 +227,8 @@ fn node_cpus(spec: &HostSpec, (online, nodes): (&str, &str), snapshot: &mut Snap
             format!("{first}-{}", first + share - 1)
         });
         let list = ranges.collect::<Vec<String>>().join(",");
-        put(
-            snapshot,
-            &format!("/sys/devices/system/node/node{node}/cpulist"),
-            &format!("{list}\n"),
-        );
+        let path = format!("/sys/devices/system/node/node{node}/cpulist");
+        put(snapshot, &path, &format!("{list}\n"));
         // A socket each: none of these machines has its sockets divided.
         let first = node * share;
         let socket = format!("/sys/devices/system/cpu/cpu{first}/topology/physical_package_id");
@@ -336,10 +314,7 @@ fn loaded_modules(spec: &HostSpec, snapshot: &mut Snapshot) {
         Nvidia::Proprietary => format!("NVIDIA UNIX {arch} Kernel Module"),
         Nvidia::None => return,
     };
-    put(
-        snapshot,
-        "/proc/driver/nvidia/version",
-        &format!("NVRM version: {flavour}  {NVIDIA_VERSION}\n"),
-    );
+    let version = format!("NVRM version: {flavour}  {NVIDIA_VERSION}\n");
+    put(snapshot, "/proc/driver/nvidia/version", &version);
     put(snapshot, "/proc/driver/nvidia/params", "EnableStreamMemOPs: 0\nDmaRemapPeerMmio: 1\n");
 }

@@ -53,8 +53,7 @@ impl Layout<'_> {
     fn bluefield(&mut self, domain: u32, root: (u16, u16)) {
         let port = self.domain_port(domain, root, 3);
         for bus in self.inner_switch(&port, BLUEFIELD_3_BRIDGE, &[0], 3) {
-            self.connectx(&bus, &BLUEFIELD_3, 0, false);
-            self.connectx(&bus, &BLUEFIELD_3, 1, false);
+            (0..2).for_each(|function| self.connectx(&bus, &BLUEFIELD_3, function, false));
         }
     }
 
@@ -166,20 +165,14 @@ impl Layout<'_> {
         let nvidia = self.nvidia_if_installed();
         for domain in [0x0, 0x2] {
             let port = self.domain_port(domain, PORT, 1);
-            self.connectx(&port, &CONNECTX_7, 0, false);
-            self.connectx(&port, &CONNECTX_7, 1, false);
+            (0..2).for_each(|function| self.connectx(&port, &CONNECTX_7, function, false));
         }
         let port = self.domain_port(0x4, PORT, 1);
         self.nvme(&port);
         let port = self.domain_port(0x7, (0x10de, 0x22d0), 1);
         let mut lan = self.device(&port, 0, 0, 0x02_0000, (0x10ec, 0x8127));
         lan.driver = Some("r8127");
-        lan.network = Some(Port {
-            net: "enP7s7".to_owned(),
-            infiniband: None,
-            is_infiniband: false,
-            guid: None,
-        });
+        lan.network = Some(Port::ethernet("enP7s7".to_owned(), None));
         self.add(lan);
         let port = self.domain_port(0xf, (0x10de, 0x22d1), 1);
         self.gpu(&port, 0x03_0000, (0x10de, 0x2e12), nvidia);
