@@ -41,7 +41,7 @@ use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{ImageRequest, Request};
 use bedplate_core::kind;
 use bedplate_core::plan::KindId;
-pub(crate) use error::CliError;
+pub(crate) use error::{CliError, Context};
 pub(crate) use exit::Exit;
 use words::{Word, one_of};
 
@@ -82,7 +82,7 @@ enum Command {
     Revert(revert::RevertArgs),
     /// End a hold (`bedplate revert --hold`): the daemon makes the host what its profile says again.
     #[cfg(feature = "daemon")]
-    Release(daemon::ReleaseArgs),
+    Release(daemon::release::ReleaseArgs),
     /// Remove state that identifies this host or image, before its disk is cloned.
     Seal(seal::SealArgs),
     /// Show what bedplate did on this host.
@@ -134,6 +134,14 @@ pub(crate) struct HostArgs {
     /// Look at a built-in demo host.
     #[arg(long, value_name = "NAME", group = "which_host", value_parser = demo_names(), help_heading = "Host")]
     demo: Option<String>,
+}
+
+impl HostArgs {
+    /// Refuses a root directory, for the reason that is given.
+    fn needs_machine(&self, why: &str) -> Result<(), CliError> {
+        let hint = "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE";
+        if self.root.is_some() { Err(CliError::new(why).hinting(hint)) } else { Ok(()) }
+    }
 }
 
 fn demo_names() -> clap::builder::PossibleValuesParser {
@@ -223,7 +231,7 @@ pub fn main() -> ExitCode {
         Command::Apply(args) => apply::run(&args),
         Command::Revert(args) => revert::run(&args),
         #[cfg(feature = "daemon")]
-        Command::Release(args) => daemon::release(&args),
+        Command::Release(args) => daemon::release::run(&args),
         Command::Seal(args) => seal::run(&args),
         Command::History(args) => history::run(&args),
         Command::Inspect(args) => inspect::run(&args),

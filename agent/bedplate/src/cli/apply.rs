@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::lints::LintArgs;
-use super::{CliError, Exit, ProfileArgs, WithoutArgs, host, output, plan as plan_command};
+use super::{
+    CliError, Context as _, Exit, ProfileArgs, WithoutArgs, host, output, plan as plan_command,
+};
 use crate::report::{applied, text};
 use bedplate_core::apply::{self, ApplyReport, Event};
 use bedplate_core::documents as json;
@@ -272,11 +274,11 @@ pub(crate) fn confirm(what: &str) -> Result<bool, CliError> {
     if !can_be_asked() {
         return Ok(true);
     }
-    let failed = |error| CliError::while_doing("cannot ask", error);
+    let failed = "cannot ask";
     let mut terminal = std::io::stderr();
-    write!(terminal, "{what}? [y/N] ").and_then(|()| terminal.flush()).map_err(failed)?;
+    write!(terminal, "{what}? [y/N] ").and_then(|()| terminal.flush()).context(failed)?;
     let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(failed)?;
+    std::io::stdin().read_line(&mut answer).context(failed)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

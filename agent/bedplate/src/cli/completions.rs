@@ -7,7 +7,7 @@ use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::{Cli, CliError, Exit, manual, output};
+use super::{Cli, CliError, Context as _, Exit, manual, output};
 
 /// `bedplate completions`.
 #[derive(Debug, Args)]
@@ -62,9 +62,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
         std::fs::write(formats.join("bedplate-profile.5"), manual::profile_format())?;
         std::fs::write(more.join("bedplate-checks.7"), manual::checks())
     };
-    written().map_err(|error| {
-        CliError::while_doing(format!("cannot write man pages to {}", args.out.display()), error)
-    })?;
+    written().context(format!("cannot write man pages to {}", args.out.display()))?;
     Ok(Exit::Done)
 }
 

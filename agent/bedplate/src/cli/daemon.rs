@@ -7,7 +7,7 @@ mod helper;
 mod reboot;
 mod reconcile;
 mod relay;
-mod release;
+pub(super) mod release;
 mod run;
 mod status;
 mod withdraw;
@@ -18,8 +18,6 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::{CliError, Exit};
-pub(crate) use release::ReleaseArgs;
-
 /// Commands for people.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {
@@ -77,11 +75,6 @@ impl UnitCommand {
             UnitCommand::Withdraw(args) => withdraw::run(args),
         }
     }
-}
-
-/// `bedplate release`.
-pub(crate) fn release(args: &ReleaseArgs) -> Result<Exit, CliError> {
-    release::run(args)
 }
 
 /// Does asynchronous work on this thread. What hangs in the background, such as a thread that waits for a child, does not keep

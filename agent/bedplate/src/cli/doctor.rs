@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::host::{self, OpenHost};
-use super::{CliError, Exit, HostArgs, output, verify};
+use super::{CliError, Context as _, Exit, HostArgs, output, verify};
 use crate::report::doctor as text;
 use bedplate_base::terminal::brief;
 use bedplate_core::doctor::{
@@ -55,8 +55,7 @@ enum Question {
 /// Finds the cause on every host that was named.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(json::DOCTOR_SCHEMA)?;
-        return Ok(Exit::Done);
+        return output::data(json::DOCTOR_SCHEMA).map(|()| Exit::Done);
     }
     let asked = asked(&args.what)?;
     let mut worst = Answer::NotFound;
@@ -82,28 +81,23 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
             if let Some(symptom) = find(word) {
                 return Ok(Question::Symptom(symptom));
             }
+            let shown = brief(word, REPEATED);
+            let unreadable = format!("cannot read the log {shown}");
             if word == "-" {
-                let log = read(std::io::stdin().lock());
-                return log
-                    .map(|log| Question::Log("stdin".to_owned(), log))
-                    .map_err(|error| unreadable(word, error));
+                let log = read(std::io::stdin().lock()).context(unreadable)?;
+                return Ok(Question::Log("stdin".to_owned(), log));
             }
             if Path::new(word).is_dir() {
-                return Err(CliError::usage(format!("{} is a directory", brief(word, REPEATED)))
+                return Err(CliError::usage(format!("{shown} is a directory"))
                     .hinting("name a log, or a symptom; `bedplate doctor --help` lists these"));
             }
             if Path::new(word).exists() || is_path(word) {
-                let log = File::open(word).and_then(read);
-                if log.as_ref().is_ok_and(|log| log.is_snapshot) {
-                    return Err(CliError::usage(format!(
-                        "{} is a recording of a host",
-                        brief(word, REPEATED)
-                    ))
-                    .hinting("`bedplate doctor --snapshot FILE` looks at it"));
+                let log = File::open(word).and_then(read).context(unreadable)?;
+                if log.is_snapshot {
+                    return Err(CliError::usage(format!("{shown} is a recording of a host"))
+                        .hinting("`bedplate doctor --snapshot FILE` looks at it"));
                 }
-                return log
-                    .map(|log| Question::Log(word.clone(), log))
-                    .map_err(|error| unreadable(word, error));
+                return Ok(Question::Log(word.clone(), log));
             }
         }
         several if several.iter().all(|word| Path::new(word).is_file()) => {
@@ -142,10 +136,6 @@ fn is_path(word: &str) -> bool {
         && !word.contains(char::is_whitespace)
         && matching(word).is_empty()
         && (starts || has_directory || Path::new(word).extension().is_some())
-}
-
-fn unreadable(word: &str, error: std::io::Error) -> CliError {
-    CliError::while_doing(format!("cannot read the log {}", brief(word, REPEATED)), error)
 }
 
 /// As long as it is, in one buffer.

@@ -42,6 +42,18 @@ pub(crate) enum CliError {
     BrokenPipe,
 }
 
+/// Says of an error what was being done.
+pub(crate) trait Context<T> {
+    /// The same; an error becomes one of [`CliError::while_doing`].
+    fn context(self, doing: impl Into<String>) -> Result<T, CliError>;
+}
+
+impl<T, E: Error + Send + Sync + 'static> Context<T> for Result<T, E> {
+    fn context(self, doing: impl Into<String>) -> Result<T, CliError> {
+        self.map_err(|error| CliError::while_doing(doing, error))
+    }
+}
+
 impl CliError {
     /// What was being done did not succeed.
     pub(crate) fn while_doing(

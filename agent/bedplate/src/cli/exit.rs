@@ -31,6 +31,17 @@ pub(crate) enum Exit {
     NoProfile = 78,
 }
 
+impl Exit {
+    /// That of several hosts: the one of these two that counts.
+    pub(crate) fn worst(self, other: Exit) -> Exit {
+        use Exit::{Blocked, CannotTell, Changes, Done, Failed, Owed, RebootPending};
+        let order = [Done, RebootPending, CannotTell, Owed, Changes, Blocked, Failed];
+        // A host has no other status: one that it got some day would be the worst.
+        let rank = |exit| order.iter().position(|one| *one == exit).unwrap_or(order.len());
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit as u8)

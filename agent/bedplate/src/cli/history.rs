@@ -5,7 +5,6 @@ use clap::Args;
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::report::applied;
 use crate::report::outline::lacks_history;
-use bedplate_core::documents as json;
 
 /// `bedplate history`.
 #[derive(Debug, Args)]
@@ -28,10 +27,6 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
         output::status("the history is not known: a recording does not hold it");
         return Ok(Exit::CannotTell);
     }
-    if args.json {
-        output::data(&json::document(&ledger.history)?)?;
-    } else {
-        output::report(&applied::history(&ledger))?;
-    }
+    output::either(args.json, &ledger.history, || applied::history(&ledger))?;
     Ok(Exit::Done)
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 
-use super::{CliError, HostArgs, conclude, output};
+use super::{CliError, Context as _, Exit, HostArgs, conclude, output};
 use crate::demo;
 use crate::report::style::{HEAD, paint};
 use bedplate_core::engine::{Target, observe};
@@ -37,8 +37,7 @@ impl OpenHost {
 
     /// What bedplate did here before.
     pub(super) fn ledger(&self) -> Result<Ledger, CliError> {
-        Ledger::load(self.reader.as_ref())
-            .map_err(|error| CliError::while_doing("cannot tell what bedplate did before", error))
+        Ledger::load(self.reader.as_ref()).context("cannot tell what bedplate did before")
     }
 
     /// The line that stands above a report where several hosts are reported one after the other.
@@ -77,6 +76,19 @@ pub(crate) fn each(
     Ok(unusable)
 }
 
+/// The same, where each host has an exit status: the worst of all; failed where one could not be used.
+pub(crate) fn worst(
+    args: &HostArgs,
+    mut act: impl FnMut(&OpenHost) -> Result<Exit, CliError>,
+) -> Result<Exit, CliError> {
+    let mut worst = Exit::Done;
+    let unusable = each(args, |opened| {
+        worst = worst.worst(act(opened)?);
+        Ok(())
+    })?;
+    Ok(if unusable.is_empty() { worst } else { Exit::Failed })
+}
+
 fn of_file(file: &str) -> Result<OpenHost, CliError> {
     Ok(OpenHost { snapshot: Some(file.to_owned()), ..OpenHost::alone(snapshot(file)?) })
 }
@@ -108,8 +120,7 @@ fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError
 
 fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
     // The reader's error names the directory.
-    let reader =
-        DirReader::image(dir).map_err(|error| CliError::while_doing("cannot use --root", error))?;
+    let reader = DirReader::image(dir).context("cannot use --root")?;
     warn_of_mounts(&reader);
     Ok(reader)
 }
@@ -135,21 +146,18 @@ fn snapshot(file: &str) -> Result<Snapshot, CliError> {
         // A device or a pipe may never end.
         file.take(LARGEST_SNAPSHOT + 1).read_to_string(&mut text).map(|_| text)
     };
-    let text = File::open(file).and_then(read).map_err(|error| {
-        CliError::while_doing(format!("cannot read the snapshot {file}"), error)
-    })?;
+    let text =
+        File::open(file).and_then(read).context(format!("cannot read the snapshot {file}"))?;
     if text.len() as u64 > LARGEST_SNAPSHOT {
         return Err(CliError::new(format!("{file} is larger than 64 MiB: that is no snapshot")));
     }
-    Snapshot::from_text(&text)
-        .map_err(|error| CliError::while_doing(format!("{file} is not a usable snapshot"), error))
+    Snapshot::from_text(&text).context(format!("{file} is not a usable snapshot"))
 }
 
 /// The snapshots that the arguments name, in order.
 fn files(args: &HostArgs) -> Result<Vec<String>, CliError> {
-    let lists =
-        args.snapshot.iter().map(|pattern| expand(pattern)).collect::<Result<Vec<_>, _>>()?;
-    Ok(lists.concat())
+    let lists: Result<Vec<_>, _> = args.snapshot.iter().map(|pattern| expand(pattern)).collect();
+    Ok(lists?.concat())
 }
 
 /// A pattern that the shell did not expand (it was quoted) is expanded here; a plain name stays as it is.
@@ -158,17 +166,12 @@ fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
     if !pattern.contains(['*', '?', '[']) || std::path::Path::new(pattern).exists() {
         return Ok(vec![pattern.to_owned()]);
     }
-    let paths = glob::glob(pattern).map_err(|error| {
-        CliError::while_doing(
-            format!("--snapshot {pattern} is neither a file nor a pattern"),
-            error,
-        )
-    })?;
+    let paths = glob::glob(pattern)
+        .context(format!("--snapshot {pattern} is neither a file nor a pattern"))?;
     let files = paths
         .map(|path| path.map(|path| path.display().to_string()))
-        .collect::<Result<Vec<_>, _>>();
-    let files = files
-        .map_err(|error| CliError::while_doing(format!("cannot look for {pattern}"), error))?;
+        .collect::<Result<Vec<_>, _>>()
+        .context(format!("cannot look for {pattern}"))?;
     if files.is_empty() {
         return Err(CliError::new(format!("no file matches --snapshot {pattern}")));
     }

@@ -83,6 +83,15 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
     }
 }
 
+/// What a command found: a document with `--json`, else a report.
+pub(crate) fn either(
+    as_json: bool,
+    document: &impl serde::Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), CliError> {
+    if as_json { json(document) } else { report(&text()) }
+}
+
 /// Text for programs, to a file; `-`: to stdout.
 pub(crate) fn to(file: &Path, text: &str) -> Result<(), CliError> {
     if file.as_os_str() == "-" {

@@ -47,20 +47,10 @@ pub(crate) struct PlanArgs {
 /// Plans every host that was named.
 pub(crate) fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(json::PLAN_SCHEMA)?;
-        return Ok(Exit::Done);
+        return output::data(json::PLAN_SCHEMA).map(|()| Exit::Done);
     }
-    let mut worst = Exit::Done;
-    let unusable = host::each(&args.host, |host| {
-        let planned = plan_host(args, host)?;
-        worst = worse_exit(worst, status(&planned));
-        Ok(())
-    })?;
-    Ok(match (unusable.is_empty(), args.exit_code) {
-        (false, _) => Exit::Failed,
-        (true, true) => worst,
-        (true, false) => Exit::Done,
-    })
+    let worst = host::worst(&args.host, |host| Ok(status(&plan_host(args, host)?)))?;
+    Ok(if args.exit_code || worst == Exit::Failed { worst } else { Exit::Done })
 }
 
 fn plan_host(args: &PlanArgs, host: &OpenHost) -> Result<PreparedPlan, CliError> {
@@ -116,12 +106,4 @@ pub(super) fn status(planned: &PreparedPlan) -> Exit {
     } else {
         Exit::Done
     }
-}
-
-fn worse_exit(one: Exit, other: Exit) -> Exit {
-    use Exit::{Blocked, CannotTell, Changes, Done, Failed, Owed, RebootPending};
-    let order = [Done, RebootPending, CannotTell, Owed, Changes, Blocked, Failed];
-    // A plan has no other status: one that it got some day would be the worst.
-    let rank = |exit| order.iter().position(|one| *one == exit).unwrap_or(order.len());
-    if rank(other) > rank(one) { other } else { one }
 }

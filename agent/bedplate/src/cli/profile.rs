@@ -78,10 +78,7 @@ pub(crate) fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
         ProfileCommand::List(args) => profile_list::run(args),
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),
-        ProfileCommand::Schema => {
-            output::data(profile::SCHEMA)?;
-            Ok(Exit::Done)
-        }
+        ProfileCommand::Schema => output::data(profile::SCHEMA).map(|()| Exit::Done),
         ProfileCommand::Explain(args) => explain(args),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CliError, Exit, HostArgs, host, output};
+use super::{CliError, Context as _, Exit, HostArgs, host, output};
 use bedplate_core::desired::AcsPolicy;
 use bedplate_core::engine::profile_source::{self, Choice};
 use bedplate_core::engine::{self, Request, VerifyOutcome};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
     let mut target = target(args, host.reader.kind())?;
     if let Target::File(writer, path) = &mut target
         && !args.force
-        && writer.file_meta(path).map_err(cannot)?.is_some()
+        && writer.file_meta(path).context(CANNOT)?.is_some()
     {
         // An operator's work may be in it.
         let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
         output::data(&text)?;
         return Ok(Exit::Done);
     };
-    writer.replace_file(&path, text.as_bytes(), 0o644).map_err(cannot)?;
+    writer.replace_file(&path, text.as_bytes(), 0o644).context(CANNOT)?;
     let shown = display_path(args, &path);
     let (check, plan) = match (&args.out, &args.host.root) {
         (Some(out), _) => (format!(" {}", out.display()), format!(" --profile {}", out.display())),
@@ -128,9 +128,8 @@ fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
     }
 }
 
-fn cannot(error: bedplate_host::WriteError) -> CliError {
-    CliError::while_doing("cannot write the profile", error)
-}
+/// What an error of writing begins with.
+const CANNOT: &str = "cannot write the profile";
 
 fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
     let own = || profile_source::HOST_PROFILE.to_owned();
@@ -140,10 +139,7 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
             let named = |path: PathBuf| path.to_str().map(str::to_owned);
             let path = std::path::absolute(out).ok().and_then(named);
             let path = path.ok_or_else(|| {
-                CliError::new(format!(
-                    "cannot write the profile: {} is not a path in UTF-8",
-                    out.display()
-                ))
+                CliError::new(format!("{CANNOT}: {} is not a path in UTF-8", out.display()))
             })?;
             Ok(Target::File(DirWriter::live(), path))
         }
@@ -151,10 +147,7 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
         (None, HostKind::Snapshot) => Ok(Target::Stdout),
         (None, HostKind::Image) => {
             let root = args.host.root.as_deref().unwrap_or(std::path::Path::new("/"));
-            let writer = DirWriter::image(root, false);
-            let writer =
-                writer.map_err(|error| CliError::while_doing("cannot write the profile", error))?;
-            Ok(Target::File(writer, own()))
+            Ok(Target::File(DirWriter::image(root, false).context(CANNOT)?, own()))
         }
     }
 }

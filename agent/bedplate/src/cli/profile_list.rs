@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::{CliError, Exit, HostArgs, host, output};
 use crate::report::style::{FAINT, GOOD, HEAD, paint};
-use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::{self, ListedProfile};
 use bedplate_facts::Depth;
 
@@ -49,11 +48,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, CliError> {
     let mut rows: Vec<Row> = listed.iter().map(Row::new).collect();
     // What is for this host first.
     rows.sort_by_key(|row| (!row.best, !row.fits));
-    if args.json {
-        output::data(&json::document(&rows)?)?;
-        return Ok(Exit::Done);
-    }
-    output::report(&text(&facts.label(), &rows))?;
+    output::either(args.json, &rows, || text(&facts.label(), &rows))?;
     Ok(Exit::Done)
 }
 

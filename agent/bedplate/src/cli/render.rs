@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::host;
 use super::lints::LintArgs;
 use super::words::{Word, one_of};
-use super::{CliError, Exit, HostArgs, ProfileArgs, output};
+use super::{CliError, Context as _, Exit, HostArgs, ProfileArgs, output};
 use bedplate_base::Arch;
 use bedplate_core::documents as json;
 use bedplate_core::engine;
@@ -24,7 +24,7 @@ use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::{Depth, Facts, IommuFacts};
 use bedplate_host::Writer as _;
 use bedplate_host::write::DirWriter;
-use bedplate_render::{GrubFamily, Inexpressible, Options, RenderError, RenderResult};
+use bedplate_render::{GrubFamily, Inexpressible, Options, RenderResult};
 use message::{print_messages, printed};
 
 /// `bedplate render`.
@@ -158,8 +158,8 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     engine::LintVerdict::new(&loaded, &args.lints.allow_lint).check()?;
     // Nothing was done before to an image that is yet to be built.
     let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
-    let target =
-        bedplate_render::target(&args.target).map_err(|error| cannot_render(args, error))?;
+    let cannot = format!("cannot render for {}", args.target);
+    let target = bedplate_render::target(&args.target).context(&cannot)?;
     let mut options = Options {
         grub_family: args.grub_family(target, says_host.then_some(&facts))?,
         ..args.options(&facts, show(&loaded, false))
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader))?;
     }
     let rendered = bedplate_render::render(target, &loaded.profile, &facts, &desired, &options)
-        .map_err(|error| cannot_render(args, error))?;
+        .context(cannot)?;
     emit(args, target, &rendered, &loaded.profile.name, &options)
 }
 
@@ -217,10 +217,6 @@ impl RenderArgs {
             }),
         }
     }
-}
-
-fn cannot_render(args: &RenderArgs, error: RenderError) -> CliError {
-    CliError::while_doing(format!("cannot render for {}", args.target), error)
 }
 
 /// What `--json` prints.
@@ -334,21 +330,17 @@ fn write_all(
 }
 
 fn write(dir: &Path, file: &bedplate_render::OutFile) -> Result<(), CliError> {
-    let cannot = || format!("cannot write to {}", dir.display());
-    std::fs::create_dir_all(dir).map_err(|error| {
-        CliError::while_doing(format!("cannot create the directory {}", dir.display()), error)
-    })?;
+    let cannot = format!("cannot write to {}", dir.display());
+    std::fs::create_dir_all(dir)
+        .context(format!("cannot create the directory {}", dir.display()))?;
     // DIR may be an image root, with links that lead out of it.
-    let mut writer =
-        DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
-    writer
-        .replace_file(&format!("/{}", file.path), file.text.as_bytes(), file.mode)
-        .map_err(|error| CliError::while_doing(cannot(), error))
+    let mut writer = DirWriter::image(dir, false).context(&cannot)?;
+    let path = format!("/{}", file.path);
+    writer.replace_file(&path, file.text.as_bytes(), file.mode).context(cannot)
 }
 
 fn remove(dir: &Path, path: &str) -> Result<(), CliError> {
-    let cannot = || format!("cannot remove {} from {}", path, dir.display());
-    let mut writer =
-        DirWriter::image(dir, false).map_err(|error| CliError::while_doing(cannot(), error))?;
-    writer.remove_file(&format!("/{path}")).map_err(|error| CliError::while_doing(cannot(), error))
+    let cannot = format!("cannot remove {path} from {}", dir.display());
+    let mut writer = DirWriter::image(dir, false).context(&cannot)?;
+    writer.remove_file(&format!("/{path}")).context(cannot)
 }

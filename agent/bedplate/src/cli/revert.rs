@@ -5,7 +5,6 @@ use clap::Args;
 use super::apply::{TargetArgs, confirm, retry_locked, still_running};
 use super::{CliError, Exit, hold, host, output};
 use crate::report::applied;
-use bedplate_core::documents as json;
 use bedplate_core::engine::{self, RevertOutcome, Target};
 use bedplate_core::revert::{RevertPlan, Step};
 
@@ -95,11 +94,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     };
     let now = jiff::Timestamp::now();
     let done = retry_locked(|| engine::revert(&target, args.force, &mut locked, &mut watch, now))?;
-    if args.json {
-        output::data(&json::document(&done.report)?)?;
-    } else {
-        output::report(&applied::reverted(&done.report, args.verbose))?;
-    }
+    output::either(args.json, &done.report, || applied::reverted(&done.report, args.verbose))?;
     for warning in &done.report.warnings {
         output::warn(warning);
     }
@@ -126,11 +121,7 @@ fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
     if !args.dry_run && args.hold {
         hold::HoldGuard::set(true)?.keep();
     }
-    if args.json {
-        output::data(&json::document(shown)?)?;
-    } else {
-        output::report(&applied::revert_plan(shown, args.verbose))?;
-    }
+    output::either(args.json, shown, || applied::revert_plan(shown, args.verbose))?;
     Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
         (false, _) => Exit::Blocked,
         (true, false) if args.exit_code => Exit::Changes,

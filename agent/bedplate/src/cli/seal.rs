@@ -10,7 +10,6 @@ use super::apply::{confirm, retry_locked};
 use super::error::AS_ROOT;
 use super::{CliError, Exit, host, output, running};
 use crate::report::seal as text;
-use bedplate_core::documents as json;
 use bedplate_core::engine::{self, Target};
 use bedplate_core::revert::Refused;
 use bedplate_core::seal::Machine;
@@ -68,10 +67,7 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     let shown = engine::plan_seal(&target, &mut machine)?;
     let is_refused = !shown.refused.is_empty();
     if args.dry_run || is_refused || shown.is_empty() {
-        match args.json {
-            true => output::data(&document(&shown)?)?,
-            false => output::report(&text::plan(&shown, args.verbose))?,
-        }
+        output::either(args.json, &document(&shown), || text::plan(&shown, args.verbose))?;
         return Ok(match (is_refused, shown.is_empty()) {
             (true, _) => Exit::Blocked,
             (false, false) if args.exit_code => Exit::Changes,
@@ -86,11 +82,7 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
         return Err(CliError::new("nothing was removed"));
     }
     let done = retry_locked(|| engine::seal(&target, &mut machine))?;
-    if args.json {
-        output::data(&document(&done)?)?;
-    } else {
-        output::report(&text::sealed(&done))?;
-    }
+    output::either(args.json, &document(&done), || text::sealed(&done))?;
     Ok(match (done.plan.refused.is_empty(), done.failed.is_empty()) {
         (false, _) => Exit::Blocked,
         (true, false) => Exit::Failed,
@@ -98,8 +90,8 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     })
 }
 
-fn document(content: &impl Serialize) -> Result<String, CliError> {
-    Ok(json::document(&Document { bedplate_seal: 1, content })?)
+fn document<T: Serialize>(content: &T) -> Document<'_, T> {
+    Document { bedplate_seal: 1, content }
 }
 
 /// The host to seal. The root directory of this machine is not an image.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::host::{self, OpenHost};
-use super::{CliError, Exit, HostArgs, output};
+use super::{CliError, Context as _, Exit, HostArgs, output};
 use crate::report::topology::{self, Options, TopologyView};
 use bedplate_base::Reading;
 use bedplate_facts::names::Names;
@@ -64,17 +64,12 @@ pub(crate) struct TopologyArgs {
 /// Shows every host that was named.
 pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(topology::SCHEMA)?;
-        return Ok(Exit::Done);
+        return output::data(topology::SCHEMA).map(|()| Exit::Done);
     }
     if args.out.is_some() && !args.svg && !args.html {
         return Err(CliError::new("-o is for --svg and --html; the rest goes to standard output"));
     }
-    if args.host.root.is_some() {
-        return Err(CliError::new("a root directory has no PCI devices to compare").hinting(
-            "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
-        ));
-    }
+    args.host.needs_machine("a root directory has no PCI devices to compare")?;
     let imported = args.import.as_deref().map(read).transpose()?;
     let imported = imported.as_ref();
     if args.nccl_xml || args.svg || args.html {
@@ -82,16 +77,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
         let opened = host::open_one(&args.host)?;
         return show_host(args, imported, &opened);
     }
-    let mut worst = Exit::Done;
-    let unusable = host::each(&args.host, |opened| {
-        match show_host(args, imported, opened)? {
-            Exit::Done => {}
-            exit if worst != Exit::Changes => worst = exit,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(if unusable.is_empty() { worst } else { Exit::Failed })
+    host::worst(&args.host, |opened| show_host(args, imported, opened))
 }
 
 /// A file that is to be compared.
@@ -102,11 +88,9 @@ fn read(path: &Path) -> Result<(String, ImportedTopology), CliError> {
         // A device or a pipe may never end.
         file.take(topology_file::LARGEST as u64 + 1).read_to_end(&mut text)
     });
-    file.map_err(|error| CliError::while_doing(format!("cannot read {shown}"), error))?;
-    let text = String::from_utf8_lossy(&text);
-    let imported = topology_file::parse(&text);
-    let imported = imported
-        .map_err(|error| CliError::while_doing(format!("{shown} cannot be compared"), error))?;
+    file.context(format!("cannot read {shown}"))?;
+    let imported = topology_file::parse(&String::from_utf8_lossy(&text));
+    let imported = imported.context(format!("{shown} cannot be compared"))?;
     Ok((shown, imported))
 }
 

@@ -77,40 +77,31 @@ pub(crate) struct VerifyArgs {
 /// Judges every host that was named.
 pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(json::VERIFY_SCHEMA)?;
-        return Ok(Exit::Done);
+        return output::data(json::VERIFY_SCHEMA).map(|()| Exit::Done);
     }
     if args.list {
-        output::lines(&text::list())?;
-        return Ok(Exit::Done);
+        return output::lines(&text::list()).map(|()| Exit::Done);
     }
     if let Some(word) = &args.explain {
-        explain(word)?;
-        return Ok(Exit::Done);
+        return explain(word).map(|()| Exit::Done);
     }
     let selection = Selection::new(&args.check, &args.skip).map_err(|error| unknown(&error))?;
-    let mut statuses = Vec::new();
-    let mut tally = Tally::default();
+    let mut worst = Exit::Done;
+    let mut tally = Tally::new();
     let unusable = host::each(&args.host, |opened| {
         let report = verify_host(args, opened, &selection)?;
-        statuses.push(status(args.fail_on, &report));
-        if let Some(file) = &opened.file {
-            tally.add(file, &report);
-        }
+        worst = worst.worst(status(args.fail_on, &report));
+        tally.extend(opened.file.clone().map(|file| (text::outcome(&report), file)));
         Ok(())
     })?;
-    let all_good = unusable.is_empty();
-    unusable.into_iter().for_each(|file| tally.add_unusable(file));
+    if !unusable.is_empty() {
+        worst = Exit::Failed;
+    }
+    tally.extend(unusable.into_iter().map(|file| (text::UNUSABLE, file)));
     if !args.json && !tally.is_empty() {
         output::report(&text::tally(&tally))?;
     }
-    let has = |status| statuses.contains(&status);
-    Ok(match all_good {
-        false => Exit::Failed,
-        true if has(Exit::Blocked) => Exit::Blocked,
-        true if has(Exit::CannotTell) => Exit::CannotTell,
-        true => Exit::Done,
-    })
+    Ok(worst)
 }
 
 /// The exit status for one host.

@@ -4,12 +4,10 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use super::verify::{SEEN, evidence, remedy};
 use bedplate_base::terminal::one_line;
 use bedplate_core::doctor::{Answer, CheckAnswer, Diagnosis, Recognised, SYMPTOMS, Symptom};
 use bedplate_core::verify::Verdict;
-
-/// Things read that are shown before the rest is counted.
-const SEEN: usize = 3;
 
 /// The line above everything.
 pub(crate) fn heading(host: &str) -> String {
@@ -57,7 +55,7 @@ pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
             asked.check,
             one_line(&asked.finding)
         );
-        remedy(&mut out, asked);
+        remedy(&mut out, asked.remedy.as_deref());
     }
     for asked in &diagnosis.excluded {
         let sign = if asked.verdict == Verdict::NotApplicable { "n/a:" } else { "ruled out:" };
@@ -85,26 +83,9 @@ fn one_cause(out: &mut String, cause: &CheckAnswer, word: &str) {
     if let Some(explains) = cause.explains {
         let _ = writeln!(out, "      {} {explains}", paint(FAINT, "why:"));
     }
-    for seen in cause.evidence.iter().take(SEEN) {
-        let at = paint(FAINT, &format!("({})", one_line(&seen.at)));
-        let _ = writeln!(out, "      {} {} {at}", paint(FAINT, "read:"), one_line(&seen.what));
-    }
-    let more = cause.evidence.len().saturating_sub(SEEN);
-    if more > 0 {
-        let check = cause.check;
-        let _ = writeln!(
-            out,
-            "      {} {more} more: `bedplate verify -v --check {check}`",
-            paint(FAINT, "read:")
-        );
-    }
-    remedy(out, cause);
-}
-
-fn remedy(out: &mut String, asked: &CheckAnswer) {
-    if let Some(remedy) = &asked.remedy {
-        let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
-    }
+    let where_all = format!(": `bedplate verify -v --check {}`", cause.check);
+    evidence(out, &cause.evidence, SEEN, &where_all);
+    remedy(out, cause.remedy.as_deref());
 }
 
 /// Every symptom: those with a cause here by their first one, the others by a line.

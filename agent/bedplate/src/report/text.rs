@@ -11,6 +11,7 @@ use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use bedplate_base::counted;
 use bedplate_base::terminal::one_line;
 use bedplate_core::apply::plan_line;
+use bedplate_core::kind::KINDS;
 use bedplate_core::plan::{
     Change, Effect, Item, KindId, NextBoot, Plan, Rationale, RebootNeed, Subject,
 };
@@ -42,43 +43,29 @@ pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<
         paint(HEAD, "host"),
         one_line(host)
     );
-    let kinds = kinds_of(plan);
-    for kind in kinds {
-        section(&mut out, plan, kind, detail, names);
+    let kinds = KINDS.iter().map(|kind| kind.id);
+    for kind in [KindId::Profile, KindId::Host].into_iter().chain(kinds) {
+        let said = section(plan, kind, detail, names);
+        if !said.is_empty() {
+            let _ = write!(out, "\n{}\n{said}", paint(HEAD, kind.name()));
+        }
     }
     out.push('\n');
     out.push_str(&summary(plan));
     out
 }
 
-/// Kinds that have something to say, in the order in which they first appear in table order.
-fn kinds_of(plan: &Plan) -> Vec<KindId> {
-    let mut kinds = vec![KindId::Profile, KindId::Host];
-    kinds.extend(bedplate_core::kind::KINDS.iter().map(|kind| kind.id));
-    kinds.retain(|kind| has_content(plan, *kind));
-    kinds
-}
-
-fn has_content(plan: &Plan, kind: KindId) -> bool {
+/// What there is to say of one kind.
+fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> String {
+    let mut out = String::new();
     let body = &plan.body;
-    body.changes.iter().any(|c| c.kind == kind)
-        || body.blockers.iter().any(|b| b.kind == kind)
-        || body.unknowns.iter().any(|u| u.kind == kind)
-        || body.notes.iter().any(|n| n.kind == kind)
-        || body.pending.iter().any(|p| p.kind == kind)
-        || body.settled.iter().any(|s| s.kind == kind)
-}
-
-fn section(out: &mut String, plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) {
-    let body = &plan.body;
-    let _ = writeln!(out, "\n{}", paint(HEAD, kind.name()));
     let changes: Vec<&Change> = body.changes.iter().filter(|change| change.kind == kind).collect();
     if detail.verbose {
-        changes.iter().for_each(|change| one_change(out, change, detail, names));
+        changes.iter().for_each(|change| one_change(&mut out, change, detail, names));
     } else {
         group::group_changes(&changes).iter().for_each(|group| match group.as_slice() {
-            [only] => one_change(out, only, detail, names),
-            several => group::show(out, several, names),
+            [only] => one_change(&mut out, only, detail, names),
+            several => group::show(&mut out, several, names),
         });
     }
     for pending in body.pending.iter().filter(|p| p.kind == kind) {
@@ -125,6 +112,7 @@ fn section(out: &mut String, plan: &Plan, kind: KindId, detail: Detail, names: O
     } else if !settled.is_empty() {
         let _ = writeln!(out, "  {} {} already right", paint(GOOD, "✓"), settled.len());
     }
+    out
 }
 
 /// The name of the PCI device that a subject is about.

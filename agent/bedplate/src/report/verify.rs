@@ -6,10 +6,12 @@ use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::folded;
 use bedplate_base::terminal::one_line;
 use bedplate_base::{counted, counted_as};
-use bedplate_core::verify::{Answer, CHECKS, Check, Group, Judged, NOT_LOOKED_AT, Report, Verdict};
+use bedplate_core::verify::{
+    Answer, CHECKS, Check, Evidence, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
+};
 
 /// Things read that are shown before the rest is counted.
-const SEEN: usize = 3;
+pub(super) const SEEN: usize = 3;
 
 /// The whole report; `verbose`: what passed and everything that was read, too.
 pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
@@ -98,18 +100,27 @@ fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
             one_line(reason)
         );
     }
-    let seen = if verbose { judged.evidence.len() } else { judged.evidence.len().min(SEEN) };
-    for seen in &judged.evidence[..seen] {
+    let most = if verbose { usize::MAX } else { SEEN };
+    evidence(out, &judged.evidence, most, "; -v shows each");
+    let is_left = displayed_verdict(judged) != Verdict::NotApplicable;
+    remedy(out, judged.remedy.as_deref().filter(|_| is_left));
+}
+
+/// What was read: `most` things, and how many more there are, with `where_all` behind it.
+pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_all: &str) {
+    let read = paint(FAINT, "read:");
+    for seen in all.iter().take(most) {
         let at = paint(FAINT, &format!("({})", one_line(&seen.at)));
-        let _ = writeln!(out, "      {} {} {at}", paint(FAINT, "read:"), one_line(&seen.what));
+        let _ = writeln!(out, "      {read} {} {at}", one_line(&seen.what));
     }
-    if seen < judged.evidence.len() {
-        let more = judged.evidence.len() - seen;
-        let _ = writeln!(out, "      {} {more} more; -v shows each", paint(FAINT, "read:"));
+    if let more @ 1.. = all.len().saturating_sub(most) {
+        let _ = writeln!(out, "      {read} {more} more{where_all}");
     }
-    if let (Some(remedy), true) =
-        (&judged.remedy, displayed_verdict(judged) != Verdict::NotApplicable)
-    {
+}
+
+/// What to do, if anything.
+pub(super) fn remedy(out: &mut String, remedy: Option<&str>) {
+    if let Some(remedy) = remedy {
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
     }
 }
@@ -210,66 +221,37 @@ fn conclusion(out: &mut String, report: &Report) {
     }
 }
 
-/// Several hosts, by their answers.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    ready: usize,
-    warned: Vec<String>,
-    unknown: Vec<String>,
-    not_ready: Vec<String>,
-    unusable: Vec<String>,
-}
+/// What each of several hosts came to, and its file.
+pub(crate) type Tally = Vec<(&'static str, String)>;
+/// Of a host that could not be judged.
+pub(crate) const UNUSABLE: &str = "could not be judged";
 
-impl Tally {
-    /// Counts one, by its file.
-    pub(crate) fn add(&mut self, file: &str, report: &Report) {
-        match report.answer {
-            Answer::Ready if !report.warns() => self.ready += 1,
-            Answer::Ready => self.warned.push(file.to_owned()),
-            Answer::CannotTell => self.unknown.push(file.to_owned()),
-            Answer::NotReady => self.not_ready.push(file.to_owned()),
-        }
-    }
-
-    /// Counts one that could not be judged.
-    pub(crate) fn add_unusable(&mut self, file: String) {
-        self.unusable.push(file);
-    }
-
-    /// Whether nothing was counted.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.all() == 0
-    }
-
-    fn all(&self) -> usize {
-        self.ready
-            + self.warned.len()
-            + self.unknown.len()
-            + self.not_ready.len()
-            + self.unusable.len()
+/// What a host came to that was judged.
+pub(crate) fn outcome(report: &Report) -> &'static str {
+    match report.answer {
+        Answer::Ready if !report.warns() => "ready",
+        Answer::Ready => "ready with warnings",
+        Answer::CannotTell => "cannot tell",
+        Answer::NotReady => "not ready",
     }
 }
 
 /// The last lines after several hosts: how many are ready, and which are not.
 pub(crate) fn tally(tally: &Tally) -> String {
-    let rows = [
-        (BAD, "not ready", &tally.not_ready),
-        (BAD, "could not be judged", &tally.unusable),
-        (WARN, "cannot tell", &tally.unknown),
-        (WARN, "ready with warnings", &tally.warned),
-    ];
-    let counts = rows.iter().filter(|(.., files)| !files.is_empty());
-    let counts: Vec<String> =
-        counts.map(|(_, what, files)| format!("{} {what}", files.len())).collect();
-    let counts = [vec![format!("{} ready", tally.ready)], counts].concat();
-    let mut out = format!(
-        "\n{} {}\n",
-        paint(HEAD, &format!("{}:", counted(tally.all(), "host"))),
-        counts.join(", ")
-    );
-    for (style, what, files) in rows.iter().filter(|(.., files)| !files.is_empty()) {
-        let files: Vec<String> = files.iter().map(|file| one_line(file).to_string()).collect();
-        let _ = writeln!(out, "  {}: {}", paint(*style, what), files.join(", "));
+    let of = |wanted: &str| -> Vec<String> {
+        let own = tally.iter().filter(|(what, _)| *what == wanted);
+        own.map(|(_, file)| one_line(file)).collect()
+    };
+    let styles =
+        [(BAD, "not ready"), (BAD, UNUSABLE), (WARN, "cannot tell"), (WARN, "ready with warnings")];
+    let rows = styles.map(|(style, what)| (style, what, of(what)));
+    let rows: Vec<_> = rows.into_iter().filter(|(.., files)| !files.is_empty()).collect();
+    let mut counts = vec![format!("{} ready", of("ready").len())];
+    counts.extend(rows.iter().map(|(_, what, files)| format!("{} {what}", files.len())));
+    let hosts = format!("{}:", counted(tally.len(), "host"));
+    let mut out = format!("\n{} {}\n", paint(HEAD, &hosts), counts.join(", "));
+    for (style, what, files) in rows {
+        let _ = writeln!(out, "  {}: {}", paint(style, what), files.join(", "));
     }
     out
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::block_on;
-use crate::cli::{CliError, Exit};
+use crate::cli::{CliError, Context as _, Exit};
 use bedplate_daemon::launch::Launch;
 use bedplate_daemon::{early_boot, journal};
 
@@ -26,13 +26,7 @@ pub(crate) fn run(args: &BootArgs) -> Result<Exit, CliError> {
     journal::start();
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let worker = Launch::Children(worker);
-    let done = block_on(early_boot::put_back(&worker, &args.state_root))
-        .map_err(|error| CliError::while_doing("cannot begin", error))?;
-    match done {
-        Ok(true) => Ok(Exit::Done),
-        Ok(false) => Ok(Exit::Blocked),
-        Err(error) => {
-            Err(CliError::while_doing("cannot put back what the reboot took away", error))
-        }
-    }
+    let done = block_on(early_boot::put_back(&worker, &args.state_root)).context("cannot begin")?;
+    let is_whole = done.context("cannot put back what the reboot took away")?;
+    Ok(if is_whole { Exit::Done } else { Exit::Blocked })
 }

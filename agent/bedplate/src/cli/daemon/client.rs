@@ -88,7 +88,11 @@ impl From<CallError> for CliError {
     }
 }
 
-fn with<T, F: Future<Output = zbus::Result<T>>>(
+/// Has the daemon do something, within a limit if there is one.
+///
+/// # Errors
+/// Why it did not.
+pub(crate) fn ask<T, F: Future<Output = zbus::Result<T>>>(
     limit: Option<Duration>,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CallError> {
@@ -144,19 +148,8 @@ fn named(name: &str, text: Option<&str>) -> CallError {
 /// # Errors
 /// Why it cannot be had, in words.
 pub(crate) fn status() -> Result<Status, CallError> {
-    let text = with(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
+    let text = ask(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
     serde_json::from_str(&text).map_err(|_| CallError::OtherVersion)
-}
-
-/// Has the daemon do something, within a limit if there is one.
-///
-/// # Errors
-/// Why it did not.
-pub(crate) fn ask<T, F: Future<Output = zbus::Result<T>>>(
-    limit: Option<Duration>,
-    act: impl FnOnce(Agent1Proxy<'static>) -> F,
-) -> Result<T, CallError> {
-    with(limit, act)
 }
 
 /// The same, for a command that can do nothing without it.
@@ -167,7 +160,7 @@ pub(crate) fn call<T, F: Future<Output = zbus::Result<T>>>(
     undone: &str,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CliError> {
-    with(None, act).map_err(|why| match why {
+    ask(None, act).map_err(|why| match why {
         CallError::NoBus | CallError::NotRunning | CallError::SetUp(_) => {
             why.kept_from(&format!("{undone}: "))
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::{CliError, Exit, output};
+use crate::cli::{CliError, Context as _, Exit, output};
 use bedplate_daemon::helper;
 
 /// `bedplate helper`.
@@ -18,8 +18,7 @@ pub(crate) struct HelperArgs {
 
 /// Does it and prints what came of it.
 pub(crate) fn run(args: &HelperArgs) -> Result<Exit, CliError> {
-    let failed = |error| CliError::while_doing("cannot read the task", error);
-    let text = std::io::read_to_string(std::io::stdin()).map_err(failed)?;
+    let text = std::io::read_to_string(std::io::stdin()).context("cannot read the task")?;
     match helper::perform(&text, &args.state_root) {
         Ok(answer) => output::data(&(answer + "\n")).map(|()| Exit::Done),
         Err(why) => {

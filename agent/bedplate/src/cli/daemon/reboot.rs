@@ -9,11 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::client::{self, CallError};
 use crate::cli::error::AS_ROOT;
-use crate::cli::{CliError, Exit, output};
+use crate::cli::{CliError, Context as _, Exit, output};
 use crate::report::holders;
 use crate::report::status as text;
 use bedplate_base::{duration, format_utc};
-use bedplate_core::documents as json;
 use bedplate_core::plan::RebootNeed;
 use bedplate_core::reboot_hold::{self, Hold, HoldError};
 use bedplate_daemon::reboot::busy;
@@ -127,10 +126,8 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
             None => return Err(why.kept_from("the daemon decides about reboots, and ")),
         },
     };
-    if args.json {
-        output::data(&json::document(&status.reboot)?)?;
-    } else {
-        output::report(&text::reboot(&status))?;
+    output::either(args.json, &status.reboot, || text::reboot(&status))?;
+    if !args.json {
         // After it: reading the command line of a process that hangs in a driver may hang, too.
         output::report(&holders(&status))?;
     }
@@ -222,12 +219,11 @@ fn cancel(root: &Path) -> Result<Exit, CliError> {
 fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let hold = Hold::starting(now, args.length, &args.why, &crate::cli::hold::operator())
-        .map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+        .context("cannot hold reboots")?;
     let failed = |error| {
         CliError::while_doing(format!("cannot write {}", reboot_hold::HOLD), error).hinting(AS_ROOT)
     };
-    let json =
-        hold.to_json().map_err(|error| CliError::while_doing("cannot hold reboots", error))?;
+    let json = hold.to_json().context("cannot hold reboots")?;
     let root = &args.host.state_root;
     // The directory as apply makes it: copies of other files are in there.
     replace_own_file(&below(root), json.as_bytes(), 0o644, 0o700).map_err(failed)?;

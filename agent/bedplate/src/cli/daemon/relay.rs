@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::block_on;
-use crate::cli::{CliError, Exit};
+use crate::cli::{CliError, Context as _, Exit};
 use bedplate_daemon::relay::{self, Relay};
 use bedplate_daemon::unit::Unit;
 
@@ -30,9 +30,9 @@ fn unit(name: &str) -> Result<Unit, String> {
 
 /// Serves one connection.
 pub(crate) fn run(args: &RelayArgs) -> Result<Exit, CliError> {
-    let failed = |error| CliError::while_doing("cannot serve the daemon", error);
+    let failed = "cannot serve the daemon";
     let relay =
         Relay { unit: args.unit, worker: args.worker.clone(), root: args.state_root.clone() };
-    let done = block_on(relay::serve(&relay)).map_err(failed)?;
-    done.map(|()| Exit::Done).map_err(failed)
+    block_on(relay::serve(&relay)).context(failed)?.context(failed)?;
+    Ok(Exit::Done)
 }

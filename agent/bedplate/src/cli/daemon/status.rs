@@ -10,7 +10,6 @@ use super::client;
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
 use bedplate_base::{ReadError, duration, format_utc};
-use bedplate_core::documents as json;
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::engine::EngineError;
 use bedplate_core::reboot_hold::Hold;
@@ -98,11 +97,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
 
 /// Prints it; the exit status says where the host stands.
 pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
-    if json {
-        output::data(&json::document(status)?)?;
-    } else {
-        output::report(&text::status(status, live, jiff::Timestamp::now()))?;
-    }
+    output::either(json, status, || text::status(status, live, jiff::Timestamp::now()))?;
     Ok(match (status.verdict, status.state) {
         (Verdict::Ready, _) => Exit::Done,
         (_, State::WaitingForBoot) => Exit::RebootPending,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::block_on;
-use crate::cli::{CliError, Exit, output};
+use crate::cli::{CliError, Context as _, Exit, output};
 use bedplate_base::format_utc;
 use bedplate_daemon::uninstall::{cancel_reboot, remove_published_files};
 
@@ -25,8 +25,7 @@ pub(crate) struct WithdrawArgs {
 pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
     let root = args.root.as_ref().unwrap_or(&args.state_root);
     if args.root.is_none() {
-        let cancelled = block_on(cancel_reboot(root))
-            .map_err(|error| CliError::while_doing("cannot set up a connection", error))?;
+        let cancelled = block_on(cancel_reboot(root)).context("cannot set up a connection")?;
         if let Some(at) = cancelled.map_err(CliError::new)? {
             output::status(&format!("the reboot announced for {} is taken back", format_utc(at)));
         }

@@ -56,14 +56,9 @@ const FORMATS: [Word<Form>; 4] = [
 /// Runs it.
 pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(nccl::SCHEMA)?;
-        return Ok(Exit::Done);
+        return output::data(nccl::SCHEMA).map(|()| Exit::Done);
     }
-    if args.host.root.is_some() {
-        return Err(CliError::new("a root directory has no RDMA ports").hinting(
-            "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
-        ));
-    }
+    args.host.needs_machine("a root directory has no RDMA ports")?;
     let opened = host::open_one(&args.host)?;
     let facts = opened.facts(Depth::Thorough);
     let library = args.library.unwrap_or_else(|| Library::of_host(&facts));

@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::unpack::{PIECE, open};
-use crate::cli::{CliError, Exit, HostArgs, host, output, verify};
+use crate::cli::{CliError, Context as _, Exit, HostArgs, host, output, verify};
 use crate::report::nccl_log::{LogView, OnNode, SCHEMA};
 use bedplate_base::terminal::brief;
 use bedplate_core::doctor::{Answer, find};
@@ -50,14 +50,11 @@ pub(crate) struct LogArgs {
 /// Reads the logs and says what they come to.
 pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     if args.json_schema {
-        output::data(SCHEMA)?;
-        return Ok(Exit::Done);
+        return output::data(SCHEMA).map(|()| Exit::Done);
     }
     let mut reader = Reader::default();
     for file in &args.files {
-        read(file, &mut reader).map_err(|error| {
-            CliError::while_doing(format!("cannot read the log {}", brief(file, 200)), error)
-        })?;
+        read(file, &mut reader).context(format!("cannot read the log {}", brief(file, 200)))?;
         reader.end_file();
     }
     let log = reader.finish();

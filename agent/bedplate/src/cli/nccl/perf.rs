@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::unpack::open;
-use crate::cli::{CliError, Exit, HostArgs, host, output};
+use crate::cli::{CliError, Context as _, Exit, HostArgs, host, output};
 use crate::report::nccl_perf;
 use bedplate_base::Reading;
 use bedplate_base::terminal::brief;
@@ -59,14 +59,9 @@ pub(crate) struct PerfArgs {
 /// Reads, judges, prints.
 pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     let Some(file) = args.file.as_ref().filter(|_| !args.json_schema) else {
-        output::data(nccl_perf::SCHEMA)?;
-        return Ok(Exit::Done);
+        return output::data(nccl_perf::SCHEMA).map(|()| Exit::Done);
     };
-    if args.host.root.is_some() {
-        return Err(CliError::new("a root directory has no RDMA ports").hinting(
-            "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE",
-        ));
-    }
+    args.host.needs_machine("a root directory has no RDMA ports")?;
     let name = file.display().to_string();
     let mut results = perf::read(&read(file)?);
     for run in results.runs.iter_mut().filter(|run| run.device.is_none()) {
@@ -108,7 +103,7 @@ fn read(file: &Path) -> Result<String, CliError> {
     let done =
         open(&file.to_string_lossy()).and_then(|open| open.take(most).read_to_end(&mut bytes));
     let shown = brief(&file.display().to_string(), 200);
-    done.map_err(|error| CliError::while_doing(format!("cannot read {shown}"), error))?;
+    done.context(format!("cannot read {shown}"))?;
     if bytes.len() > perf::LARGEST {
         return Err(CliError::new(format!("{shown} is larger than {} MiB", perf::LARGEST >> 20))
             .hinting("take the lines of the benchmark out of the log"));

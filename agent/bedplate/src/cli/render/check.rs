@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::CliError;
+use super::super::{CliError, Context as _};
 use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_base::unified_diff;
@@ -51,10 +51,9 @@ impl<'a> Directory<'a> {
         dir: &'a Path,
         look: impl FnOnce(&Self) -> Result<T, ReadError>,
     ) -> Result<T, CliError> {
-        let cannot = || format!("cannot read {}", dir.display());
-        let reader =
-            DirReader::image(dir).map_err(|error| CliError::while_doing(cannot(), error))?;
-        look(&Directory { reader, dir }).map_err(|error| CliError::while_doing(cannot(), error))
+        let cannot = format!("cannot read {}", dir.display());
+        let reader = DirReader::image(dir).context(&cannot)?;
+        look(&Directory { reader, dir }).context(cannot)
     }
 
     fn all(&self, paths: &[String], rendered: &RenderResult) -> Result<String, ReadError> {

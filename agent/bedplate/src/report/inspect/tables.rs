@@ -77,87 +77,55 @@ fn count_answering(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) ->
     }
 }
 
-/// `8 GPUs`, and below it their names, where the host knows them.
-fn titled<'a>(
-    title: String,
-    names: &Names,
-    functions: impl Iterator<Item = &'a Function>,
+/// The table of one kind of functions: what all have, then what `own` says below the `own_header`.
+fn devices<const N: usize>(
+    (tree, names, width): (&PciTree, &Names, u16),
+    (kind, wanted): (&str, fn(&Function) -> bool),
+    own_header: [&str; N],
+    own: fn(&PciTree, &Function) -> [String; N],
+    none: impl FnOnce() -> String,
 ) -> String {
-    let mut lines = vec![paint(HEAD, &title)];
-    lines.extend(names::models(names, functions).into_iter().map(|line| format!("  {line}")));
-    lines.join("\n")
+    let row = |one: &Function| {
+        let what = format!("{} {}", ids(one), class(one));
+        let driver = one.driver.as_deref().map_or_else(|| NONE.to_owned(), clean);
+        let row = vec![one.address.to_string(), what, node(one), link(one), driver];
+        row.into_iter().chain(own(tree, one)).collect()
+    };
+    let rows: Vec<Vec<String>> = physical(tree, wanted).map(row).collect();
+    if rows.is_empty() {
+        return format!("\n{}\n", paint(WARN, &none()));
+    }
+    // Below the count their names, where the host knows them.
+    let mut title = vec![paint(HEAD, &count_answering(tree, wanted, kind))];
+    let models = names::models(names, answering(tree, wanted)).into_iter();
+    title.extend(models.map(|line| format!("  {line}")));
+    let header = [kind, "what", "NUMA", "link (its best)", "driver"];
+    let header: Vec<&str> = header.into_iter().chain(own_header).collect();
+    section(&title.join("\n"), &header, rows, width)
 }
 
 fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
-    let rows: Vec<Vec<String>> = physical(tree, Function::is_gpu)
-        .map(|gpu| {
-            vec![
-                gpu.address.to_string(),
-                format!("{} {}", ids(gpu), class(gpu)),
-                node(gpu),
-                link(gpu),
-                driver(gpu),
-                reading(&gpu.iommu_group, u32::to_string),
-                above(tree, gpu),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
-        let unread = tree.unread().len();
-        let said = match unread {
-            0 => "No GPU: no function of this host is a GPU or accelerator.".to_owned(),
-            _ => format!(
-                "No GPU among the functions that could be read; {} could not.",
-                counted(unread, "other")
-            ),
-        };
-        return format!("\n{}\n", paint(WARN, &said));
-    }
-    let title = titled(
-        count_answering(tree, Function::is_gpu, "GPU"),
-        names,
-        answering(tree, Function::is_gpu),
-    );
-    section(
-        &title,
-        &["GPU", "what", "NUMA", "link (its best)", "driver", "group", "port above, its ACS"],
-        rows,
-        width,
-    )
+    let own = |tree: &PciTree, gpu: &Function| {
+        [reading(&gpu.iommu_group, u32::to_string), above(tree, gpu)]
+    };
+    let none = || match tree.unread().len() {
+        0 => "No GPU: no function of this host is a GPU or accelerator.".to_owned(),
+        unread => {
+            let unread = counted(unread, "other");
+            format!("No GPU among the functions that could be read; {unread} could not.")
+        }
+    };
+    let header = ["group", "port above, its ACS"];
+    devices((tree, names, width), ("GPU", Function::is_gpu), header, own, none)
 }
 
 fn nics(tree: &PciTree, names: &Names, width: u16) -> String {
-    let rows: Vec<Vec<String>> = physical(tree, Function::is_nic)
-        .map(|nic| {
-            vec![
-                nic.address.to_string(),
-                format!("{} {}", ids(nic), class(nic)),
-                node(nic),
-                link(nic),
-                driver(nic),
-                listed(&nic.net),
-                listed(&nic.infiniband),
-                virtual_functions(nic),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
-        return format!(
-            "\n{}\n",
-            paint(WARN, "No NIC: no function of this host is a network controller.")
-        );
-    }
-    let title = titled(
-        count_answering(tree, Function::is_nic, "NIC"),
-        names,
-        answering(tree, Function::is_nic),
-    );
-    section(
-        &title,
-        &["NIC", "what", "NUMA", "link (its best)", "driver", "net", "rdma", "VFs"],
-        rows,
-        width,
-    )
+    let own = |_: &PciTree, nic: &Function| {
+        [listed(&nic.net), listed(&nic.infiniband), virtual_functions(nic)]
+    };
+    let none = || "No NIC: no function of this host is a network controller.".to_owned();
+    let header = ["net", "rdma", "VFs"];
+    devices((tree, names, width), ("NIC", Function::is_nic), header, own, none)
 }
 
 /// Bridges with a GPU or NIC below; the others are only counted.
@@ -173,9 +141,9 @@ fn ports(tree: &PciTree, width: u16) -> String {
                 class(port),
                 ids(port),
                 node(port),
-                acs_able(port),
+                acs(port, |acs| acs.capable),
                 acs_on(port),
-                below.to_string(),
+                counts(below),
             ]
         })
         .collect();
@@ -195,35 +163,21 @@ fn ports(tree: &PciTree, width: u16) -> String {
     out
 }
 
-/// What hangs below a port.
-#[derive(Default)]
-struct DownstreamFunctions {
-    gpus: usize,
-    nics: usize,
-}
-
-impl std::fmt::Display for DownstreamFunctions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let parts = [(self.gpus, "GPU"), (self.nics, "NIC")];
-        let parts: Vec<String> =
-            parts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| counted(*n, word)).collect();
-        f.write_str(&parts.join(", "))
-    }
-}
-
-fn below(tree: &PciTree) -> BTreeMap<PciAddress, DownstreamFunctions> {
-    let mut ports: BTreeMap<PciAddress, DownstreamFunctions> = BTreeMap::new();
+/// Ports with how many GPUs and NICs hang below.
+fn below(tree: &PciTree) -> BTreeMap<PciAddress, [usize; 2]> {
+    let mut ports: BTreeMap<PciAddress, [usize; 2]> = BTreeMap::new();
     for function in physical(tree, |function| function.is_gpu() || function.is_nic()) {
         for port in tree.path_up(function.address) {
-            let below = ports.entry(port).or_default();
-            if function.is_gpu() {
-                below.gpus += 1;
-            } else {
-                below.nics += 1;
-            }
+            ports.entry(port).or_default()[usize::from(!function.is_gpu())] += 1;
         }
     }
     ports
+}
+
+/// `2 GPUs, 1 NIC`.
+fn counts(below: &[usize; 2]) -> String {
+    let parts = below.iter().zip(["GPU", "NIC"]).filter(|(count, _)| **count > 0);
+    parts.map(|(count, word)| counted(*count, word)).collect::<Vec<_>>().join(", ")
 }
 
 /// What is neither GPU, NIC nor bridge, by class, and the VFs.
@@ -248,10 +202,6 @@ fn other_functions(tree: &PciTree) -> String {
             format!("\n{}\n", wrapped(&line))
         }
     }
-}
-
-fn driver(function: &Function) -> String {
-    function.driver.as_deref().map_or_else(|| NONE.to_owned(), clean)
 }
 
 fn listed(names: &[String]) -> String {
@@ -282,10 +232,6 @@ fn above(tree: &PciTree, function: &Function) -> String {
             None => format!("{parent} {UNKNOWN}"),
         },
     }
-}
-
-fn acs_able(port: &Function) -> String {
-    acs(port, |acs| acs.capable)
 }
 
 /// `SV RR CR UF`; `off` where the port could and does not; `no ACS` where it cannot.

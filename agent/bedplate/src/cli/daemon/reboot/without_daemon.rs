@@ -9,7 +9,7 @@ use super::super::client;
 use super::CallError;
 use crate::cli::daemon::block_on;
 use crate::cli::error::AS_ROOT;
-use crate::cli::{CliError, hold, output};
+use crate::cli::{CliError, Context as _, hold, output};
 use bedplate_base::format_utc;
 use bedplate_core::reboot_hold::Hold;
 use bedplate_core::reboot_record::Record;
@@ -26,7 +26,7 @@ const NO_DAEMON: &str = "bedplate.service does not run; bedplate has no reboot s
 const CANCELS: &str = "`shutdown -c` cancels what systemd-logind has scheduled";
 
 fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
-    block_on(work).map_err(|error| CliError::while_doing("cannot set up a connection", error))
+    block_on(work).context("cannot set up a connection")
 }
 
 fn failed(error: &RebootError, head: &str) -> CliError {

@@ -5,13 +5,18 @@ use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
 use bedplate_testhosts::HostSpec;
 
-fn drawn(description: &str) -> String {
-    let host = HostSpec::from_toml(description).unwrap().build();
+/// What `show` makes of a host.
+fn shown(host: &HostSpec, show: fn(&TopologyView) -> String) -> String {
+    let host = host.build();
     let facts = observe(&host, Depth::Thorough);
     let tree = facts.pci.known().unwrap();
     let placement = placement::observe(&host, tree);
     let names = Names::new(&host, &facts);
-    svg(&TopologyView::new(&facts, tree, &placement, &names, Options::default()))
+    show(&TopologyView::new(&facts, tree, &placement, &names, Options::default()))
+}
+
+fn drawn(description: &str) -> String {
+    shown(&HostSpec::from_toml(description).unwrap(), svg)
 }
 
 fn has(picture: &str, wanted: &[&str]) {
@@ -71,14 +76,7 @@ fn texts_of_hosts_are_texts() {
     let mut host = HostSpec::from_toml("machine = \"hgx\"").unwrap();
     let at = "/sys/class/dmi/id/product_name";
     host.files.insert(at.into(), format!("{evil}\n"));
-    let text = {
-        let host = host.build();
-        let facts = observe(&host, Depth::Thorough);
-        let tree = facts.pci.known().unwrap();
-        let placement = placement::observe(&host, tree);
-        let names = Names::none(&facts);
-        svg(&TopologyView::new(&facts, tree, &placement, &names, Options::default()))
-    };
+    let text = shown(&host, svg);
     has(&text, &["&lt;script&gt;&amp;&quot;&#39;\\u{202e}x"]);
     assert!(!text.contains("<script"), "{text}");
 }
@@ -93,13 +91,8 @@ fn nodes_without_a_number_and_a_host_without_devices_have_a_picture() {
 
 #[test]
 fn every_box_of_a_page_leads_to_what_was_read_of_it() {
-    let host = HostSpec::from_toml("machine = \"gb300\"").unwrap().build();
-    let facts = observe(&host, Depth::Thorough);
-    let tree = facts.pci.known().unwrap();
-    let placement = placement::observe(&host, tree);
-    let names = Names::new(&host, &facts);
-    let shown = TopologyView::new(&facts, tree, &placement, &names, Options::default());
-    let page = crate::report::topology::html(&shown);
+    let host = HostSpec::from_toml("machine = \"gb300\"").unwrap();
+    let page = shown(&host, crate::report::topology::html);
     let targets: Vec<&str> =
         page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     assert!(targets.len() > 40, "{targets:?}");
