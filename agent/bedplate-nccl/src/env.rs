@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::library::Library;
-use super::ports;
+use super::ports::{self, PlacedPort};
 use super::version::Version;
 use bedplate_base::Reading;
 use bedplate_facts::rdma::RdmaPort;
@@ -20,15 +20,6 @@ const AUTOMATIC_GID_SINCE: Version = Version(2, 21);
 /// The first version of NCCL that takes `=` for exact names; before, it would be part of a name that no device has, and NCCL
 /// would use sockets (NCCL src/transport/net_ib.cc).
 const EXACT_NAMES_SINCE: Version = Version(2, 5);
-
-/// A port, and how near its NIC is to a GPU.
-#[derive(Debug)]
-pub struct Candidate<'a> {
-    /// The port.
-    pub port: &'a RdmaPort,
-    /// To the nearest GPU, by a Data Direct function if it has one; `None`: there is no GPU.
-    pub distance: Option<Distance>,
-}
 
 /// What NCCL is to be told, what not, and what could not be said.
 #[derive(Debug, Serialize)]
@@ -79,7 +70,7 @@ pub struct LeftOut {
 }
 
 /// What to tell a library of a version, by the ports of a host. `reach`: how far GPUDirect RDMA goes on it by the library's default.
-pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: Version) -> Advice {
+pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: Version) -> Advice {
     let mut advice = Advice {
         library,
         nccl_version: version.to_string(),
@@ -115,18 +106,15 @@ pub fn advise(ports: &[Candidate], reach: Distance, library: Library, version: V
 }
 
 /// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
-pub fn chosen<'c, 'p>(ports: &'c [Candidate<'p>], reach: Distance) -> Vec<&'c Candidate<'p>> {
+pub fn chosen(ports: &[PlacedPort], reach: Distance) -> Vec<&PlacedPort> {
     let [active, near] = active_and_near(ports, reach);
     if near.is_empty() { active } else { near }
 }
 
 /// The ports that are ACTIVE, and those of them that are near a GPU.
-fn active_and_near<'c, 'p>(
-    ports: &'c [Candidate<'p>],
-    reach: Distance,
-) -> [Vec<&'c Candidate<'p>>; 2] {
+fn active_and_near(ports: &[PlacedPort], reach: Distance) -> [Vec<&PlacedPort>; 2] {
     let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
-    let is_near = |one: &&Candidate| one.distance.is_some_and(|distance| distance <= reach);
+    let is_near = |one: &&PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
     let active = ports.iter().filter(|one| one.port.is_active());
     [active.clone().collect(), active.filter(is_near).collect()]
 }
@@ -134,13 +122,13 @@ fn active_and_near<'c, 'p>(
 /// The ports that a library should use, and why these.
 struct ChosenPorts<'a> {
     library: Library,
-    ports: Vec<&'a Candidate<'a>>,
+    ports: Vec<&'a PlacedPort>,
     why: String,
 }
 
 impl<'a> ChosenPorts<'a> {
     fn choose(
-        ports: &'a [Candidate<'a>],
+        ports: &'a [PlacedPort],
         reach: Distance,
         library: Library,
         notes: &mut Vec<String>,
@@ -169,7 +157,7 @@ impl<'a> ChosenPorts<'a> {
         let ports = if near.is_empty() { active } else { near };
         let layers = |ethernet: bool| ports.iter().any(|one| one.port.is_ethernet() == ethernet);
         if layers(true) && layers(false) {
-            let ethernet = ports.iter().filter(|one| one.port.is_ethernet()).map(|one| one.port);
+            let ethernet = ports.iter().filter(|one| one.port.is_ethernet()).map(|one| &one.port);
             notes.push(format!(
                 "the list mixes InfiniBand and Ethernet: take out what jobs are not to use ({} are Ethernet)",
                 names(ethernet).join(" ")
@@ -180,13 +168,13 @@ impl<'a> ChosenPorts<'a> {
 
     /// Names as NCCL writes them, `mlx5_2:1`, in the order of their numbers.
     fn names(&self) -> Vec<String> {
-        names(self.ports.iter().map(|one| one.port))
+        names(self.ports.iter().map(|one| &one.port))
     }
 }
 
 /// Devices that a list of prefixes takes along, though they are not meant: `mlx5_10` for `mlx5_1`.
-fn prefix_matches(chosen: &ChosenPorts, ports: &[Candidate]) -> Vec<String> {
-    let device = |one: &Candidate| one.port.name.split('/').next().unwrap_or_default().to_owned();
+fn prefix_matches(chosen: &ChosenPorts, ports: &[PlacedPort]) -> Vec<String> {
+    let device = |one: &PlacedPort| one.port.name.split('/').next().unwrap_or_default().to_owned();
     let meant: Vec<String> = chosen.ports.iter().map(|one| device(one)).collect();
     let mut more: Vec<String> = ports
         .iter()
@@ -203,7 +191,7 @@ fn prefix_matches(chosen: &ChosenPorts, ports: &[Candidate]) -> Vec<String> {
 
 fn ib_hca_setting(
     chosen: &ChosenPorts,
-    ports: &[Candidate],
+    ports: &[PlacedPort],
     version: Version,
     notes: &mut Vec<String>,
 ) -> Setting {
@@ -257,9 +245,10 @@ fn gid_index_setting(
     notes: &mut Vec<String>,
 ) -> Option<Setting> {
     let library = chosen.library;
-    let roce: Vec<&&Candidate> = chosen.ports.iter().filter(|one| one.port.is_ethernet()).collect();
+    let roce: Vec<&&PlacedPort> =
+        chosen.ports.iter().filter(|one| one.port.is_ethernet()).collect();
     let (first, rest) = roce.split_first()?;
-    let index = |one: &Candidate| one.port.gid.known().map(|gid| gid.index);
+    let index = |one: &PlacedPort| one.port.gid.known().map(|gid| gid.index);
     let Some(found) =
         index(first).filter(|found| rest.iter().all(|one| index(one) == Some(*found)))
     else {

@@ -1,6 +1,6 @@
 //! A host → what a collective library is to be told on it.
 
-use super::env::{self, Advice, Candidate};
+use super::env::{self, Advice};
 use super::library::Library;
 use super::ports;
 use super::version::Version;
@@ -23,10 +23,8 @@ pub fn advise_host(
         Reading::Unknown(why) => return Reading::Unknown(why.clone()),
     };
     let ports = ports::of_host(reader, tree);
-    let candidates: Vec<Candidate> =
-        ports.iter().map(|one| Candidate { port: &one.port, distance: one.distance }).collect();
     let reach = gdr_reach(facts, library, version);
-    Reading::Known(env::advise(&candidates, reach, library, version))
+    Reading::Known(env::advise(&ports, reach, library, version))
 }
 
 /// How far GPUDirect RDMA goes by a library's default.

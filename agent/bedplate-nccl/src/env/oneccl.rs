@@ -1,9 +1,9 @@
 //! The list of NICs of oneCCL.
 
-use super::{Candidate, ChosenPorts, Setting, prefix_matches};
+use super::{ChosenPorts, PlacedPort, Setting, prefix_matches};
 
 /// `CCL_MNIC_NAME`: names of devices, which stand for all that begin with them, without ports.
-pub(super) fn nics(chosen: &ChosenPorts, ports: &[Candidate], notes: &mut Vec<String>) -> Setting {
+pub(super) fn nics(chosen: &ChosenPorts, ports: &[PlacedPort], notes: &mut Vec<String>) -> Setting {
     let mut names: Vec<String> = chosen.names();
     names.iter_mut().for_each(|name| name.truncate(name.find(':').unwrap_or(name.len())));
     names.dedup();

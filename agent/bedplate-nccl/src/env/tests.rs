@@ -22,10 +22,13 @@ const DOWN: &str = "1: DOWN";
 const NEAR: Option<Distance> = Some(Distance::Pix);
 const FAR: Option<Distance> = Some(Distance::Sys);
 
+fn placed(port: &RdmaPort, distance: Option<Distance>) -> PlacedPort {
+    PlacedPort { port: port.clone(), way: port.function, distance }
+}
+
 fn advice_for(ports: &[(&RdmaPort, Option<Distance>)], version: &str) -> Advice {
-    let candidates: Vec<Candidate> =
-        ports.iter().map(|(port, distance)| Candidate { port, distance: *distance }).collect();
-    advise(&candidates, Distance::Pxb, Library::Nccl, version.parse().unwrap())
+    let ports: Vec<PlacedPort> = ports.iter().map(|(port, far)| placed(port, *far)).collect();
+    advise(&ports, Distance::Pxb, Library::Nccl, version.parse().unwrap())
 }
 
 fn value<'a>(advice: &'a Advice, name: &str) -> Option<&'a str> {
@@ -139,10 +142,8 @@ fn the_oldest_version_gets_names_that_it_understands() {
 fn rccl_gets_what_nccl_gets_and_oneccl_names_of_devices() {
     let (one, two) = (port("mlx5_1/1", ACTIVE, Some(3)), port("mlx5_2/1", ACTIVE, Some(3)));
     let second = port("mlx5_2/2", ACTIVE, Some(3));
-    let ports = [&one, &two, &second];
-    let candidates: Vec<Candidate> =
-        ports.iter().map(|port| Candidate { port, distance: NEAR }).collect();
-    let of = |library, version| advise(&candidates, Distance::Pxb, library, version);
+    let ports = [&one, &two, &second].map(|port| placed(port, NEAR));
+    let of = |library, version| advise(&ports, Distance::Pxb, library, version);
     let rccl = of(Library::Rccl, Version(2, 18));
     assert_eq!(value(&rccl, "NCCL_IB_HCA"), Some("=mlx5_1:1,mlx5_2:1,mlx5_2:2"));
     assert_eq!(value(&rccl, "NCCL_IB_GID_INDEX"), Some("3"));

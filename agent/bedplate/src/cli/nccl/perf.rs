@@ -16,8 +16,7 @@ use bedplate_facts::Depth;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::{Distance, pcie_link};
-use bedplate_host::Reader;
-use bedplate_nccl::env::{Candidate, chosen};
+use bedplate_nccl::env::chosen;
 use bedplate_nccl::perf::judge::{self, Links, Verdict};
 use bedplate_nccl::perf::limit::{Nic, Pcie, Port};
 use bedplate_nccl::perf::{self, Test};
@@ -111,21 +110,15 @@ fn read(file: &Path) -> Result<String, CliError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A port with the link that its data passes.
-struct LinkedPort {
-    placed: PlacedPort,
-    pcie: Option<Pcie>,
-}
-
 fn links(args: &HostArgs) -> Result<Links, CliError> {
     let opened = host::open_one(args)?;
     let facts = opened.facts(Depth::Thorough);
     let unknown = match &facts.pci {
         Reading::Known(tree) => {
-            let found = found(opened.reader.as_ref(), tree);
+            let ports = ports::of_host(opened.reader.as_ref(), tree);
             let library = Library::of_host(&facts);
             let (_, newest) = library.versions();
-            let links = sorted(&found, host_advice::gdr_reach(&facts, library, newest));
+            let links = sorted(&ports, tree, host_advice::gdr_reach(&facts, library, newest));
             // Data reaches the GPU of a superchip over NVLink-C2C.
             let by_pcie = matches!(superchip(&facts), Superchip::No);
             let gpus = if by_pcie { gpus(tree) } else { Vec::new() };
@@ -135,15 +128,6 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
         Reading::Unknown(why) => format!("the PCI devices cannot be read: {why}"),
     };
     Ok(Links { unknown: Some(unknown), ..Links::default() })
-}
-
-fn found(reader: &dyn Reader, tree: &PciTree) -> Vec<LinkedPort> {
-    let ports = ports::of_host(reader, tree).into_iter();
-    let linked = |placed: PlacedPort| {
-        let pcie = tree.get(placed.way).and_then(|function| pcie(tree, function));
-        LinkedPort { placed, pcie }
-    };
-    ports.map(linked).collect()
 }
 
 /// The links of GPUs; none where one is not known. An idle GPU slows its link down: what counts is what it can be.
@@ -171,37 +155,30 @@ fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
     })
 }
 
-fn sorted(found: &[LinkedPort], reach: Distance) -> Links {
-    let unknown = found.iter().find_map(|one| match &one.placed.port.state {
+fn sorted(ports: &[PlacedPort], tree: &PciTree, reach: Distance) -> Links {
+    let unknown = ports.iter().find_map(|PlacedPort { port, .. }| match &port.state {
         Reading::Unknown(why) => {
-            Some(format!("the state of port {} is not known: {why}", one.placed.port.name))
+            Some(format!("the state of port {} is not known: {why}", port.name))
         }
         _ => None,
     });
-    let candidates: Vec<Candidate> = found
-        .iter()
-        .map(|one| Candidate { port: &one.placed.port, distance: one.placed.distance })
-        .collect();
-    let used: Vec<&str> =
-        chosen(&candidates, reach).iter().map(|one| one.port.name.as_str()).collect();
-    let active = || found.iter().filter(|one| one.placed.port.is_active());
     Links {
-        chosen: grouped(active().filter(|one| used.contains(&one.placed.port.name.as_str()))),
-        all: grouped(active()),
+        chosen: grouped(chosen(ports, reach).into_iter(), tree),
+        all: grouped(ports.iter().filter(|one| one.port.is_active()), tree),
         gpus: Vec::new(),
         unknown,
     }
 }
 
 /// Ports by the link that they share.
-fn grouped<'f>(found: impl Iterator<Item = &'f LinkedPort>) -> Vec<Nic> {
+fn grouped<'p>(ports: impl Iterator<Item = &'p PlacedPort>, tree: &PciTree) -> Vec<Nic> {
     let mut nics: BTreeMap<PciAddress, Nic> = BTreeMap::new();
-    for one in found {
-        let LinkedPort { placed: PlacedPort { port, way, .. }, pcie } = one;
+    for PlacedPort { port, way, .. } in ports {
         // Functions of one device share its link.
-        let nic = nics
-            .entry(PciAddress { function: 0, ..*way })
-            .or_insert_with(|| Nic { ports: Vec::new(), pcie: pcie.clone() });
+        let nic = nics.entry(PciAddress { function: 0, ..*way }).or_insert_with(|| {
+            let pcie = tree.get(*way).and_then(|function| pcie(tree, function));
+            Nic { ports: Vec::new(), pcie }
+        });
         let rate = port.rate.known().and_then(|rate| rate.split(' ').next()?.parse().ok());
         let ethernet = port.is_ethernet();
         nic.ports.push(Port { name: port.name.clone(), rate, ethernet });
