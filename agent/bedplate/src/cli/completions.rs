@@ -1,6 +1,5 @@
 //! Completions and man pages: made from the same definitions as the help. What the help hides, they do not offer.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory};
@@ -79,7 +78,7 @@ fn page(command: &Command, directory: &Path) -> std::io::Result<()> {
         page.render(&mut text)?;
         manual::see_also(&mut text, &["bedplate(1)", "bedplate-profile(5)"])?;
     }
-    std::fs::File::create(directory.join(page.get_filename()))?.write_all(&text)
+    std::fs::write(directory.join(page.get_filename()), text)
 }
 
 #[cfg(test)]
