@@ -68,6 +68,20 @@ pub struct Interface {
 }
 
 impl RdmaPort {
+    /// One of which nothing is known but its name.
+    pub fn unread(function: PciAddress, name: &str, why: &Reason) -> Self {
+        RdmaPort {
+            function,
+            name: name.to_owned(),
+            state: Reading::Unknown(why.clone()),
+            phys_state: Reading::Unknown(why.clone()),
+            link_layer: Reading::Unknown(why.clone()),
+            rate: Reading::Unknown(why.clone()),
+            gid: Reading::Unknown(why.clone()),
+            interface: Reading::Unknown(why.clone()),
+        }
+    }
+
     /// Where it is in sysfs.
     pub fn directory(&self) -> String {
         let (device, port) = self.name.split_once('/').unwrap_or((&self.name, "1"));
@@ -110,26 +124,13 @@ pub fn ports(reader: &dyn Reader, function: &Function) -> Vec<RdmaPort> {
             Reading::Known(numbers) => numbers,
             Reading::Absent => Vec::new(),
             // A device without a port would be taken for one that needs none.
-            Reading::Unknown(why) => return vec![unread(function, device, &why)],
+            Reading::Unknown(why) => {
+                return vec![RdmaPort::unread(function.address, &format!("{device}/1"), &why)];
+            }
         };
         numbers.into_iter().map(|number| port(reader, function, device, &number)).collect()
     };
     function.infiniband.iter().flat_map(of_device).collect()
-}
-
-/// A port of which there is one at least, and nothing known.
-fn unread(function: &Function, device: &str, why: &Reason) -> RdmaPort {
-    let unknown = || Reading::Unknown(why.clone());
-    RdmaPort {
-        function: function.address,
-        name: format!("{device}/1"),
-        state: unknown(),
-        phys_state: unknown(),
-        link_layer: unknown(),
-        rate: unknown(),
-        gid: Reading::Unknown(why.clone()),
-        interface: Reading::Unknown(why.clone()),
-    }
 }
 
 fn port(reader: &dyn Reader, function: &Function, device: &str, number: &str) -> RdmaPort {
