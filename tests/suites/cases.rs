@@ -14,7 +14,7 @@ use bedplate_core::engine::profile_source::{best_shipped, listed};
 use bedplate_core::engine::{self, PreparedPlan};
 use bedplate_core::kind;
 use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, UndoTool};
-use bedplate_core::plan::{Action, Blocker, Plan, WayBack};
+use bedplate_core::plan::{Action, Blocker, IommuPlan, Plan, WayBack};
 use bedplate_core::profile::{LayerText, LoadedProfile, load, render_all, shipped};
 use bedplate_core::setting::{SettingChange as _, WriteAttribute};
 use bedplate_facts::{Depth, Facts, observe};
@@ -142,10 +142,7 @@ fn invariants(
     written.body.settled_tools.clear();
     written.body.orphans.clear();
     written.body.overruled.clear();
-    written.body.passthrough_pending = false;
-    written.body.changes_iommu = false;
-    written.body.iommu_pending = false;
-    written.body.passthrough_refused = false;
+    written.body.iommu = IommuPlan::default();
     let read_back: Plan = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     if read_back != written {
         return Err(format!("the plan that was read back differs: {read_back:#?}"));

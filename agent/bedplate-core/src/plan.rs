@@ -269,6 +269,19 @@ pub struct Overruled {
     pub path: String,
 }
 
+/// What a plan means for the IOMMU, for those who decide by it: no text is read for that.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IommuPlan {
+    /// A kernel argument about it is among the changes.
+    pub changes: bool,
+    /// One is among what waits for a boot.
+    pub pending: bool,
+    /// One that turns passthrough on is among what waits for a boot.
+    pub passthrough_pending: bool,
+    /// One of the blockers is that the kernel was booted with passthrough and translates all the same.
+    pub passthrough_refused: bool,
+}
+
 /// What one kind has to say; [`Plan`] is the sections put together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -285,18 +298,9 @@ pub struct KindPlan {
     pub notes: Vec<Note>,
     /// Files already written whose effect waits for a boot (configured and next boot right, running not).
     pub pending: Vec<Pending>,
-    /// Whether an argument that turns IOMMU passthrough on is among what waits for a boot.
+    /// What the command line's part of the plan means for the IOMMU.
     #[serde(skip)]
-    pub passthrough_pending: bool,
-    /// Whether a kernel argument about the IOMMU is among the changes.
-    #[serde(skip)]
-    pub changes_iommu: bool,
-    /// Whether one is among what waits for a boot.
-    #[serde(skip)]
-    pub iommu_pending: bool,
-    /// Whether one of the blockers is that the kernel was booted with IOMMU passthrough and translates all the same.
-    #[serde(skip)]
-    pub passthrough_refused: bool,
+    pub iommu: IommuPlan,
     /// Lints of level error in the profile that are let pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<allowed_lints::AllowedLint>,

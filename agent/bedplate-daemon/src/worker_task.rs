@@ -192,7 +192,7 @@ fn public_observation(
         blockers: shown.body.blockers.clone(),
         unknowns: shown.body.unknowns.clone(),
         pending: shown.body.pending.clone(),
-        passthrough: plan.body.passthrough_pending,
+        passthrough: plan.body.iommu.passthrough_pending,
         need: engine::waits_for(plan),
         next_boot: shown.next_boot.clone(),
         packages: package_lock::held(reader).map(package_lock::reason),
@@ -211,7 +211,7 @@ fn cause(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Cause> {
     let body = &planned.plan.body;
     let waits = body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
         || body.changes.iter().any(|change| change.kind == cmdline::NAME)
-        || body.passthrough_refused;
+        || body.iommu.passthrough_refused;
     if !waits {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Kinds that an image build sees to itself: a plan leaves them alone. Tools that are owed stay owed, whatever is left out.
 
 use crate::ledger::{Ledger, PendingTool};
-use crate::plan::{Action, KindId, KindPlan};
+use crate::plan::{Action, IommuPlan, KindId, KindPlan};
 use bedplate_host::HostKind;
 
 /// Takes everything about these kinds out of a plan but the tools that have run, and adds a note for each.
@@ -13,13 +13,8 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     body.settled.retain(|settled| stays(&settled.kind));
     body.notes.retain(|note| stays(&note.kind));
     body.pending.retain(|pending| stays(&pending.kind));
-    for cmdlines in [
-        &mut body.passthrough_pending,
-        &mut body.passthrough_refused,
-        &mut body.changes_iommu,
-        &mut body.iommu_pending,
-    ] {
-        *cmdlines &= stays(&KindId::Cmdline);
+    if !stays(&KindId::Cmdline) {
+        body.iommu = IommuPlan::default();
     }
     body.orphans.retain(|orphan| stays(&orphan.kind));
     body.overruled.retain(|overruled| stays(&overruled.kind));

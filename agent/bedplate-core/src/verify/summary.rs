@@ -181,7 +181,7 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
     let (is_planned, waits) = match group {
         Group::Acs => (is_planned(KindId::Acs), waits(KindId::Acs)),
         Group::Modules => (is_planned(KindId::Modules), waits(KindId::Modules)),
-        Group::Iommu => (body.changes_iommu, body.iommu_pending),
+        Group::Iommu => (body.iommu.changes, body.iommu.pending),
         _ => (false, false),
     };
     let remedy = match (is_planned, waits) {

@@ -68,7 +68,7 @@ pub(super) fn plan(
             let mut change = change(context, due.comparison, steps);
             change.items.splice(0..0, due.lost.map(LostMenu::item));
             change.items.extend(due.owed.items());
-            section.changes_iommu = due.comparison.changes_iommu();
+            section.iommu.changes = due.comparison.changes_iommu();
             section.changes.push(change);
         }
         Err(obstacle) => block(section, obstacle),

@@ -304,8 +304,8 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
         (Some(false), ..) | (_, Some(false), _) => {}
         // Files are right and the kernel is older than they are. An entry that is not known promises nothing.
         (_, Some(true), Some(false)) => {
-            section.passthrough_pending |= turns_passthrough_on(&shown, context.facts);
-            section.iommu_pending |= is_about_iommu(&shown);
+            section.iommu.passthrough_pending |= turns_passthrough_on(&shown, context.facts);
+            section.iommu.pending |= is_about_iommu(&shown);
             section.pending.push(Pending {
                 kind: NAME,
                 effect: super::effect_of(shown.entries.iter().map(Token::as_str)),

@@ -26,7 +26,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
         section.notes.push(NAME.note("in effect on GPUs and NICs", said.join(", ")));
     }
     if !translated.is_empty() && booted_with_passthrough(context) {
-        section.passthrough_refused = true;
+        section.iommu.passthrough_refused = true;
         section.blockers.push(refused(&translated, types.values().sum()));
     }
     if unread > 0 {

@@ -56,7 +56,7 @@ fn only_what_turns_passthrough_on_waits_for_it() {
         );
         let plan = plan_of(&of_text(&profile), &host, &facts);
         assert!(!plan.pending.is_empty(), "{plan:#?}");
-        plan.passthrough_pending
+        plan.iommu.passthrough_pending
     };
     assert!(waits("keep", "'iommu=pt'", "iommu=pt", ""));
     assert!(waits("keep", "'iommu.passthrough=1'", "iommu.passthrough=1", ""));
@@ -72,7 +72,7 @@ fn passthrough_that_goes_or_means_nothing_is_not_waited_for() {
     let pending = |profile: &str, host: &dyn Reader| {
         let plan = plan_of(&of_text(profile), host, &observe(host, Depth::Plan));
         assert!(!plan.pending.is_empty(), "{plan:#?}");
-        plan.passthrough_pending
+        plan.iommu.passthrough_pending
     };
     let profile = "schema = 1\n[iommu]\nmode = 'keep'\n[cmdline]\nabsent = ['iommu=pt']\n";
     let gone = "loader = 'debian'\ncmdline = 'quiet'\nrunning-cmdline = 'ro iommu=pt'";
