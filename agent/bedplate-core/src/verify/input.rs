@@ -332,26 +332,21 @@ impl<'a> CheckInput<'a> {
         // Conventional PCI has no such ports above it.
         for end in ends.into_iter().filter(|end| !matches!(end.port, Reading::Absent)) {
             for at in tree.path_up(end.address) {
-                let Some(bridge) = tree.get(at) else {
-                    let text = format!(
-                        "bridge {at}, above {}, is not listed, or cannot be read",
-                        end.address
-                    );
-                    return Some(
-                        Outcome::unknown(text)
-                            .evidence("not known", format!("/sys/bus/pci/devices/{at}")),
-                    );
+                let (says, seen, place) = match tree.get(at) {
+                    None => (
+                        "is not listed, or cannot be read",
+                        "not known",
+                        format!("/sys/bus/pci/devices/{at}"),
+                    ),
+                    Some(bridge) if matches!(bridge.port, Reading::Absent) => (
+                        "shows no PCI Express capability: what kind of port it is, is not known",
+                        "no such capability",
+                        bridge.attribute("config"),
+                    ),
+                    Some(_) => continue,
                 };
-                if matches!(bridge.port, Reading::Absent) {
-                    let text = format!(
-                        "bridge {at}, above {}, shows no PCI Express capability: what kind of port it is, is not known",
-                        end.address
-                    );
-                    return Some(
-                        Outcome::unknown(text)
-                            .evidence("no such capability", bridge.attribute("config")),
-                    );
-                }
+                let text = format!("bridge {at}, above {}, {says}", end.address);
+                return Some(Outcome::unknown(text).evidence(seen, place));
             }
         }
         None

@@ -165,16 +165,13 @@ pub(crate) const SRIOV_RESOURCES: Check = Check {
 
 fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
     let nics = input.some_rdma_pfs()?;
-    let total = |nic: &Function| match &nic.sriov {
-        Reading::Known(pf) => pf.total.clone(),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::Unknown(why.clone()),
-    };
-    for nic in &nics {
-        total(nic).or_unread(format_args!("how many VFs NIC {} can have", nic.address))?;
+    let mut pfs: Vec<&Function> = Vec::new();
+    for nic in nics {
+        let what = format!("how many VFs NIC {} can have", nic.address);
+        let pf = nic.sriov.or_unread(&what)?;
+        let total = pf.map_or(Ok(None), |pf| pf.total.or_unread(&what))?;
+        pfs.extend(total.is_some_and(|total| *total > 0).then_some(nic));
     }
-    let pfs: Vec<&Function> =
-        nics.into_iter().filter(|nic| total(nic).known().is_some_and(|total| *total > 0)).collect();
     if pfs.is_empty() {
         return Ok(Outcome::not_applicable("no RDMA NIC that can have VFs (sriov_totalvfs)"));
     }

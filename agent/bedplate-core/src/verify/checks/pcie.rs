@@ -16,6 +16,8 @@ use bedplate_facts::topology::Topology;
 /// No threshold is published. A link that corrects so much has retrained or replayed a lot; a few at power-on are usual.
 const MANY_CORRECTED: u64 = 1000;
 
+const COUNTERS: &str = "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable";
+
 pub(crate) const MPS: Check = Check {
     id: "pcie.mps",
     group: Group::Pcie,
@@ -279,17 +281,13 @@ fn aer(input: &CheckInput<'_>) -> Judgement {
                 corrected: totals.correctable,
             })
         };
-        return Ok(Outcome::warn(bad.iter().filter_map(code)).all_evidence(bad.iter().map(
-            |(at, totals)| {
-                Evidence::new(
-                    format!(
-                        "{at}: {} fatal, {} non-fatal, {} corrected",
-                        totals.fatal, totals.nonfatal, totals.correctable
-                    ),
-                    "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable",
-                )
-            },
-        )));
+        let seen = |(at, totals): &(PciAddress, AerTotals)| {
+            let AerTotals { fatal, nonfatal, correctable } = totals;
+            let what =
+                format!("{at}: {fatal} fatal, {nonfatal} non-fatal, {correctable} corrected");
+            Evidence::new(what, COUNTERS)
+        };
+        return Ok(Outcome::warn(bad.iter().filter_map(code)).all_evidence(bad.iter().map(seen)));
     }
     if unknown.is_none()
         && let Some(gap) = input.gap_above()
@@ -314,12 +312,12 @@ fn none_bad(
         (Some((at, why)), _) => unread(format_args!("the error counters of {at}"), why),
         (None, 0) if input.facts.cpu.is_virtual() => {
             Outcome::unknown("a virtual machine counts no PCIe errors of what its host passes through")
-                .evidence("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
+                .evidence("not there", COUNTERS)
                 .hint("have the counters read on the host of this virtual machine")
         }
         (None, 0) => {
             Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
-                .evidence("not there", "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable")
+                .evidence("not there", COUNTERS)
                 .hint("look at the event log of the BMC (`ipmitool sel list`)")
         }
         (None, count) if !silent.is_empty() => Outcome::unknown(format!(

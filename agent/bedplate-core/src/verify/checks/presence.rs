@@ -8,6 +8,7 @@ use super::super::{
     Check, CheckInput, DeviceFinding, DeviceKind, Evidence, Group, Judgement, Outcome, Severity,
     Verdict,
 };
+use super::topology::PLACES;
 use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::{Function, PciTree, serves_guests};
@@ -97,13 +98,9 @@ fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
 fn none(input: &CheckInput<'_>, tree: &PciTree) -> Outcome {
     let kind = if input.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
     let (gpus, nics) = (input.gpus.len(), input.rdma_nics.len());
-    let functions = tree.functions.len();
-    Outcome::fail([DeviceFinding::NoDevices {
-        kind,
-        function_count: functions,
-        guests: input.guests.len(),
-    }])
-    .evidence(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
+    let (function_count, guests) = (tree.functions.len(), input.guests.len());
+    Outcome::fail([DeviceFinding::NoDevices { kind, function_count, guests }])
+        .evidence(format!("{}, {}", counted(gpus, "GPU"), counted(nics, "RDMA NIC")), AT)
 }
 
 /// GPUs and NICs below one root port.
@@ -114,9 +111,6 @@ struct Branch<'a> {
     gpus: Vec<&'a Function>,
     nics: Vec<&'a Function>,
 }
-
-/// Branches that fewer than all others alike have of this, of which there are this many there.
-type Short<'a, 'b> = Vec<(&'b PciAddress, usize, usize)>;
 
 /// GPUs and their NICs by the root port above them, where a switch is between; what does not answer is there.
 fn branches<'a>(input: &CheckInput<'a>) -> Result<BTreeMap<PciAddress, Branch<'a>>, Outcome> {
@@ -145,27 +139,36 @@ fn branches<'a>(input: &CheckInput<'a>) -> Result<BTreeMap<PciAddress, Branch<'a
 /// How many others have to agree before one that differs has lost something.
 const OTHERS: usize = 3;
 
-/// Branches in which fewer of the one are than in every other branch with as many of the other.
-fn incomplete_branches<'a, 'b>(
-    branches: &'b BTreeMap<PciAddress, Branch<'a>>,
-    of: impl Fn(&Branch<'a>) -> usize,
-    beside: impl Fn(&Branch<'a>) -> Vec<Model>,
-) -> Short<'a, 'b> {
+fn models(functions: &[&Function]) -> Vec<Model> {
+    let mut models: Vec<Model> = functions.iter().map(|function| model(function)).collect();
+    models.sort();
+    models
+}
+
+/// Branches in which fewer of the one kind are than in every other branch with as many of the other.
+fn incomplete_branches(
+    branches: &BTreeMap<PciAddress, Branch<'_>>,
+    kind: DeviceKind,
+) -> Vec<DeviceFinding> {
+    let row = |(root, branch): (&PciAddress, &Branch<'_>)| {
+        let (of, beside) = match kind {
+            DeviceKind::Gpu => (&branch.gpus, &branch.nics),
+            _ => (&branch.nics, &branch.gpus),
+        };
+        (*root, of.len(), (branch.switches.clone(), models(beside)))
+    };
+    let all: Vec<_> = branches.iter().map(row).collect();
     let mut found = Vec::new();
-    let all: Vec<_> =
-        branches.iter().map(|(root, branch)| (root, branch, beside(branch))).collect();
-    for (root, branch, models) in all.iter().filter(|(_, _, models)| !models.is_empty()) {
-        let alike = all.iter().filter(|(other, that, of_that)| {
-            other != root && that.switches == branch.switches && of_that == models
-        });
-        let counts: Vec<usize> = alike.map(|(_, that, _)| of(that)).collect();
-        let (least, most) = (counts.iter().min(), counts.iter().max());
-        if let (Some(least), Some(most)) = (least, most)
-            && least == most
+    for (root, there, shape) in all.iter().filter(|(.., (_, beside))| !beside.is_empty()) {
+        let alike = all.iter().filter(|(other, _, that)| other != root && that == shape);
+        let counts: Vec<usize> = alike.map(|(_, count, _)| *count).collect();
+        if let (Some(usual), Some(most)) = (counts.iter().min(), counts.iter().max())
+            && usual == most
             && counts.len() >= OTHERS
-            && of(branch) < *least
+            && there < usual
         {
-            found.push((*root, of(branch), *least));
+            let (root, there, usual) = (*root, *there, *usual);
+            found.push(DeviceFinding::FewerDevices { kind, root, there, usual });
         }
     }
     found
@@ -174,35 +177,14 @@ fn incomplete_branches<'a, 'b>(
 /// Devices that every other switch of the kind has.
 fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
     let branches = branches(input)?;
-    let models = |functions: &[&Function]| {
-        let mut models: Vec<Model> = functions.iter().map(|function| model(function)).collect();
-        models.sort();
-        models
-    };
-    let gpus =
-        incomplete_branches(&branches, |branch| branch.gpus.len(), |branch| models(&branch.nics));
-    let nics =
-        incomplete_branches(&branches, |branch| branch.nics.len(), |branch| models(&branch.gpus));
-    let code = |(root, there, usual): &(&PciAddress, usize, usize), kind| {
-        DeviceFinding::FewerDevices { kind, root: **root, there: *there, usual: *usual }
-    };
-    let codes: Vec<DeviceFinding> = gpus
-        .iter()
-        .map(|short| code(short, DeviceKind::Gpu))
-        .chain(nics.iter().map(|short| code(short, DeviceKind::Nic)))
-        .collect();
+    let of_kind = |kind| incomplete_branches(&branches, kind);
+    let codes = [of_kind(DeviceKind::Gpu), of_kind(DeviceKind::Nic)].concat();
     if codes.is_empty() {
         return Ok(None);
     }
-    let seen = branches.iter().map(|(root, branch)| {
-        Evidence::new(
-            format!(
-                "below {root}: {}, {}",
-                counted(branch.gpus.len(), "GPU"),
-                counted(branch.nics.len(), "RDMA NIC")
-            ),
-            "places in /sys/bus/pci/devices",
-        )
+    let seen = branches.iter().map(|(root, Branch { gpus, nics, .. })| {
+        let (gpus, nics) = (counted(gpus.len(), "GPU"), counted(nics.len(), "RDMA NIC"));
+        Evidence::new(format!("below {root}: {gpus}, {nics}"), PLACES)
     });
     Ok(Some(Outcome::fail(codes).all_evidence(seen)))
 }

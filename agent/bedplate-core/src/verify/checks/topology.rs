@@ -15,6 +15,9 @@ use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::pci_path::PciPath;
 use bedplate_facts::topology::{Distance, Peer, Role, Topology};
 
+/// Where evidence of distances is.
+pub(super) const PLACES: &str = "places in /sys/bus/pci/devices";
+
 pub(crate) const PAIRING: Check = Check {
     id: "topology.pairing",
     group: Group::Topology,
@@ -88,7 +91,7 @@ fn not_counted(
     let empty = tree.functions.values().filter(is_empty).map(|port| {
         Evidence::new(
             format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
-            "places in /sys/bus/pci/devices",
+            PLACES,
         )
     });
     nics.chain(empty).collect()
@@ -114,10 +117,7 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
         let Some((distance, near)) = candidates.nearest(gpu) else { continue };
         let near = near.iter().map(|nic| nic.address.to_string());
         let near = some_of(near, FEW, "NICs");
-        seen.push(Evidence::new(
-            format!("GPU {}: {distance} to NIC {near}", gpu.address),
-            "places in /sys/bus/pci/devices",
-        ));
+        seen.push(Evidence::new(format!("GPU {}: {distance} to NIC {near}", gpu.address), PLACES));
         match distance {
             Distance::Unknown => unknown.push(*gpu),
             distance if distance > reach => far.push(*gpu),
@@ -264,15 +264,12 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
             counted(used.len(), "RDMA NIC"),
             counted(most.into(), "GPU")
         ))
-        .evidence("nearest to each GPU", "places in /sys/bus/pci/devices"));
+        .evidence("nearest to each GPU", PLACES));
     }
     let heavy = used.iter().filter(|(_, count)| **count == most);
     let heavy: Vec<PciAddress> = heavy.map(|(nic, _)| **nic).collect();
     let is_more = |(nic, count): &(&_, &u16)| {
-        Evidence::new(
-            format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")),
-            "places in /sys/bus/pci/devices",
-        )
+        Evidence::new(format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")), PLACES)
     };
     Ok(Outcome::warn([TopologyFinding::NicSharedUnevenly { nics: heavy, most, least }])
         .all_evidence(used.iter().map(is_more)))
