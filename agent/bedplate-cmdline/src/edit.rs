@@ -111,8 +111,8 @@ impl Edit {
             return Ok(());
         };
         if earlier.meaning != wanted.meaning {
-            let (first, second) = (earlier.tokens.join(" "), wanted.tokens.join(" "));
-            return Err(EditError::Contradiction { first, second });
+            let first = earlier.tokens.clone();
+            return Err(EditError::Contradiction { first, second: wanted.tokens });
         }
         for token in wanted.tokens {
             if !earlier.tokens.contains(&token) {
@@ -127,11 +127,8 @@ impl Edit {
             let alone = CommandLine::from_tokens(wanted.rendered());
             for unwanted in &self.absent {
                 if first_unwanted(&alone, unwanted, self.arch).is_some() {
-                    let wanted = wanted.tokens.join(" ");
-                    return Err(EditError::WantedAndAbsent {
-                        wanted,
-                        unwanted: unwanted.token.to_string(),
-                    });
+                    let (wanted, unwanted) = (wanted.tokens.clone(), unwanted.token.clone());
+                    return Err(EditError::WantedAndAbsent { wanted, unwanted });
                 }
             }
         }

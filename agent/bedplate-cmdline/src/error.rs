@@ -1,6 +1,6 @@
 //! Why an edit makes no sense, or cannot be applied to a line.
 
-use super::lex::TokenError;
+use super::lex::{Token, TokenError};
 use super::line::LineError;
 
 /// Why what a profile wants makes no sense as a whole.
@@ -19,20 +19,20 @@ pub enum EditError {
         text: String,
     },
     /// Two entries of `set` decide the same thing differently.
-    #[error("`{first}` and `{second}` contradict each other; keep one")]
+    #[error("`{}` and `{}` contradict each other; keep one", .first.join(" "), .second.join(" "))]
     Contradiction {
-        /// The earlier entry.
-        first: String,
+        /// The earlier entries, which decide it alike.
+        first: Vec<Token>,
         /// The later entry.
-        second: String,
+        second: Vec<Token>,
     },
     /// An entry of `absent` would take away what an entry of `set` puts there.
-    #[error("`{wanted}` is wanted and `{unwanted}` is to be absent; keep one")]
+    #[error("`{}` is wanted and `{unwanted}` is to be absent; keep one", .wanted.join(" "))]
     WantedAndAbsent {
-        /// The entry of `set`.
-        wanted: String,
+        /// The entries of `set`: several where they only make sense together.
+        wanted: Vec<Token>,
         /// The entry of `absent`.
-        unwanted: String,
+        unwanted: Token,
     },
 }
 

@@ -112,7 +112,7 @@ fn arm_has_no_iommu_parameter() {
 fn nonsense_is_refused_with_both_names() {
     let contradiction = refused(&["intel_iommu=on", "intel-iommu=off"], &[]);
     assert!(matches!(contradiction, EditError::Contradiction { first, second }
-        if first == "intel_iommu=on" && second == "intel-iommu=off"));
+        if first == ["intel_iommu=on"] && second == ["intel-iommu=off"]));
     let refused = |set: &[&str], absent: &[&str]| match refused(set, absent) {
         EditError::Contradiction { .. } => "contradiction",
         EditError::WantedAndAbsent { .. } => "wanted and absent",

@@ -41,9 +41,6 @@ pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<LoadedProfi
     let files = read_all(&mut checker, layers, shipped);
     let stem = layers.first().map_or("profile", |layer| stem(layer.path));
     let profile = Profile::read(files, stem, &mut checker);
-    if checker.errors() == 0 {
-        profile.check_merged(&mut checker);
-    }
     let (sources, origins) = checker.finish()?;
     let lints = lints::lint(&sources, &profile, &origins);
     Ok(LoadedProfile { profile, origins, lints })

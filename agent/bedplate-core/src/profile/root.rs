@@ -100,11 +100,6 @@ macro_rules! root {
                 }
             }
 
-            /// Reports what is wrong only now that all files are merged.
-            pub(super) fn check_merged(&self, checker: &mut Checker<'_>) {
-                $( self.$name.check_merged(checker); )*
-            }
-
             /// Writes it as TOML.
             pub(super) fn show(&self, out: &mut Printer<'_>) {
                 out.line("schema = 1", None);

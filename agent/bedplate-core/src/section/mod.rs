@@ -20,7 +20,7 @@
 //!
 //! Of several files the last one that gives a key counts. What merges otherwise is a `special`: its keys, a function that
 //! reads what all files give to them, and one that shows it. The fields that it fills stand `before` or `after` those of the
-//! other keys. `merged` names what checks the section once all files are merged.
+//! other keys.
 
 mod at;
 mod check;
@@ -55,9 +55,6 @@ pub(crate) trait Section: Sized {
 
     /// Writes it as TOML.
     fn show(&self, out: &mut Printer<'_>);
-
-    /// Reports what is wrong only once all files are merged.
-    fn check_merged(&self, _: &mut Checker<'_>) {}
 }
 
 /// Declares a section; see the head of this module.
@@ -89,7 +86,6 @@ macro_rules! section {
         $(before { $( $(#[$of_before:meta])* $before:ident: $before_type:ty; )* })?
         $(after { $( $(#[$of_after:meta])* $after:ident: $after_type:ty; )* })?
         show $show:path;)?
-        $(merged $check_merged:path;)?
     ) => {
         #[doc = concat!("`[", $name, "]`.")]
         #[derive(Debug, Clone, Default, serde::Deserialize)]
@@ -178,12 +174,6 @@ macro_rules! section {
                 )*
                 $( $show(self, out); )?
             }
-
-            $(
-                fn check_merged(&self, checker: &mut $crate::section::Checker<'_>) {
-                    $check_merged(self, checker);
-                }
-            )?
         }
     };
 }

@@ -1,6 +1,7 @@
 //! `[cmdline]`: each entry must be one kernel argument, and the entries of one file must not contradict each other.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +46,6 @@ section! {
         absent: Vec<KernelArg>;
     }
     show show_params;
-    merged check_merged;
 }
 
 /// A kernel argument.
@@ -132,10 +132,18 @@ impl Parameter {
 
 fn read_params(section: &mut Cmdline, files: Vec<CmdlineFile>, checker: &mut Checker<'_>) {
     let mut parameters: OrderedMap<Parameter> = OrderedMap::default();
+    let errors = checker.errors();
     for file in files {
         for (name, parameter) in read_file(checker, file).0 {
             parameters.entry(&name).overlay(parameter);
         }
+    }
+    // Merging by key leaves some standing against each other: `iommu=pt` wanted in one file, `iommu` with any value unwanted
+    // in another.
+    let args: Vec<_> = parameters.values().flat_map(Parameter::set).collect();
+    let absent: Vec<_> = parameters.values().flat_map(Parameter::absent).collect();
+    if checker.errors() == errors {
+        report_contradiction(checker, &args, &absent);
     }
     let mut note = |list: &str, listed: Vec<&Listed>| -> Vec<KernelArg> {
         let keys = keys(list, listed.iter().map(|listed| &listed.token));
@@ -145,8 +153,8 @@ fn read_params(section: &mut Cmdline, files: Vec<CmdlineFile>, checker: &mut Che
         });
         noted.collect()
     };
-    section.args = note(ARGS, parameters.values().flat_map(Parameter::set).collect());
-    section.absent = note(ABSENT, parameters.values().flat_map(Parameter::absent).collect());
+    section.args = note(ARGS, args);
+    section.absent = note(ABSENT, absent);
 }
 
 /// The list of arguments that are wanted, as a dotted key.
@@ -176,7 +184,9 @@ fn read_file(checker: &mut Checker<'_>, file: CmdlineFile) -> OrderedMap<Paramet
     for (arg, owned) in &args {
         owned.iter().for_each(|owned| argument_of(&mut out, owned).set.push(part(arg, owned)));
     }
-    let contradicted = contradictions(checker, &args, &absent);
+    let (set, unset): (Vec<_>, Vec<_>) =
+        (args.iter().map(|(arg, _)| arg).collect(), absent.iter().map(|(arg, _)| arg).collect());
+    let contradicted = report_contradiction(checker, &set, &unset);
     for (arg, unwanted) in absent {
         match unwanted {
             UnwantedEntry::Whole(param) => {
@@ -245,25 +255,27 @@ fn arguments<T>(
     out
 }
 
-/// What stands against what within this file. Only the first pair is reported: correcting it may resolve the rest.
-/// Says whether there is one.
-fn contradictions<A, B>(
-    checker: &mut Checker<'_>,
-    args: &[(Listed, A)],
-    absent: &[(Listed, B)],
-) -> bool {
-    let (set, unset) =
-        (args.iter().map(|(arg, _)| &arg.token), absent.iter().map(|(arg, _)| &arg.token));
-    let Err(error) = argument::check_consistency(set, unset) else { return false };
-    let (first, second) = match &error {
-        EditError::Contradiction { first, second } => (find(args, first, 0), find(args, second, 1)),
-        EditError::WantedAndAbsent { wanted, unwanted } => {
-            (find(args, wanted, 0), find(absent, unwanted, 0))
-        }
-        _ => (None, None),
+/// Reports the first two of these arguments that contradict each other: correcting them may resolve the rest. Says whether
+/// there are any.
+fn report_contradiction(checker: &mut Checker<'_>, args: &[&Listed], absent: &[&Listed]) -> bool {
+    let tokens =
+        |list: &[&Listed]| -> Vec<Token> { list.iter().map(|arg| arg.token.clone()).collect() };
+    let Err(error) = argument::check_consistency(tokens(args), tokens(absent)) else {
+        return false;
     };
-    if let (Some(first), Some(second)) = (first, second) {
-        contradiction(checker, error.to_string(), first.place, second.place);
+    let place = |list: &[&Listed], tokens: &[Token]| {
+        list.iter().find(|arg| tokens.contains(&arg.token)).map(|arg| arg.place)
+    };
+    let (wanted, against) = match &error {
+        EditError::Contradiction { first, second } => (place(args, first), place(args, second)),
+        EditError::WantedAndAbsent { wanted, unwanted } => {
+            (place(args, wanted), place(absent, slice::from_ref(unwanted)))
+        }
+        // Each entry is one that can be owned, or it would not be in the lists.
+        EditError::NoOption { .. } | EditError::NoTruthValue { .. } => (None, None),
+    };
+    if let (Some(wanted), Some(against)) = (wanted, against) {
+        contradiction(checker, error.to_string(), wanted, against);
     }
     true
 }
@@ -271,15 +283,6 @@ fn contradictions<A, B>(
 fn contradiction(checker: &mut Checker<'_>, message: String, wanted: Place, against: Place) {
     let (at, with) = ((against, "against this"), (wanted, "wanted here"));
     checker.clash("contradiction", message, at, with, None);
-}
-
-/// The `nth` entry with this text; the first when there are not so many.
-fn find<'a, T>(list: &'a [(Listed, T)], text: &str, nth: usize) -> Option<&'a Listed> {
-    let is_meant =
-        |arg: &&Listed| arg.token == text || text.split(' ').any(|token| arg.token == token);
-    let mut same = list.iter().map(|(arg, _)| arg).filter(is_meant);
-    let first = same.next();
-    if nth == 0 { first } else { same.next().or(first) }
 }
 
 fn show_params(section: &Cmdline, out: &mut Printer<'_>) {
@@ -290,27 +293,5 @@ fn show_params(section: &Cmdline, out: &mut Printer<'_>) {
         let keys = keys(list, args.iter().map(|arg| &arg.token));
         let entries: Vec<_> = args.iter().zip(keys).map(entry).collect();
         out.list(name, &entries);
-    }
-}
-
-/// Arguments of different files that merging by key leaves standing against each other (`iommu=pt` wanted in one,
-/// `iommu` with any value unwanted in another).
-fn check_merged(section: &Cmdline, checker: &mut Checker<'_>) {
-    let Err(error) = argument::check_consistency(&section.args, &section.absent) else { return };
-    let message = error.to_string();
-    let place = |list: &str, args: &[KernelArg]| {
-        let arg = args.iter().find(|arg| message.contains(&format!("`{}`", arg.token)))?;
-        checker.place(&key_of(list, arg.token.as_str()))
-    };
-    let (first, second) = (place(ARGS, &section.args), place(ABSENT, &section.absent));
-    match (first, second) {
-        (Some(first), Some(second)) if first != second => {
-            contradiction(checker, message, first, second)
-        }
-        (first, second) => {
-            if let Some(at) = second.or(first) {
-                checker.error(at, "contradiction", message, "against this", None);
-            }
-        }
     }
 }

@@ -31,7 +31,6 @@ section! {
         set: Vec<Setting>;
     }
     show show_keys;
-    merged one_in_another;
 }
 
 /// The path of a value: names of objects, and its own.
@@ -167,6 +166,7 @@ fn read_keys(section: &mut Cufile, files: Vec<CufileFile>, checker: &mut Checker
         set.insert(key.clone(), Setting { key, value, why });
     }
     section.set = set.into_values().collect();
+    report_nested_keys(section, checker);
 }
 
 /// Why the library does not read a single value at a path, and what to set instead.
@@ -179,8 +179,8 @@ fn no_single_value(path: &str) -> Option<(String, String)> {
     Some((format!("`{above}` is a single value"), format!("set `{above}`")))
 }
 
-/// A key whose value would have to be an object for another one.
-fn one_in_another(section: &Cufile, checker: &mut Checker<'_>) {
+/// Reports a key whose value would have to be an object for another one.
+fn report_nested_keys(section: &Cufile, checker: &mut Checker<'_>) {
     // Sorted by their parts, what is below a key comes right behind it.
     let below = |pair: &&[Setting]| pair[1].key.0.starts_with(&pair[0].key.0);
     let Some([upper, lower]) = section.set.windows(2).find(below) else { return };

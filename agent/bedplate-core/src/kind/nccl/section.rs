@@ -84,7 +84,6 @@ section! {
         set: Vec<Variable>;
     }
     show show_variables;
-    merged set_twice;
 }
 
 impl Serialize for Variable {
@@ -110,6 +109,7 @@ fn read_variables(section: &mut Nccl, files: Vec<NcclFile>, checker: &mut Checke
         set.insert(name.clone(), Variable { name, value, why });
     }
     section.set = set.into_values().collect();
+    report_set_twice(section, checker);
 }
 
 /// Names that NCCL and its plugins read. Others could change what the loader or the C library does in the processes of jobs.
@@ -145,8 +145,8 @@ fn show_variables(section: &Nccl, out: &mut Printer<'_>) {
     }
 }
 
-/// A variable that a key of its own sets, and `set` as well.
-fn set_twice(section: &Nccl, checker: &mut Checker<'_>) {
+/// Reports a variable that a key of its own sets, and `set` as well.
+fn report_set_twice(section: &Nccl, checker: &mut Checker<'_>) {
     let keys = [
         (section.hca == HcaList::NearGpus, HCA, "hca"),
         (section.socket_interface.is_some(), SOCKET_INTERFACE, "socket_interface"),
