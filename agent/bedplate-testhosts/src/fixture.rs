@@ -71,6 +71,17 @@ impl Machine {
         self.tree.functions.get_mut(&at(address)).expect("in the tree")
     }
 
+    /// What is known of the VFs of a PF that is there already.
+    pub fn sriov(&mut self, pf: &str) -> &mut SriovPf {
+        let Reading::Known(sriov) = &mut self.get(pf).sriov else { panic!("{pf} is no PF") };
+        sriov
+    }
+
+    /// Gives a port that is there already the capable bits of [`ACS`] and these control bits.
+    pub fn set_acs(&mut self, port: &str, control: u16) {
+        self.get(port).acs = Reading::Known(Acs { control: AcsBits(control), ..ACS });
+    }
+
     /// A bridge; root and downstream ports get [`ACS`], upstream ports none.
     pub fn port(&mut self, address: &str, parent: Option<&str>, port: PortType) -> &mut Function {
         let function = self.add(address, parent, 0x060400, (0x1000, 0xc010));
@@ -121,10 +132,9 @@ impl Machine {
     /// A VF of a PF that is in the tree already.
     pub fn vf(&mut self, address: &str, pf: &str) -> &mut Function {
         let parent = self.get(pf).parent.map(|parent| parent.to_string());
-        if let Reading::Known(sriov) = &mut self.get(pf).sriov {
-            sriov.vfs.push(at(address));
-            sriov.enabled = Reading::Known(sriov.vfs.len() as u16);
-        }
+        let sriov = self.sriov(pf);
+        sriov.vfs.push(at(address));
+        sriov.enabled = Reading::Known(sriov.vfs.len() as u16);
         let vf = self.add(address, parent.as_deref(), 0x020000, (0x15b3, 0x101e));
         vf.physfn = Some(at(pf));
         vf.driver = Some("mlx5_core".into());
@@ -231,6 +241,23 @@ pub fn facts(pci: Reading<PciTree>) -> Facts {
         },
         pci,
     }
+}
+
+/// A unified kernel image (PE) with a `.cmdline` section that holds this line, and nothing else.
+pub fn unified_image(line: &str) -> Vec<u8> {
+    let mut bytes = vec![0; 0x200];
+    bytes[..2].copy_from_slice(b"MZ");
+    bytes[0x3c] = 0x80;
+    bytes[0x80..0x84].copy_from_slice(b"PE\0\0");
+    bytes[0x86] = 1;
+    let table = 0x80 + 24;
+    let size = u32::try_from(line.len()).expect("a short line").to_le_bytes();
+    bytes[table..table + 8].copy_from_slice(b".cmdline");
+    bytes[table + 8..table + 12].copy_from_slice(&size);
+    bytes[table + 16..table + 20].copy_from_slice(&size);
+    bytes[table + 20..table + 24].copy_from_slice(&0x200u32.to_le_bytes());
+    bytes.extend_from_slice(line.as_bytes());
+    bytes
 }
 
 /// A host that is a map of paths to contents. Directories are what lies between; every read path is kept.

@@ -171,6 +171,19 @@ pub fn contributions(
     Ok(all)
 }
 
+/// The plan of one kind by itself.
+#[cfg(test)]
+pub(crate) fn plan_alone(
+    kind: &Kind,
+    (profile, desired): (&Profile, &Desired),
+    facts: &Facts,
+    reader: &dyn Reader,
+    ledger: &Ledger,
+) -> KindPlan {
+    let so_far = &KindPlan::default();
+    (kind.plan)(&Context { profile, desired, facts, reader, ledger, so_far })
+}
+
 /// Why a line of bedplate's goes.
 pub(crate) fn dropped() -> Rationale {
     Rationale::because("bedplate put it there and the profile no longer asks for it")

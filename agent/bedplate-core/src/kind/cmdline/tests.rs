@@ -1,4 +1,5 @@
 use super::*;
+use crate::kind::{plan_alone, resolve};
 use crate::ledger::Ledger;
 use crate::profile::model::Profile;
 use crate::profile::of_text;
@@ -87,8 +88,6 @@ fn passthrough_that_goes_or_means_nothing_is_not_waited_for() {
 }
 
 fn plan_of(profile: &Profile, reader: &dyn Reader, facts: &Facts) -> KindPlan {
-    let (ledger, so_far) = (Ledger::default(), KindPlan::default());
-    let desired = crate::kind::resolve(profile, facts, &ledger);
-    let desired = &desired;
-    plan(&Context { profile, desired, facts, reader, ledger: &ledger, so_far: &so_far })
+    let ledger = Ledger::default();
+    plan_alone(&KIND, (profile, &resolve(profile, facts, &ledger)), facts, reader, &ledger)
 }

@@ -1,6 +1,7 @@
 //! What is planned for kernel parameters, on a host of a few files.
 
 use super::*;
+use crate::kind::plan_alone;
 use crate::ledger::Ledger;
 use crate::plan::Action;
 use crate::profile::of_text;
@@ -18,15 +19,7 @@ fn plan_after(set: &str, host: HostKind, reader: &Files, ledger: &Ledger) -> Kin
     let profile = of_text(&format!("schema = 1\n[sysctl]\nset = {set}\n"));
     let mut facts = facts(Reading::Absent);
     facts.host = host;
-    let desired = Desired::default();
-    plan(&Context {
-        profile: &profile,
-        desired: &desired,
-        facts: &facts,
-        reader,
-        ledger,
-        so_far: &KindPlan::default(),
-    })
+    plan_alone(&KIND, (&profile, &Desired::default()), &facts, reader, ledger)
 }
 
 fn settings(text: &str) -> Files {

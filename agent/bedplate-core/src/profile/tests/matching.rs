@@ -1,57 +1,27 @@
 //! Choosing a profile by hardware.
 
-use std::collections::BTreeMap;
-
 use super::*;
-use bedplate_base::Reading;
-use bedplate_base::value::{PciAddress, PciId};
-use bedplate_base::{Arch, CpuVendor};
+use bedplate_base::{Arch, CpuVendor, Reading};
 use bedplate_facts::Facts;
-use bedplate_facts::pci::{Function, PciTree};
+use bedplate_testhosts::fixture::Machine;
 
 fn unknown<T>() -> Reading<T> {
     Reading::unknown("not recorded")
 }
 
-fn function(address: PciAddress, vendor: u16, device: u16) -> Function {
-    Function {
-        address,
-        class: 0x030200,
-        vendor: PciId(vendor),
-        device: PciId(device),
-        subsystem: (PciId(0), PciId(0)),
-        driver: None,
-        parent: None,
-        root: "pci0000:00".into(),
-        numa_node: unknown(),
-        iommu_group: unknown(),
-        port: Reading::Absent,
-        acs: Reading::Absent,
-        physfn: None,
-        sriov: Reading::Absent,
-        net: Vec::new(),
-        infiniband: Vec::new(),
-        vfio: false,
-        ats: Reading::Absent,
-        vpd: Reading::Absent,
-        detail: None,
-    }
-}
-
 fn machine(arch: Arch, vendor: CpuVendor, gpus: &[(u16, u16, u8)]) -> Facts {
-    let mut functions = BTreeMap::new();
+    let mut machine = Machine::default();
     for (vendor, device, count) in gpus {
         for _ in 0..*count {
-            let bus = u8::try_from(functions.len()).unwrap();
-            let address = PciAddress { domain: 0, bus, device: 0, function: 0 };
-            functions.insert(address, function(address, *vendor, *device));
+            let address = format!("0000:{:02x}:00.0", machine.tree.functions.len());
+            machine.add(&address, None, 0x030200, (*vendor, *device));
         }
     }
     let mut facts = Facts::of_vendor(vendor);
     facts.arch = Reading::Known(arch);
     facts.dmi.sys_vendor = Reading::Known("NVIDIA ".into());
     facts.dmi.product_name = Reading::Known("DGXH100".into());
-    facts.pci = Reading::Known(PciTree { functions, ..PciTree::default() });
+    facts.pci = Reading::Known(machine.tree);
     facts
 }
 

@@ -68,7 +68,7 @@ fn a_guest_below_forbids_the_live_write_and_the_argument() {
     assert_eq!((section.changes.len(), section.blockers.len(), section.notes.len()), (4, 2, 0));
 
     // Opened already, perhaps by an argument of before: it is no longer among the arguments, which is to be said.
-    machine.get("0000:22:01.0").acs = Reading::Known(Acs { control: AcsBits(0), ..ACS });
+    machine.set_acs("0000:22:01.0", 0);
     assert_eq!(plan_of(&direct(), &machine.facts()).blockers.len(), 2);
     assert_eq!(plan_of(&live, &machine.facts()).blockers.len(), 1);
 }
@@ -112,7 +112,7 @@ fn lockdown_leaves_only_the_command_line() {
 #[test]
 fn a_register_that_disobeys_the_running_command_line_is_remarked_on() {
     let mut machine = lab();
-    machine.get("0000:80:00.0").acs = Reading::Known(Acs { control: AcsBits(0), ..ACS });
+    machine.set_acs("0000:80:00.0", 0);
     let facts = machine.facts();
     let resolved = resolve(&direct(), &facts);
     let line =
@@ -139,7 +139,7 @@ fn without_an_iommu_there_is_no_isolation_to_lose() {
 fn a_gpu_below_a_hidden_bridge_is_unknown() {
     let mut machine = lab();
     machine.tree.functions.remove(&at("0000:22:00.0"));
-    let resolved = resolve(&direct(), &machine.facts());
+    let resolved = resolve_direct(&machine);
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.notes, []);
     assert_eq!(resolved.unknowns[0].subject.text, "GPU 0000:23:00.0");
@@ -152,7 +152,7 @@ fn a_gpu_below_a_hidden_bridge_is_unknown() {
 #[test]
 fn only_an_argument_that_is_there_makes_bits_last() {
     let mut machine = lab();
-    let told = argument(&resolve(&direct(), &machine.facts())).to_owned();
+    let told = argument(&resolve_direct(&machine)).to_owned();
     machine.get("0000:82:01.0").acs = Reading::unknown("no answer");
     let mut facts = machine.facts();
     let resolved = ResolvedAcs { arg: Reading::unknown("no answer"), ..resolve(&direct(), &facts) };
@@ -199,8 +199,8 @@ fn an_argument_that_covers_more_stays_while_something_is_unknown() {
 fn ports_with_an_odd_layout_are_left_alone_whatever_was_read() {
     let mut machine = lab();
     let port = machine.get("0000:20:01.0");
-    port.vendor = bedplate_base::value::PciId(0x8086);
-    port.device = bedplate_base::value::PciId(0xa110);
+    port.vendor = PciId(0x8086);
+    port.device = PciId(0xa110);
     port.acs = Reading::unknown("lays ACS out against the specification");
     let resolved = resolve(&profile(AcsPolicy::Clear, AcsPersist::Auto), &machine.facts());
     assert_eq!(resolved.unknowns, []);

@@ -7,11 +7,12 @@ mod shapes;
 use super::section::{AcsPersist, Guests, PeerKind};
 use super::*;
 use crate::desired::Desired;
+use crate::kind::plan_alone;
 use crate::ledger::Ledger;
 use crate::plan::Rationale;
 use crate::profile::of_text;
 use crate::setting::SetConfigBits;
-use bedplate_base::value::RegisterBits;
+use bedplate_base::value::{PciId, RegisterBits};
 use bedplate_facts::Facts;
 use bedplate_facts::pci::PciTree;
 use bedplate_testhosts::fixture::{ACS, Files, Machine, at, facts, hgx, lab};
@@ -42,20 +43,22 @@ fn plan_on(resolved: &ResolvedAcs, facts: &Facts, reader: &Files) -> KindPlan {
     if let Reading::Unknown(_) = resolved.arg {
         desired.cmdline.keep.extend(KEPT.map(str::to_owned));
     }
-    let ledger = Ledger::default();
     let profile = of_text("schema = 1");
-    plan(&Context {
-        profile: &profile,
-        desired: &desired,
-        facts,
-        reader,
-        ledger: &ledger,
-        so_far: &KindPlan::default(),
-    })
+    plan_alone(&KIND, (&profile, &desired), facts, reader, &Ledger::default())
 }
 
 fn plan_of(profile: &section::Acs, facts: &Facts) -> KindPlan {
     plan_on(&resolve(profile, facts), facts, &Files::default())
+}
+
+/// What direct traffic between GPUs and NICs comes to on a machine.
+fn resolve_direct(machine: &Machine) -> ResolvedAcs {
+    resolve(&direct(), &machine.facts())
+}
+
+/// The change of a port of domain 0.
+fn change_of<'a>(section: &'a KindPlan, port: &str) -> &'a Change {
+    section.changes.iter().find(|change| change.id == format!("acs/0000:{port}")).unwrap()
 }
 
 fn ports(resolved: &ResolvedAcs) -> Vec<String> {
@@ -97,7 +100,7 @@ fn the_emulated_node_gets_the_argument_that_was_seen_to_work() {
 
     let section = plan_on(&resolved, &facts, &Files::default());
     assert_eq!(section.changes.len(), 6);
-    let change = section.changes.iter().find(|change| change.id == "acs/0000:22:00.0").unwrap();
+    let change = change_of(&section, "22:00.0");
     assert_eq!(change.effect, Effect::Now);
     assert_eq!(change.items[0].before.as_deref(), Some("SV RR CR UF (001d)"));
     assert_eq!(change.items[0].after.as_deref(), Some("none (0000)"));
@@ -156,7 +159,7 @@ fn both_levels_of_stacked_switches_are_opened() {
     machine.gpu("0000:22:00.0", Some(&left[0]));
     machine.nic("0000:32:00.0", Some(&right[0]));
     let expected = ["0000:10:00.0", "0000:12:00.0", "0000:12:01.0", "0000:21:00.0", "0000:31:00.0"];
-    assert_eq!(ports(&resolve(&direct(), &machine.facts())), expected);
+    assert_eq!(ports(&resolve_direct(&machine)), expected);
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn gpus_that_share_a_switch_without_a_nic_are_opened_to_each_other() {
     machine.gpu("0000:14:00.0", Some(&down[2]));
     machine.root_port("0000:20:00.0", 0);
     machine.nic("0000:21:00.0", Some("0000:20:00.0"));
-    let resolved = resolve(&direct(), &machine.facts());
+    let resolved = resolve_direct(&machine);
     assert_eq!(ports(&resolved), ["0000:10:00.0", "0000:12:00.0", "0000:12:02.0"]);
     let why = &resolved.acs.ports[1].why[0].reason;
     assert!(why.contains("GPU 0000:13:00.0 and GPU 0000:14:00.0"), "{why}");
@@ -196,7 +199,7 @@ fn without_a_common_switch_nothing_is_wanted_and_it_is_said() {
 
     machine.tree.functions.remove(&at("0000:11:00.0"));
     assert_eq!(
-        resolve(&direct(), &machine.facts()).notes,
+        resolve_direct(&machine).notes,
         [],
         "that there is no GPU is the whole plan's to say"
     );
@@ -230,9 +233,9 @@ fn a_bit_hard_wired_to_zero_asks_for_nothing() {
     let mut machine = lab();
     let wired = Acs { control: AcsBits(0x15), ..ACS };
     machine.get("0000:22:00.0").acs = Reading::Known(wired);
-    machine.get("0000:22:01.0").acs = Reading::Known(Acs { control: AcsBits(0x42), ..ACS });
+    machine.set_acs("0000:22:01.0", 0x42);
     let section = plan_of(&direct(), &machine.facts());
-    let change = section.changes.iter().find(|change| change.id == "acs/0000:22:00.0").unwrap();
+    let change = change_of(&section, "22:00.0");
     assert_eq!(change.items[0].after.as_deref(), Some("none (0000)"));
     // DT and TB stay as they are, and redirect nothing (handbook §12.40).
     assert!(
@@ -254,7 +257,7 @@ fn egress_control_is_left_as_it_is() {
     let resolved = resolve(&direct(), &facts);
     assert!(argument(&resolved).contains("xx000x0@0000:22:00.0;xx000x0@0000:22:01.0"));
     let section = plan_of(&direct(), &facts);
-    let change = section.changes.iter().find(|change| change.id == "acs/0000:22:00.0").unwrap();
+    let change = change_of(&section, "22:00.0");
     assert_eq!(change.items[0].before.as_deref(), Some("SV EC (0021)"));
     assert_eq!(change.items[0].after.as_deref(), Some("EC (0020)"));
     carry_out(&section, &mut facts);
@@ -323,7 +326,7 @@ fn too_many_ports_for_the_command_line_are_written_live() {
         machine.nic(&format!("0000:{:02x}:00.0", bus * 8 + 4), Some(&down[1]));
         machine.nic(&format!("0000:{:02x}:00.0", bus * 8 + 5), Some(&down[2]));
     }
-    let resolved = resolve(&direct(), &machine.facts());
+    let resolved = resolve_direct(&machine);
     assert_eq!((resolved.acs.ports.len(), resolved.acs.persistence), (80, AcsPersistence::Live));
     assert!(resolved.notes.iter().any(|note| note.text.contains("80 ports")));
     assert!(matches!(resolved.arg, Reading::Absent));
@@ -332,8 +335,8 @@ fn too_many_ports_for_the_command_line_are_written_live() {
 #[test]
 fn clear_takes_every_port_with_all_its_bits() {
     let mut machine = lab();
-    machine.get("0000:20:01.0").vendor = bedplate_base::value::PciId(0x8086);
-    machine.get("0000:20:01.0").device = bedplate_base::value::PciId(0xa110);
+    machine.get("0000:20:01.0").vendor = PciId(0x8086);
+    machine.get("0000:20:01.0").device = PciId(0xa110);
     let mut facts = machine.facts();
     let clear = profile(AcsPolicy::Clear, AcsPersist::Auto);
     let resolved = resolve(&clear, &facts);
@@ -345,14 +348,7 @@ fn clear_takes_every_port_with_all_its_bits() {
     assert_eq!(resolved.notes[1].subject, "port 0000:22:02.0, 0000:82:02.0");
     assert!(argument(&resolved).starts_with("pci=config_acs=0000000@0000:20:00.0;"));
     let section = plan_of(&clear, &facts);
-    let disrupts = |port: &str| {
-        &section
-            .changes
-            .iter()
-            .find(|change| change.id == format!("acs/0000:{port}"))
-            .unwrap()
-            .disrupts
-    };
+    let disrupts = |port: &str| &change_of(&section, port).disrupts;
     assert!(
         disrupts("80:01.0")[0].starts_with("0000:86:00.0 below this root port"),
         "{:?}",
@@ -386,6 +382,6 @@ fn keep_only_reports() {
 #[test]
 fn an_empty_port_exposes_nobody() {
     let section = plan_of(&profile(AcsPolicy::Clear, AcsPersist::Live), &lab().facts());
-    let change = section.changes.iter().find(|change| change.id == "acs/0000:20:01.0").unwrap();
+    let change = change_of(&section, "20:01.0");
     assert_eq!(change.disrupts, Vec::<String>::new());
 }

@@ -14,7 +14,7 @@ fn gb300() -> Machine {
     let mut machine = Machine::default();
     machine.root_port("0008:00:00.0", 0);
     (machine.get("0008:00:00.0").vendor, machine.get("0008:00:00.0").device) =
-        (bedplate_base::value::PciId(0x10de), bedplate_base::value::PciId(0x22b1));
+        (PciId(0x10de), PciId(0x22b1));
     machine.port("0008:01:00.0", Some("0008:00:00.0"), PortType::Upstream);
     for port in ["0008:02:00.0", "0008:02:02.0", "0008:02:03.0"] {
         machine.port(port, Some("0008:01:00.0"), PortType::Downstream);
@@ -72,7 +72,7 @@ fn a_kernel_that_can_only_clear_redirect_bits_gets_live_writes() {
 fn without_vital_product_data_only_the_pairing_is_unknown() {
     let mut machine = gb300();
     machine.get("0008:03:00.0").vpd = Reading::unknown("not recorded");
-    let resolved = resolve(&direct(), &machine.facts());
+    let resolved = resolve_direct(&machine);
     assert_eq!((resolved.acs.ports.len(), resolved.unknowns.len()), (3, 0));
     assert_eq!(resolved.notes[0].subject, "0008:03:00.0");
     assert!(resolved.notes[0].text.contains("Vital Product Data"), "{:?}", resolved.notes);
@@ -80,9 +80,9 @@ fn without_vital_product_data_only_the_pairing_is_unknown() {
     // The board tells where the adapter does not, and only where it holds one NIC.
     machine.get("0008:03:00.0").vpd = vpd("", "B1");
     machine.nic("0000:03:00.1", Some("0000:00:00.0")).vpd = vpd("aaaa", "B1");
-    assert_eq!(resolve(&direct(), &machine.facts()).notes, []);
+    assert_eq!(resolve_direct(&machine).notes, []);
     machine.nic("0000:04:00.0", Some("0000:00:00.0")).vpd = vpd("bbbb", "B1");
-    assert_eq!(resolve(&direct(), &machine.facts()).notes.len(), 1);
+    assert_eq!(resolve_direct(&machine).notes.len(), 1);
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn an_unfamiliar_data_direct_path_is_unknown_never_right() {
         [((0x10de, 0x2f95), 1, "root port 10de:2f95"), ((0x10de, 0x22b1), 2, "2 GPUs")]
     {
         let mut machine = gb300();
-        machine.get("0008:00:00.0").device = bedplate_base::value::PciId(root.1);
+        machine.get("0008:00:00.0").device = PciId(root.1);
         if gpus == 2 {
             machine.gpu("0008:07:00.0", Some("0008:02:02.0"));
         }
-        let resolved = resolve(&direct(), &machine.facts());
+        let resolved = resolve_direct(&machine);
         assert_eq!(resolved.acs.ports, [], "{reason}");
         assert!(resolved.unknowns[0].reason.contains(reason), "{:?}", resolved.unknowns);
         assert!(matches!(resolved.arg, Reading::Unknown(_)));
@@ -110,18 +110,15 @@ fn an_unfamiliar_data_direct_path_is_unknown_never_right() {
 #[test]
 fn a_data_direct_pair_belongs_into_one_group() {
     let mut machine = gb300();
-    let put = |machine: &mut Machine, port: &str, control| {
-        machine.get(port).acs = Reading::Known(Acs { control: AcsBits(control), ..ACS });
-    };
-    put(&mut machine, "0008:00:00.0", 0x1c);
-    put(&mut machine, "0008:02:00.0", 0x19);
-    put(&mut machine, "0008:02:03.0", 0x15);
+    machine.set_acs("0008:00:00.0", 0x1c);
+    machine.set_acs("0008:02:00.0", 0x19);
+    machine.set_acs("0008:02:03.0", 0x15);
     machine.get("0008:03:00.0").iommu_group = Reading::Known(4);
     machine.get("0008:06:00.0").iommu_group = Reading::Known(7);
-    let notes = resolve(&direct(), &machine.facts()).notes;
+    let notes = resolve_direct(&machine).notes;
     assert!(notes.iter().any(|note| note.text.contains("refuses DMA-BUF")), "{notes:?}");
     machine.get("0008:06:00.0").iommu_group = Reading::Known(4);
-    assert_eq!(resolve(&direct(), &machine.facts()).notes, []);
+    assert_eq!(resolve_direct(&machine).notes, []);
 }
 
 fn with_ats(mut machine: Machine) -> Machine {
@@ -196,23 +193,23 @@ fn the_profile_can_say_whether_there_are_guests() {
     let guests = resolve(&told(Guests::Yes), &machine.facts());
     assert_eq!(guests.blockers[0].subject.text, "port 0000:22:01.0");
     // Of itself such a switch is not for guests.
-    assert!(argument(&resolve(&direct(), &machine.facts())).contains("xx000x0@0000:22:01.0"));
+    assert!(argument(&resolve_direct(&machine)).contains("xx000x0@0000:22:01.0"));
 }
 
 #[test]
 fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     let mut machine = lab();
     machine.get("0000:24:00.0").ats = Reading::unknown("no answer");
-    assert_eq!(resolve(&direct(), &machine.facts()).unknowns, [], "nobody asks without a guest");
+    assert_eq!(resolve_direct(&machine).unknowns, [], "nobody asks without a guest");
     machine.vf("0000:24:00.2", "0000:24:00.0").vfio = true;
-    let resolved = resolve(&direct(), &machine.facts());
+    let resolved = resolve_direct(&machine);
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.unknowns[0].subject.text, "ATS of NIC 0000:24:00.0");
     assert!(argument(&resolved).contains("0000:82:01.0"), "the other switch has its argument");
     // Another NIC of the switch has none, which decides it.
     machine.nic("0000:25:00.0", Some("0000:22:02.0"));
     machine.get("0000:25:00.0").ats = Reading::Absent;
-    let decided = resolve(&direct(), &machine.facts());
+    let decided = resolve_direct(&machine);
     assert_eq!(decided.unknowns, []);
     assert!(decided.acs.ports.iter().all(|wanted| wanted.bits.on().is_empty()), "{decided:?}");
     machine.tree.functions.remove(&at("0000:25:00.0"));
@@ -243,7 +240,7 @@ fn disks_are_peers_where_the_profile_says_so() {
     let mut machine = lab();
     machine.add("0000:25:00.0", Some("0000:22:02.0"), 0x010802, (0x144d, 0xa80a));
     machine.get("0000:22:02.0").acs = Reading::Known(ACS);
-    assert!(!ports(&resolve(&direct(), &machine.facts())).contains(&"0000:22:02.0".to_owned()));
+    assert!(!ports(&resolve_direct(&machine)).contains(&"0000:22:02.0".to_owned()));
     let peers = vec![PeerKind::Nic, PeerKind::Nvme];
     let storage = section::Acs { peers, ..direct() };
     let resolved = resolve(&storage, &machine.facts());
@@ -261,7 +258,7 @@ fn nics_of_older_class_codes_and_with_two_ports_are_nics() {
         machine.tree.functions.remove(&at("0000:24:00.0"));
         machine.add("0000:24:00.0", Some("0000:22:01.0"), class, id);
         machine.add("0000:24:00.1", Some("0000:22:01.0"), class, id);
-        let resolved = resolve(&direct(), &machine.facts());
+        let resolved = resolve_direct(&machine);
         assert_eq!(resolved.acs.ports.len(), 6, "{class:#x}");
         let why = &resolved.acs.ports[1].why[0].reason;
         assert!(why.contains("NIC 0000:24:00.0") && why.contains("NIC 0000:24:00.1"), "{why}");
@@ -317,7 +314,7 @@ fn mlxconfig_is_for_nvidias_nics() {
     let told = |guests| section::Acs { guests, ..direct() };
     let mut machine = lab();
     for nic in ["0000:24:00.0", "0000:84:00.0"] {
-        machine.get(nic).vendor = bedplate_base::value::PciId(0x8086);
+        machine.get(nic).vendor = PciId(0x8086);
     }
     let lacking = resolve(&told(Guests::Yes), &machine.facts());
     assert!(lacking.blockers[0].remedy.starts_with("switch ATS on in the NIC's firmware"));

@@ -9,12 +9,13 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::kind::resolve;
+use crate::kind::{plan_alone, resolve};
 use crate::ledger::Ledger;
 use crate::profile::of_text;
 use bedplate_facts::{Depth, observe};
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_testhosts::HostSpec;
+use bedplate_testhosts::fixture::unified_image;
 
 /// Which kernel the made-up hosts boot.
 const KERNEL: &str = "6.8.0-45-generic";
@@ -60,14 +61,7 @@ impl Host {
         let profile = of_text(&format!("schema = 1\nname = \"t\"\n[cmdline]\n{cmdline}\n"));
         let facts = observe(&self.files, Depth::Plan);
         let desired = resolve(&profile, &facts, &self.ledger);
-        plan(&Context {
-            profile: &profile,
-            desired: &desired,
-            facts: &facts,
-            reader: &self.files,
-            ledger: &self.ledger,
-            so_far: &KindPlan::default(),
-        })
+        plan_alone(&KIND, (&profile, &desired), &facts, &self.files, &self.ledger)
     }
 
     /// The line that the next boot gets.
@@ -213,21 +207,4 @@ fn source(shell: &str, root: &Path) -> String {
     let output = Command::new(shell).args(["-ec", script, "sh"]).arg(root).output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     bedplate_base::lossless_text::decode(&output.stdout)
-}
-
-/// A PE image with a `.cmdline` section and nothing else.
-fn unified_image(line: &str) -> Vec<u8> {
-    let mut bytes = vec![0; 0x200];
-    bytes[..2].copy_from_slice(b"MZ");
-    bytes[0x3c] = 0x80;
-    bytes[0x80..0x84].copy_from_slice(b"PE\0\0");
-    bytes[0x86] = 1;
-    let table = 0x80 + 24;
-    let size = u32::try_from(line.len()).unwrap().to_le_bytes();
-    bytes[table..table + 8].copy_from_slice(b".cmdline");
-    bytes[table + 8..table + 12].copy_from_slice(&size);
-    bytes[table + 16..table + 20].copy_from_slice(&size);
-    bytes[table + 20..table + 24].copy_from_slice(&0x200u32.to_le_bytes());
-    bytes.extend_from_slice(line.as_bytes());
-    bytes
 }

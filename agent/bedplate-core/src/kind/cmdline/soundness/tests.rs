@@ -8,6 +8,7 @@ use crate::kind::cmdline::mounts::{FSTAB, MOUNTINFO};
 use bedplate_facts::Depth;
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_testhosts::HostSpec;
+use bedplate_testhosts::fixture::unified_image;
 
 const KERNEL: &str = "6.8.0-45-generic";
 const ROOT: &str = "root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344 ro";
@@ -96,30 +97,13 @@ fn initrd(path: &str) -> String {
     format!("\tinitrd\t{path}-{KERNEL}")
 }
 
-/// A unified kernel image that holds a line.
-fn uki(line: &str) -> Vec<u8> {
-    let mut bytes = vec![0; 0x200];
-    bytes[..2].copy_from_slice(b"MZ");
-    bytes[0x3c] = 0x80;
-    bytes[0x80..0x84].copy_from_slice(b"PE\0\0");
-    bytes[0x86] = 1;
-    let table = 0x80 + 24;
-    bytes[table..table + 8].copy_from_slice(b".cmdline");
-    let length = u32::try_from(line.len()).unwrap().to_le_bytes();
-    bytes[table + 8..table + 12].copy_from_slice(&length);
-    bytes[table + 16..table + 20].copy_from_slice(&length);
-    bytes[table + 20..table + 24].copy_from_slice(&0x200_u32.to_le_bytes());
-    bytes.extend_from_slice(line.as_bytes());
-    bytes
-}
-
 #[test]
 fn every_loader_as_installed_is_sound() {
     for loader in ["debian", "rhel9", "rhel8", "suse", "systemd-boot", "rpm-ostree", "bootc"] {
         assert_sound(loader, Case::new(&format!("loader = '{loader}'")));
     }
     let path = format!("/boot/efi/EFI/Linux/00000000000000000000000000000000-{KERNEL}.efi");
-    let case = Case::new("loader = 'uki'").node(&path, Node::File(uki(ROOT)));
+    let case = Case::new("loader = 'uki'").node(&path, Node::File(unified_image(ROOT)));
     assert_sound("uki", case);
     assert_sound("debian, device known", Case::new("").mapped());
 }
