@@ -57,6 +57,16 @@ pub enum Status {
 }
 
 impl Status {
+    /// What is on the line and not as wanted.
+    pub fn found(&self) -> Option<&str> {
+        match self {
+            Status::Other { found }
+            | Status::Reordered { found, .. }
+            | Status::Lingering { found } => Some(found),
+            _ => None,
+        }
+    }
+
     /// Whether nothing needs to be done.
     pub fn is_satisfied(&self) -> bool {
         matches!(

@@ -78,6 +78,14 @@ pub struct Deferred {
     pub until: String,
 }
 
+impl Deferred {
+    /// What an image cannot have, and the machine gets.
+    pub(crate) fn to_first_boot() -> Self {
+        let until = "the first boot of the image, when `bedplate apply` on the machine does it";
+        Deferred { until: until.to_owned() }
+    }
+}
+
 /// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -90,6 +98,19 @@ pub struct Item {
     pub after: Option<String>,
     /// Why the profile wants it.
     pub why: Vec<Rationale>,
+}
+
+impl Item {
+    /// What is observed and desired of `subject`; `None` = absent.
+    pub(crate) fn new(
+        subject: impl Into<String>,
+        before: Option<&str>,
+        after: Option<&str>,
+        why: &[Rationale],
+    ) -> Self {
+        let (before, after) = (before.map(str::to_owned), after.map(str::to_owned));
+        Item { subject: subject.into(), before, after, why: why.to_vec() }
+    }
 }
 
 /// One unit of work: it is done whole or taken back whole. Its items say what differs and why;

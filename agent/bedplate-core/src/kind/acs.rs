@@ -117,22 +117,10 @@ fn at_first_boot(context: &Context) -> Change {
         }
     };
     let why = Rationale::because("an image has no PCI devices: the ports are found on the machine");
-    let item = Item {
-        subject: CONTROL.to_owned(),
-        before: None,
-        after: Some(after.to_owned()),
-        why: vec![why],
-    };
+    let item = Item::new(CONTROL, None, Some(after), &[why]);
     let subject = "PCIe ports of the machine";
     let change = NAME.change("ports", subject, vec![item], Effect::EveryBoot, Vec::new());
-    Change { deferred: Some(first_boot()), ..change }
-}
-
-fn first_boot() -> Deferred {
-    Deferred {
-        until: "the first boot of the image, when `bedplate apply` on the machine does it"
-            .to_owned(),
-    }
+    Change { deferred: Some(Deferred::to_first_boot()), ..change }
 }
 
 /// The two `pci=` ACS arguments of a kernel.
@@ -144,8 +132,8 @@ struct BootArguments {
 
 fn arguments_at_boot(context: &Context) -> BootArguments {
     // Not being able to read it takes a remark away, nothing else; the command line has its own kind.
-    let Ok(text) = context.reader.text("/proc/cmdline") else { return BootArguments::default() };
-    BootArguments::parse(text.trim_end())
+    let line = cmdline::running_line(context.reader);
+    line.map_or_else(|_| BootArguments::default(), |line| BootArguments::of_line(&line))
 }
 
 impl BootArguments {
@@ -216,7 +204,7 @@ impl Port<'_> {
             section.notes.extend(self.differs_from_boot_arguments());
         }
         if self.context.facts.host == HostKind::Image {
-            section.changes.push(self.change(Some(first_boot())));
+            section.changes.push(self.change(Some(Deferred::to_first_boot())));
             return;
         }
         match lockdown {
@@ -272,12 +260,8 @@ impl Port<'_> {
 
     fn change(&self, deferred: Option<Deferred>) -> Change {
         let before = self.acs.control;
-        let item = Item {
-            subject: CONTROL.to_owned(),
-            before: Some(format_bits(before)),
-            after: Some(format_bits(self.after())),
-            why: self.wanted.why.clone(),
-        };
+        let (from, to) = (format_bits(before), format_bits(self.after()));
+        let item = Item::new(CONTROL, Some(&from), Some(&to), &self.wanted.why);
         let effect = if self.is_persistent() { Effect::Now } else { Effect::EveryBoot };
         let action = Action::SetConfigBits(SetConfigBits {
             address: self.wanted.port,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::DesiredAcs;
+use crate::desired::AcsPolicy;
 use crate::kind::some_of;
 use crate::plan::{Blocker, Device, DeviceRole};
 use bedplate_base::Reading;
@@ -73,15 +73,7 @@ pub(crate) fn groups_without_isolation(
 
 /// Ports that expose guests, as a plan would say it.
 pub(crate) fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
-    let mut resolved = ResolvedAcs {
-        acs: DesiredAcs::default(),
-        arg: Reading::Absent,
-        kept_unsure: None,
-        blockers: Vec::new(),
-        unknowns: Vec::new(),
-        notes: Vec::new(),
-        ats: Ats::default(),
-    };
+    let mut resolved = ResolvedAcs::nothing(AcsPolicy::Keep);
     groups_without_isolation(topology.tree(), topology, &BTreeMap::new(), &mut resolved);
     resolved.blockers
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::desired::{AcsPersistence, AcsPolicy, Desired, DesiredAcs, WantedAcs};
+use crate::desired::{AcsPersistence, AcsPolicy, Desired, WantedAcs};
 use crate::kind::cmdline::{iommu_after, iommu_now};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
@@ -25,7 +25,7 @@ use super::persist::{RedirectOnly, persist};
 use super::planned_guests::planned_guests;
 use super::previous_argument::{above_guests, covers_more, has_argument};
 use super::register_reads::{ReadablePorts, readings, report_others};
-use super::resolved::{Ats, ResolvedAcs};
+use super::resolved::ResolvedAcs;
 use super::section::{self, AcsPersist};
 use super::shape::{ALL_OFF, NO_REDIRECT};
 use super::support;
@@ -91,15 +91,7 @@ pub fn resolve(profile: &section::Acs, facts: &Facts) -> ResolvedAcs {
 }
 
 fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: PlanContext<'_>) -> ResolvedAcs {
-    let mut resolved = ResolvedAcs {
-        acs: DesiredAcs { policy: profile.policy, ..DesiredAcs::default() },
-        arg: Reading::Absent,
-        kept_unsure: None,
-        blockers: Vec::new(),
-        unknowns: Vec::new(),
-        notes: Vec::new(),
-        ats: Ats::default(),
-    };
+    let mut resolved = ResolvedAcs::nothing(profile.policy);
     match &facts.pci {
         Reading::Known(tree) => on_tree(profile, facts, beside, tree, &mut resolved),
         Reading::Absent => {}

@@ -1,7 +1,7 @@
 //! What `[acs]` of a profile comes to on a machine. Pure data.
 
 use super::NAME;
-use crate::desired::{DesiredAcs, KernelArg};
+use crate::desired::{AcsPolicy, DesiredAcs, KernelArg};
 use crate::plan::{Blocker, Note, Subject, Unknown};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Reading, Reason};
@@ -44,6 +44,19 @@ pub struct Ats {
 }
 
 impl ResolvedAcs {
+    /// Nothing is wanted of any port, and nothing is to be said.
+    pub(super) fn nothing(policy: AcsPolicy) -> Self {
+        ResolvedAcs {
+            acs: DesiredAcs { policy, ..DesiredAcs::default() },
+            arg: Reading::Absent,
+            kept_unsure: None,
+            blockers: Vec::new(),
+            unknowns: Vec::new(),
+            notes: Vec::new(),
+            ats: Ats::default(),
+        }
+    }
+
     pub(super) fn note(&mut self, subject: impl Into<String>, text: impl Into<String>) {
         self.notes.push(NAME.note(subject.into(), text.into()));
     }

@@ -4,18 +4,18 @@
 mod entries;
 mod loader;
 
-use super::boot_files::{self, KERNEL_CMDLINE, raw, readable, replace, verify};
+use super::boot_files::{self, KERNEL_CMDLINE, agreed, line_of_file, raw, replace, verify};
 use super::grub;
 use super::{Context, ObservedLines, Obstacle, Steps};
 use crate::plan::Action;
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
 use bedplate_cmdline::boot::kernel_cmdline;
 use bedplate_cmdline::{CommandLine, Edit};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
-use loader::{LoadedFiles, Loader};
+use loader::Loader;
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
 pub(crate) const ENTRIES: &str = "/boot/loader/entries";
@@ -43,11 +43,8 @@ pub(crate) fn entry_files(
     let names = reader.list(directory)?.into_iter().filter(|name| name.ends_with(".conf"));
     let read = |name: String| {
         let path = format!("{directory}/{name}");
-        match raw(reader, &path) {
-            Ok(text) => Some(Ok(EntryFile { entry: BlsEntry::parse(&name, &text), path, name })),
-            Err(error) if error.is_absent() => None,
-            Err(error) => Some(Err(error)),
-        }
+        let text = raw(reader, &path).optional().transpose()?;
+        Some(text.map(|text| EntryFile { entry: BlsEntry::parse(&name, &text), path, name }))
     };
     names.filter_map(read).collect()
 }
@@ -56,10 +53,7 @@ pub(crate) fn entry_files(
 pub(super) fn observe(reader: &dyn Reader, _: &Facts) -> ObservedLines {
     let mut remarks = Vec::new();
     let configured = match raw(reader, KERNEL_CMDLINE) {
-        Ok(text) => match kernel_cmdline::cmdline(&text, BlsReader::Grub) {
-            Ok(line) => readable(KERNEL_CMDLINE, &line),
-            Err(error) => Reading::unknown(format!("{KERNEL_CMDLINE}: {error}")),
-        },
+        Ok(text) => line_of_file(KERNEL_CMDLINE, &text, BlsReader::Grub),
         Err(error) if error.is_absent() => grub::read(reader, &grub::RHEL, &mut remarks),
         Err(error) => Reading::unknown(error),
     };
@@ -72,7 +66,7 @@ fn loaders(reader: &dyn Reader) -> Result<Reading<Vec<Loader>>, Obstacle> {
     let loaders: Result<Vec<Loader>, ReadError> =
         paths.iter().map(|path| Loader::read(reader, path)).collect();
     match loaders {
-        Err(error) if !error.is_absent() => Err(boot_files::unreadable(&error)),
+        Err(error) if !error.is_absent() => Err(error.into()),
         loaders => Ok(Reading::from_result(loaders)),
     }
 }
@@ -82,18 +76,9 @@ fn of_default<T: PartialEq>(
     reader: &dyn Reader,
     property: impl Fn(&Loader) -> Reading<T>,
 ) -> Reading<T> {
-    let loaders = match loaders(reader) {
-        Ok(Reading::Known(loaders)) => loaders,
-        Ok(Reading::Absent) => return Reading::Absent,
-        Ok(Reading::Unknown(why)) => return Reading::Unknown(why),
-        Err(obstacle) => return Reading::unknown(obstacle.reason),
-    };
-    let mut found = loaders.iter().map(property);
-    let Some(first) = found.next() else { return Reading::Absent };
-    match found.all(|other| other == first) {
-        true => first,
-        false => Reading::unknown("the default entries for BIOS and for UEFI firmware differ"),
-    }
+    let differ = || "the default entries for BIOS and for UEFI firmware differ".to_owned();
+    let loaders = loaders(reader).unwrap_or_else(|obstacle| Reading::unknown(obstacle.reason));
+    loaders.and_then(|loaders| agreed(loaders.iter().map(property), differ))
 }
 
 fn next(reader: &dyn Reader) -> Reading<CommandLine> {
@@ -106,7 +91,7 @@ pub(super) fn image(reader: &dyn Reader) -> Reading<String> {
 }
 
 /// Files of the same entry.
-pub(crate) fn loaded_files(reader: &dyn Reader) -> Reading<LoadedFiles> {
+pub(crate) fn loaded_files(reader: &dyn Reader) -> Reading<grub::LoadedFiles> {
     of_default(reader, Loader::files)
 }
 
@@ -149,11 +134,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
 
 /// New kernels take the whole line from here, if it is there; it is not made where the system has none.
 fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action>, Obstacle> {
-    let text = match raw(reader, KERNEL_CMDLINE) {
-        Ok(text) => text,
-        Err(error) if error.is_absent() => return Ok(None),
-        Err(error) => return Err(boot_files::unreadable(&error)),
-    };
+    let Some(text) = raw(reader, KERNEL_CMDLINE).optional()? else { return Ok(None) };
     if text.trim().is_empty() {
         return Err(boot_files::blank_line(KERNEL_CMDLINE));
     }

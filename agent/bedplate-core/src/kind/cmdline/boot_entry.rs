@@ -66,20 +66,18 @@ pub(crate) fn with_line(
             waits: Vec::new(),
         }
     };
+    let on_partition = |(mount, entry)| BootEntry {
+        others_have_initrd: has_initrds(reader, &format!("{mount}/loader/entries")),
+        ..of_file((Place::Partition(mount), entry))
+    };
     let in_boot = Place::Grub { device: Device::Own, own: bls::ENTRIES.to_owned() };
     match &facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
-            of_menu(reader, facts, line)
+            let own = grub::menu_paths(reader, &facts.boot).into_iter().next();
+            let own = own.unwrap_or_else(|| "/boot".to_owned());
+            of_grub(grub::loaded_files(reader, facts), line, own)
         }
-        BootLoader::GrubBls => bls::loaded_files(reader).map(|files| BootEntry {
-            line: line.clone(),
-            image: files.image,
-            initrds: files.initrds,
-            waits: files.waits,
-            place: in_boot,
-            is_whole: false,
-            others_have_initrd: has_initrds(reader, bls::ENTRIES),
-        }),
+        BootLoader::GrubBls => of_grub(bls::loaded_files(reader), line, bls::ENTRIES.to_owned()),
         BootLoader::SystemdBoot { uki: true } => {
             kernel_install::newest_uki(reader).map(|image| BootEntry {
                 line: line.clone(),
@@ -92,17 +90,9 @@ pub(crate) fn with_line(
             })
         }
         BootLoader::SystemdBoot { uki: false } => {
-            kernel_install::placed_entry(reader).map(|(mount, entry)| BootEntry {
-                others_have_initrd: has_initrds(reader, &format!("{mount}/loader/entries")),
-                ..of_file((Place::Partition(mount), entry))
-            })
+            kernel_install::placed_entry(reader).map(on_partition)
         }
-        BootLoader::Sdbootutil { .. } => {
-            sdbootutil::placed_entry(reader, facts).map(|(mount, entry)| BootEntry {
-                others_have_initrd: has_initrds(reader, &format!("{mount}/loader/entries")),
-                ..of_file((Place::Partition(mount), entry))
-            })
-        }
+        BootLoader::Sdbootutil { .. } => sdbootutil::placed_entry(reader, facts).map(on_partition),
         BootLoader::RpmOstree | BootLoader::Bootc => {
             ostree::first_entry(reader).map(|entry| of_file((in_boot, entry)))
         }
@@ -112,10 +102,12 @@ pub(crate) fn with_line(
     }
 }
 
-fn of_menu(reader: &dyn Reader, facts: &Facts, line: CommandLine) -> Reading<BootEntry> {
-    let own = grub::menu_paths(reader, &facts.boot).into_iter().next();
-    let own = own.unwrap_or_else(|| "/boot".to_owned());
-    let files = grub::loaded_files(reader, facts);
+/// An entry of GRUB's; its own device is that of the directory `own`.
+fn of_grub(
+    files: Reading<grub::LoadedFiles>,
+    line: CommandLine,
+    own: String,
+) -> Reading<BootEntry> {
     files.map(|files| BootEntry {
         line,
         image: files.image,

@@ -5,9 +5,10 @@ use std::error::Error;
 
 use super::{Context, Obstacle};
 use crate::plan::{Action, Check, FileContent};
-use bedplate_base::{ReadError, Reading, chain, lossless_text};
+use bedplate_base::{OptionalRead as _, ReadError, Reading, chain, lossless_text};
 use bedplate_cmdline::CommandLine;
-use bedplate_cmdline::boot::{NotUnderstood, grub_quote};
+use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
+use bedplate_cmdline::boot::{NotUnderstood, grub_quote, kernel_cmdline};
 use bedplate_host::Reader;
 
 /// The line that kernel-install makes entries from.
@@ -26,6 +27,54 @@ pub(crate) fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> 
 /// Whether a file holds nothing: a power cut may leave zeros in place of the content.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty()
+}
+
+/// The file from which kernel-install and sdbootutil take the line of kernels to come, and its text; `None`: there is none, and they
+/// take /proc/cmdline.
+///
+/// # Errors
+/// One of them cannot be read.
+pub(crate) fn line_source(
+    reader: &dyn Reader,
+) -> Result<Option<(&'static str, String)>, ReadError> {
+    for path in [KERNEL_CMDLINE, VENDOR_CMDLINE] {
+        if let Some(text) = raw(reader, path).optional()? {
+            return Ok(Some((path, text)));
+        }
+    }
+    Ok(None)
+}
+
+/// The line that such a file comes to in entries that this loader reads.
+pub(crate) fn line_of_file(path: &str, text: &str, loader: BlsReader) -> Reading<CommandLine> {
+    match kernel_cmdline::cmdline(text, loader) {
+        Ok(line) => readable(path, &line),
+        Err(error) => Reading::unknown(format!("{path}: {error}")),
+    }
+}
+
+/// The line of an entry without variables, as this loader reads it.
+pub(crate) fn line_of_entry(entry: &BlsEntry, loader: BlsReader) -> Reading<CommandLine> {
+    match loader {
+        BlsReader::SystemdBoot => readable(entry.id(), &entry.systemd_cmdline()),
+        // `$ignition_firstboot`, which GRUB sets for one boot, stays a word as it stands.
+        BlsReader::Grub => match entry.grub_cmdline(&|_| None) {
+            Ok((line, _)) => readable(entry.id(), &line),
+            Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
+        },
+    }
+}
+
+/// What all configurations say that may start this system; `differ` says that they do not agree.
+pub(crate) fn agreed<T: PartialEq>(
+    mut found: impl Iterator<Item = Reading<T>>,
+    differ: impl FnOnce() -> String,
+) -> Reading<T> {
+    let Some(first) = found.next() else { return Reading::Absent };
+    match found.all(|other| other == first) {
+        true => first,
+        false => Reading::unknown(differ()),
+    }
 }
 
 /// A line whose arguments are all text.
@@ -89,19 +138,21 @@ pub(crate) fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
 }
 
 /// A file that has to be read before it can be changed.
-pub(crate) fn unreadable(error: &ReadError) -> Obstacle {
-    let remedy = match error {
-        ReadError::Denied { .. } => "run bedplate as root".to_owned(),
-        ReadError::NotRecorded { .. } => {
-            "record the host again, as root: `bedplate snapshot`".to_owned()
-        }
-        ReadError::NotFound { path }
-        | ReadError::Untrusted { path, .. }
-        | ReadError::Failed { path, .. } => {
-            format!("correct {path} by hand, then plan again")
-        }
-    };
-    Obstacle { reason: error.to_string(), remedy }
+impl From<ReadError> for Obstacle {
+    fn from(error: ReadError) -> Self {
+        let remedy = match &error {
+            ReadError::Denied { .. } => "run bedplate as root".to_owned(),
+            ReadError::NotRecorded { .. } => {
+                "record the host again, as root: `bedplate snapshot`".to_owned()
+            }
+            ReadError::NotFound { path }
+            | ReadError::Untrusted { path, .. }
+            | ReadError::Failed { path, .. } => {
+                format!("correct {path} by hand, then plan again")
+            }
+        };
+        Obstacle { reason: error.to_string(), remedy }
+    }
 }
 
 /// A file that holds the whole line of kernels to come, and is empty: whatever is added would be all that they get.

@@ -29,11 +29,8 @@ pub(crate) struct Comparison {
 /// Reads /proc/cmdline and compares all three lines.
 pub(crate) fn compare(context: &Context, edit: &Edit, observed: &ObservedLines) -> Comparison {
     let defaults = kernel_defaults(context.reader, context.facts);
-    let findings = |line: &Reading<CommandLine>| match line {
-        Reading::Known(line) => Reading::Known(findings(edit, line, &defaults)),
-        Reading::Absent => Reading::Absent,
-        Reading::Unknown(why) => Reading::unknown(why.clone()),
-    };
+    let findings =
+        |line: &Reading<CommandLine>| line.clone().map(|line| findings(edit, &line, &defaults));
     Comparison {
         configured: findings(&observed.configured),
         next: findings(&observed.next),
@@ -47,8 +44,7 @@ fn running(context: &Context) -> Reading<CommandLine> {
     if context.facts.host == HostKind::Image {
         return Reading::Absent;
     }
-    Reading::from_result(context.reader.text("/proc/cmdline"))
-        .map(|text| CommandLine::parse(text.trim_end_matches('\n')))
+    Reading::from_result(super::running_line(context.reader))
 }
 
 impl Comparison {
@@ -333,11 +329,8 @@ fn turns_passthrough_on(wanted: &Finding, facts: &Facts) -> bool {
 
 fn found(status: &Status) -> Option<String> {
     match status {
-        Status::Other { found } | Status::Reordered { found, .. } | Status::Lingering { found } => {
-            Some(found.clone())
-        }
         Status::Equivalent { by } | Status::KernelDefault { by } => Some(by.clone()),
-        Status::Present | Status::Missing | Status::Gone => None,
+        other => other.found().map(str::to_owned),
     }
 }
 

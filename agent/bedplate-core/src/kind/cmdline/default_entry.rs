@@ -1,7 +1,7 @@
 //! What chooses systemd-boot's entry: EFI variables that `bootctl set-oneshot` and `set-default` write, then loader.conf
 //! (src/boot/boot.c, config_select_default_entry; the Boot Loader Interface names the variables).
 
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_host::Reader;
 
 /// Where the variables are, with the vendor id of the Boot Loader Interface.
@@ -19,9 +19,8 @@ pub(crate) fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>>
         Reading::Absent => Vec::new(),
         Reading::Unknown(why) => return Reading::Unknown(why),
     };
-    match super::boot_files::raw(reader, &format!("{mount}/loader/loader.conf")) {
-        Ok(text) => patterns.extend(configured(&text)),
-        Err(error) if error.is_absent() => {}
+    match super::boot_files::raw(reader, &format!("{mount}/loader/loader.conf")).optional() {
+        Ok(text) => patterns.extend(text.as_deref().and_then(configured)),
         Err(error) => return Reading::unknown(error),
     }
     match patterns.iter().find(|pattern| is_saved(pattern)) {

@@ -2,11 +2,11 @@
 //! Passthrough is only a default: each IOMMU group has its own type (handbook §1.3, §4). A kernel that was booted with it
 //! and translates all the same is a blocker: nothing that can be written here, and no further boot, would change that.
 
-use super::{NAME, arch, passthrough_wanted};
+use super::{NAME, arch, passthrough_wanted, running_line};
 use crate::kind::{Context, some_of};
 use crate::plan::{Blocker, KindPlan};
 use bedplate_base::value::PciAddress;
-use bedplate_cmdline::{CommandLine, iommu_passthrough};
+use bedplate_cmdline::iommu_passthrough;
 use bedplate_facts::iommu_groups::{IommuGroups, iommu_groups};
 use bedplate_facts::kernel_defaults::kernel_defaults;
 
@@ -39,8 +39,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
 
 /// Whether the running kernel was booted with passthrough; one that was not is waited for.
 fn booted_with_passthrough(context: &Context) -> bool {
-    let Ok(running) = context.reader.text("/proc/cmdline") else { return false };
-    let line = CommandLine::parse(running.trim_end());
+    let Ok(line) = running_line(context.reader) else { return false };
     // By its line, or by a default that every kernel here has.
     let defaults = kernel_defaults(context.reader, context.facts);
     let passes = |defaults| iommu_passthrough(&line, defaults, arch(context.facts)) == Some(true);

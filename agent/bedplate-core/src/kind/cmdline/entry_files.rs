@@ -8,7 +8,7 @@ use super::loader_path::usual_paths;
 use super::menu::Menu;
 use super::{bls, soundness};
 use crate::ledger::{self, Sha};
-use bedplate_base::ReadError;
+use bedplate_base::OptionalRead as _;
 use bedplate_host::Reader;
 
 /// Menus of GRUB.
@@ -28,12 +28,12 @@ pub(crate) fn entry_initrds(reader: &dyn Reader) -> Option<BTreeSet<String>> {
     let mut named = Vec::new();
     for mount in BOOT_MOUNTS {
         let files = bls::entry_files(reader, &format!("{mount}/loader/entries"));
-        for file in if_there(files)?.unwrap_or_default() {
+        for file in files.optional().ok()?.unwrap_or_default() {
             named.extend(file.entry.initrds(&|_| None));
         }
     }
     for path in MENUS {
-        if let Some(menu) = if_there(Menu::read(reader, path))? {
+        if let Some(menu) = Menu::read(reader, path).optional().ok()? {
             named.extend(menu.initrds()?);
         }
     }
@@ -45,13 +45,4 @@ pub(crate) fn entry_initrds(reader: &dyn Reader) -> Option<BTreeSet<String>> {
         usual_paths(path)
     });
     Some(on_host.filter(|path| reader.exists(path) != Ok(false)).collect())
-}
-
-/// `Some(None)`: there is nothing.
-fn if_there<T>(read: Result<T, ReadError>) -> Option<Option<T>> {
-    match read {
-        Ok(value) => Some(Some(value)),
-        Err(error) if error.is_absent() => Some(None),
-        Err(_) => None,
-    }
 }

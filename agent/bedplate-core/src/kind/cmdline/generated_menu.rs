@@ -134,15 +134,12 @@ impl LostMenu {
 
     /// The line of the change that says why the menu is made again.
     pub(super) fn item(&self) -> Item {
-        Item {
-            subject: self.path.clone(),
-            before: self.is_empty.then(|| self.state().to_owned()),
-            after: Some("generated from the configuration".into()),
-            why: vec![Rationale::new(
-                "without a menu GRUB stops at its prompt, and the machine does not come back from a reboot",
-                "grub-core/normal/main.c",
-            )],
-        }
+        let why = Rationale::new(
+            "without a menu GRUB stops at its prompt, and the machine does not come back from a reboot",
+            "grub-core/normal/main.c",
+        );
+        let before = self.is_empty.then(|| self.state());
+        Item::new(&self.path, before, Some("generated from the configuration"), &[why])
     }
 
     /// Adds the generator where the back end's own steps have none: it runs before the next boot is read back.

@@ -9,7 +9,7 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::boot_files::{self, verify};
+use super::boot_files::{self, agreed, verify};
 use super::menu::Menu;
 use super::mounts::no_directory;
 use super::owned_arguments::owned;
@@ -170,15 +170,10 @@ fn of_default<T: PartialEq>(
         Ok(paths) => paths,
         Err(obstacle) => return Reading::unknown(obstacle.reason),
     };
-    let mut found = paths.iter().map(|path| match Menu::read(reader, path) {
-        Ok(menu) => property(&menu),
-        Err(error) => Reading::from_result(Err(error)),
+    let found = paths.iter().map(|path| {
+        Reading::from_result(Menu::read(reader, path)).and_then(|menu| property(&menu))
     });
-    let Some(first) = found.next() else { return Reading::Absent };
-    match found.all(|other| other == first) {
-        true => first,
-        false => Reading::unknown(format!("the default entries of {} differ", paths.join(" and "))),
-    }
+    agreed(found, || format!("the default entries of {} differ", paths.join(" and ")))
 }
 
 /// Values of the variables in the line of the same entry, as far as they are known.

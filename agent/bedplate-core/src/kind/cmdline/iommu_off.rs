@@ -118,8 +118,7 @@ fn lines(reader: &dyn Reader, facts: &Facts) -> Vec<CommandLine> {
         lines.extend(known(observed.configured));
     }
     if lines.is_empty() {
-        let running = reader.text("/proc/cmdline").ok();
-        lines.extend(running.map(|text| CommandLine::parse(text.trim_end())));
+        lines.extend(super::running_line(reader).ok());
     }
     lines
 }

@@ -35,8 +35,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
     }
-    let line = context.reader.text("/proc/cmdline").unwrap_or_default();
-    let line = CommandLine::parse(line.trim_end());
+    let line = super::running_line(context.reader).unwrap_or_default();
     let release = context.facts.os.kernel.known().map_or("", String::as_str);
     let seen = KernelContext { reader: context.reader, line: &line, release };
     for row in ROWS {

@@ -5,10 +5,11 @@ mod made_entries;
 mod removed_kernels;
 
 use super::bls::entry_files;
-use super::boot_files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
+use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_source};
+use super::boot_files::{VENDOR_CMDLINE, raw, replace, verify};
 use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
-use bedplate_base::{Reading, Reason};
+use bedplate_base::{OptionalRead as _, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use bedplate_cmdline::boot::{kernel_cmdline, uki, version};
 use bedplate_cmdline::{CommandLine, Edit};
@@ -32,23 +33,15 @@ pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
 }
 
 fn configured(reader: &dyn Reader) -> Reading<CommandLine> {
-    for path in [KERNEL_CMDLINE, VENDOR_CMDLINE] {
-        match raw(reader, path) {
-            Ok(text) => {
-                return match kernel_cmdline::cmdline(&text, BlsReader::SystemdBoot) {
-                    Ok(line) => readable(path, &line),
-                    Err(error) => Reading::unknown(format!("{path}: {error}")),
-                };
-            }
-            Err(error) if error.is_absent() => {}
-            Err(error) => return Reading::unknown(error),
-        }
+    match line_source(reader) {
+        Ok(Some((path, text))) => line_of_file(path, &text, BlsReader::SystemdBoot),
+        Ok(None) => Reading::Absent,
+        Err(error) => Reading::unknown(error),
     }
-    Reading::Absent
 }
 
 fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
-    default_entry(reader).and_then(|entry| readable(entry.id(), &entry.systemd_cmdline()))
+    default_entry(reader).and_then(|entry| line_of_entry(&entry, BlsReader::SystemdBoot))
 }
 
 /// The entry that systemd-boot starts by default.
@@ -72,12 +65,13 @@ pub(crate) fn placed_by(
     choose: impl Fn(&str, &[BlsEntry]) -> Reading<Option<BlsEntry>>,
 ) -> Reading<(&'static str, BlsEntry)> {
     for mount in BOOT_MOUNTS {
-        let files = match entry_files(reader, &format!("{mount}/loader/entries")) {
-            Ok(files) if files.is_empty() => continue,
-            Ok(files) => files,
-            Err(error) if error.is_absent() => continue,
+        let files = match entry_files(reader, &format!("{mount}/loader/entries")).optional() {
+            Ok(files) => files.unwrap_or_default(),
             Err(error) => return Reading::unknown(error),
         };
+        if files.is_empty() {
+            continue;
+        }
         let entries: Vec<BlsEntry> = files.into_iter().map(|file| file.entry).collect();
         return match choose(mount, &entries) {
             Reading::Known(Some(entry)) => Reading::Known((mount, entry)),
@@ -91,29 +85,25 @@ pub(crate) fn placed_by(
 }
 
 fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
-    let path = match newest_uki(reader) {
-        Reading::Known(path) => path,
-        Reading::Absent => return Reading::Absent,
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    let line = reader
-        .read_start(&path, uki::PREFIX_BYTES)
-        .map_err(Reason::from)
-        .and_then(|bytes| uki::cmdline(&bytes).map_err(|error| format!("{path}: {error}").into()));
-    match line {
-        Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
-        Ok(None) => Reading::unknown(format!("{path} has no command line of its own")),
-        Err(why) => Reading::unknown(why),
-    }
+    newest_uki(reader).and_then(|path| {
+        let bytes = match reader.read_start(&path, uki::PREFIX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(error) => return Reading::unknown(error),
+        };
+        match uki::cmdline(&bytes) {
+            Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
+            Ok(None) => Reading::unknown(format!("{path} has no command line of its own")),
+            Err(error) => Reading::unknown(format!("{path}: {error}")),
+        }
+    })
 }
 
 /// Path of the unified kernel image that boots by default: the chosen one, else the newest, by file name.
 pub(crate) fn newest_uki(reader: &dyn Reader) -> Reading<String> {
     for mount in BOOT_MOUNTS {
         let directory = format!("{mount}/EFI/Linux");
-        let mut names = match reader.list(&directory) {
-            Ok(names) => names,
-            Err(error) if error.is_absent() => continue,
+        let mut names = match reader.list(&directory).optional() {
+            Ok(names) => names.unwrap_or_default(),
             Err(error) => return Reading::unknown(error),
         };
         names.retain(|name| name.ends_with(".efi"));
@@ -137,11 +127,7 @@ pub(crate) fn newest_uki(reader: &dyn Reader) -> Reading<String> {
 /// What makes both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let kernels = made_entries::kernels(context)?;
-    let old = match raw(context.reader, KERNEL_CMDLINE) {
-        Ok(text) => Some(text),
-        Err(error) if error.is_absent() => None,
-        Err(error) => return Err(boot_files::unreadable(&error)),
-    };
+    let old = raw(context.reader, KERNEL_CMDLINE).optional()?;
     let base = match &old {
         Some(text) => text.clone(),
         None => whole_line(context)?,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
 use super::boot_files::{is_blank, raw, readable};
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_cmdline::boot::NotUnderstood;
 use bedplate_cmdline::boot::grub_cfg::{Entry, default_entry, entries};
 use bedplate_cmdline::boot::grub_files::{self, GrubFiles};
@@ -33,12 +33,8 @@ impl Menu {
     pub(super) fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
         let text = raw(reader, path)?;
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-        let environment = match raw(reader, &format!("{directory}/grubenv")) {
-            Ok(text) => Some(text),
-            Err(error) if error.is_absent() => None,
-            // It may choose another entry, and set what the entries use.
-            Err(error) => return Err(error),
-        };
+        // It may choose another entry, and set what the entries use.
+        let environment = raw(reader, &format!("{directory}/grubenv")).optional()?;
         let names = reader.list(directory).unwrap_or_default();
         Ok(Self {
             path: path.to_owned(),
@@ -108,12 +104,7 @@ impl Menu {
             line.possible_lines().flat_map(CommandLine::tokens).filter(|token| is_chosen(token));
         let chosen = CommandLine::from_tokens(chosen.cloned());
         let findings = edit.satisfied_by(&chosen, &KernelDefaults::default());
-        let found = findings.into_iter().find_map(|finding| match finding.status {
-            Status::Other { found }
-            | Status::Reordered { found, .. }
-            | Status::Lingering { found } => Some(found),
-            _ => None,
-        })?;
+        let found = findings.iter().find_map(|finding| finding.status.found())?;
         Some(Obstacle {
             reason: format!(
                 "`{found}` is on the line of the default boot entry ({}:{}) or not, as GRUB finds the hardware",

@@ -75,7 +75,7 @@ pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundne
 
 use super::{Context, Kind, Privacy};
 use crate::plan::{Action, Effect, KindId, KindPlan};
-use bedplate_base::{Arch, Reading};
+use bedplate_base::{Arch, ReadError, Reading};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Token, fold_name};
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_facts::{BootLoader, Facts};
@@ -307,6 +307,11 @@ pub(crate) fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
     if tokens.peek().is_none() || tokens.any(iommu) { Effect::ColdBoot } else { Effect::NextBoot }
 }
 
+/// The line that the running kernel was booted with.
+pub(crate) fn running_line(reader: &dyn Reader) -> Result<CommandLine, ReadError> {
+    reader.text("/proc/cmdline").map(|text| CommandLine::parse(text.trim_end()))
+}
+
 /// The command line of the default boot entry: what [`crate::plan::Check::NextBoot`] is read back from.
 pub(crate) fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
     match backend(&facts.boot) {
@@ -332,8 +337,7 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
     let edit = edit(context).ok()?;
     let backend = backend(&context.facts.boot).ok()?;
     let observed = (backend.observe)(context.reader, context.facts);
-    let running = context.reader.text("/proc/cmdline").ok();
-    let running = running.map(|text| CommandLine::parse(text.trim_end()));
+    let running = running_line(context.reader).ok();
     let os = &context.facts.os;
     let kernels =
         os.next_kernel.known().map(String::as_str).zip(os.kernel.known().map(String::as_str));
@@ -354,12 +358,10 @@ pub(crate) fn gone_at_next_boot(
     facts: &Facts,
     tokens: &[Token],
 ) -> Vec<String> {
-    let (Ok(running), Reading::Known(next)) =
-        (reader.text("/proc/cmdline"), next_boot(reader, facts))
+    let (Ok(running), Reading::Known(next)) = (running_line(reader), next_boot(reader, facts))
     else {
         return Vec::new();
     };
-    let running = CommandLine::parse(running.trim_end());
     let Ok(edit) = Edit::new(arch(facts), tokens) else { return Vec::new() };
     let on = |line: &CommandLine| edit.satisfied_by(line, &KernelDefaults::default());
     let both = on(&running).into_iter().zip(on(&next));

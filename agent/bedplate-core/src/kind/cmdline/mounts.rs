@@ -1,7 +1,7 @@
 //! Mounted file systems, and mount points where one is missing. An unmounted /boot must never be taken for an empty one.
 
 use super::Obstacle;
-use bedplate_base::{ReadError, Reading, Reason};
+use bedplate_base::{OptionalRead as _, ReadError, Reading, Reason};
 use bedplate_host::Reader;
 
 /// Mounts as the reading process sees them (proc(5)).
@@ -139,9 +139,8 @@ fn unescaped(text: &str) -> String {
 
 /// The configured mount point at or above `path` where nothing is mounted; `Absent`: everything is mounted.
 pub(crate) fn unmounted(reader: &dyn Reader, path: &str) -> Reading<String> {
-    let fstab = match reader.read(FSTAB) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) if error.is_absent() => String::new(),
+    let fstab = match reader.read(FSTAB).optional() {
+        Ok(bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
         Err(error) => return Reading::unknown(error),
     };
     let in_fstab = |point: &str| {

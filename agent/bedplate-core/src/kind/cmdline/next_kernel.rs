@@ -59,31 +59,25 @@ fn only_kernel(facts: &Facts, reason: &str) -> Reading<String> {
 
 /// By the image's name, and else by `version`, which kernel-install writes and people may leave out.
 fn of_entry(entry: Reading<BlsEntry>, facts: &Facts) -> Reading<String> {
-    let entry = match entry {
-        Reading::Known(entry) => entry,
-        Reading::Absent => return Reading::Absent,
-        Reading::Unknown(why) => return Reading::Unknown(why),
-    };
-    match (release(entry.linux().unwrap_or_default(), facts), entry.version()) {
-        (Some(release), _) => Reading::Known(release),
-        (None, Some(version)) if facts.os.installed_kernels.iter().any(|one| one == version) => {
-            Reading::Known(version.to_owned())
+    let is_installed = |version: &str| facts.os.installed_kernels.iter().any(|one| one == version);
+    entry.and_then(|entry| {
+        match (release(entry.linux().unwrap_or_default(), facts), entry.version()) {
+            (Some(release), _) => Reading::Known(release),
+            (None, Some(version)) if is_installed(version) => Reading::Known(version.to_owned()),
+            _ => Reading::unknown(UNNAMED),
         }
-        _ => Reading::unknown(UNNAMED),
-    }
+    })
 }
 
 /// By what the image says itself (UAPI UKI specification, `.uname`), else by its file name, `<machine>-<release>.efi`.
 fn of_uki(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
-    let path = match kernel_install::newest_uki(reader) {
-        Reading::Known(path) => path,
-        other => return other,
-    };
-    let said = reader.read_start(&path, uki::PREFIX_BYTES).ok();
-    match said.and_then(|bytes| uki::release(&bytes).ok().flatten()) {
-        Some(release) => Reading::Known(release),
-        None => named(path.trim_end_matches(".efi"), facts),
-    }
+    kernel_install::newest_uki(reader).and_then(|path| {
+        let said = reader.read_start(&path, uki::PREFIX_BYTES).ok();
+        match said.and_then(|bytes| uki::release(&bytes).ok().flatten()) {
+            Some(release) => Reading::Known(release),
+            None => named(path.trim_end_matches(".efi"), facts),
+        }
+    })
 }
 
 fn named(image: &str, facts: &Facts) -> Reading<String> {

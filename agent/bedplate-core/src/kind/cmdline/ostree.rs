@@ -9,10 +9,10 @@ use super::bls::entry_files;
 use super::boot_files::{self, replace, verify};
 use super::{Context, ObservedLines, Obstacle, Steps, grub};
 use crate::plan::{Action, WayBack};
-use bedplate_base::{Arch, Reading, Reason};
-use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
+use bedplate_base::{Arch, OptionalRead as _, Reading, Reason};
+use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, grub_token};
-use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
+use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Token};
 use bedplate_facts::boot::{started_by_grub, started_by_systemd_boot};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
@@ -80,19 +80,11 @@ fn menu(reader: &dyn Reader) -> Result<(), Reason> {
 }
 
 fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
-    let entry = match first_entry(reader) {
-        Reading::Known(entry) => entry,
-        Reading::Absent => return Reading::Absent,
-        Reading::Unknown(why) => return Reading::Unknown(why),
+    let loader = match started_by_systemd_boot(reader) {
+        true => BlsReader::SystemdBoot,
+        false => BlsReader::Grub,
     };
-    if started_by_systemd_boot(reader) {
-        return boot_files::readable(entry.id(), &entry.systemd_cmdline());
-    }
-    // `$ignition_firstboot`, which GRUB sets for one boot, stays a word as it stands.
-    match entry.grub_cmdline(&|_| None) {
-        Ok((line, _)) => boot_files::readable(entry.id(), &line),
-        Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
-    }
+    first_entry(reader).and_then(|entry| boot_files::line_of_entry(&entry, loader))
 }
 
 /// How arguments are spelled in boot entries, and in what makes them.
@@ -127,15 +119,13 @@ impl Spelling {
 
 /// The boot entry of the deployment that boots next.
 pub(crate) fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
-    let files = match entry_files(reader, ENTRIES) {
-        Ok(files) => files,
-        Err(error) => return Reading::from_result(Err(error)),
-    };
-    let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
-    match grub_order(&entries).first() {
-        Some(entry) => Reading::Known((*entry).clone()),
-        None => Reading::unknown(format!("{ENTRIES} holds no deployment")),
-    }
+    Reading::from_result(entry_files(reader, ENTRIES)).and_then(|files| {
+        let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
+        match grub_order(&entries).first() {
+            Some(entry) => Reading::Known((*entry).clone()),
+            None => Reading::unknown(format!("{ENTRIES} holds no deployment")),
+        }
+    })
 }
 
 const KARGS_DIRECTORY: &str = "/usr/lib/bootc/kargs.d";
@@ -157,11 +147,7 @@ fn kargs_line(words: impl Iterator<Item = String>) -> CommandLine {
 
 /// Each file that counts on this architecture with its arguments, as written.
 fn kargs_files(reader: &dyn Reader, facts: &Facts) -> Result<Vec<(String, Vec<String>)>, Reason> {
-    let names = match reader.list(KARGS_DIRECTORY) {
-        Ok(names) => names,
-        Err(error) if error.is_absent() => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
+    let names = reader.list(KARGS_DIRECTORY).optional()?.unwrap_or_default();
     let mut files = Vec::new();
     for name in names.iter().filter(|name| name.ends_with(".toml")) {
         let path = format!("{KARGS_DIRECTORY}/{name}");
@@ -262,11 +248,7 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let kargs = words.map_err(|error| boot_files::cannot(KARGS_FILE, &error))?;
     let kargs = Kargs { kargs, match_architectures: None };
     let text = toml::to_string(&kargs).map_err(|error| boot_files::cannot(KARGS_FILE, &error))?;
-    let before = match context.reader.text(KARGS_FILE) {
-        Ok(text) => Some(text),
-        Err(error) if error.is_absent() => None,
-        Err(error) => return Err(boot_files::unreadable(&error)),
-    };
+    let before = context.reader.text(KARGS_FILE).optional()?;
     expect_no_unwanted_kargs(context, edit, &kargs.kargs)?;
     let actions: Vec<Action> =
         replace(KARGS_FILE, before.as_deref(), Some(&text)).into_iter().collect();
@@ -293,12 +275,7 @@ fn expect_no_unwanted_kargs(
     let Some(wrong) = findings.iter().find(|finding| !finding.status.is_satisfied()) else {
         return Ok(());
     };
-    let found = match &wrong.status {
-        Status::Lingering { found } | Status::Other { found } | Status::Reordered { found, .. } => {
-            found.clone()
-        }
-        _ => wrong.entries.join(" "),
-    };
+    let found = wrong.status.found().map_or_else(|| wrong.entries.join(" "), str::to_owned);
     let holds = |words: &[String]| {
         let line = kargs_line(words.iter().cloned());
         line.tokens().any(|token| found.split(' ').any(|one| one == token.as_str()))

@@ -2,7 +2,7 @@
 
 use super::Obstacle;
 use crate::plan::Note;
-use bedplate_base::{Arch, Reading};
+use bedplate_base::{Arch, OptionalRead as _, Reading};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
@@ -74,11 +74,8 @@ fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> 
         return Err("the kernel of the next boot is not known".to_owned());
     };
     let path = format!("/boot/config-{release}");
-    let config = match reader.text(&path) {
-        Ok(config) => config,
-        Err(error) if error.is_absent() => String::new(),
-        Err(error) => return Err(error.to_string()),
-    };
+    let config = reader.text(&path).optional().map_err(|error| error.to_string())?;
+    let config = config.unwrap_or_default();
     let is_built =
         |pages: &&Pages| config.lines().any(|line| line.strip_suffix("=y") == Some(pages.option));
     let by_name = |pages: &&Pages| pages.size == "64K" && release.ends_with("64k");

@@ -64,12 +64,9 @@ impl<'a> PendingTools<'a> {
 }
 
 fn item(tool: &PendingTool) -> Item {
-    Item {
-        subject: tool.argv.join(" "),
-        before: Some("has not succeeded since the configuration was changed".into()),
-        after: Some("has run".into()),
-        why: vec![Rationale::because("an earlier run left it to be run, or was cut short in it")],
-    }
+    let before = "has not succeeded since the configuration was changed";
+    let why = Rationale::because("an earlier run left it to be run, or was cut short in it");
+    Item::new(tool.argv.join(" "), Some(before), Some("has run"), &[why])
 }
 
 /// Plans the tools that an image owes where the profile asks for no arguments: the boot entry may have those of an earlier one.

@@ -1,11 +1,12 @@
 //! SUSE with sdbootutil: it makes the `options` of every entry of this system from /etc/kernel/cmdline, for GRUB that reads entries
 //! on the EFI system partition (`grub2-bls`) and for systemd-boot alike (handbook §10.4).
 
-use super::boot_files::{self, KERNEL_CMDLINE, VENDOR_CMDLINE, raw, readable, replace, verify};
+use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_source};
+use super::boot_files::{replace, verify};
 use super::kernel_install::{self, written_paths};
 use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, WayBack};
-use bedplate_base::{ReadError, Reading, lossless_text};
+use bedplate_base::{OptionalRead as _, Reading, lossless_text};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_cmdline::boot::kernel_cmdline;
@@ -40,7 +41,7 @@ fn reads_as(facts: &Facts) -> BlsReader {
 /// Reads both states.
 pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     let as_loader = reads_as(facts);
-    let next = placed_entry(reader, facts).and_then(|(_, entry)| line_of(&entry, as_loader));
+    let next = placed_entry(reader, facts).and_then(|(_, entry)| line_of_entry(&entry, as_loader));
     ObservedLines { configured: configured(reader, as_loader), next, remarks: Vec::new() }
 }
 
@@ -48,71 +49,37 @@ pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
 /// not in its exit status, and the daemon's unit has no TPM.
 fn without_measured_boot(reader: &dyn Reader) -> Result<(), Obstacle> {
     for path in MEASURED {
-        match reader.exists(path) {
-            Ok(false) => {}
-            Ok(true) => {
-                return Err(Obstacle {
-                    reason: format!(
-                        "{path} is there: the key of an encrypted disk may hang on the measured boot, which every argument changes"
-                    ),
-                    remedy: format!(
-                        "have the recovery key at hand, write the arguments to {KERNEL_CMDLINE}, run `sdbootutil update-all-entries` \
-                         and `sdbootutil update-predictions`, and reboot; then bedplate has nothing to change"
-                    ),
-                });
-            }
-            Err(error) if error.is_absent() => {}
-            Err(error) => return Err(boot_files::unreadable(&error)),
+        if reader.exists(path).optional()? == Some(true) {
+            return Err(Obstacle {
+                reason: format!(
+                    "{path} is there: the key of an encrypted disk may hang on the measured boot, which every argument changes"
+                ),
+                remedy: format!(
+                    "have the recovery key at hand, write the arguments to {KERNEL_CMDLINE}, run `sdbootutil update-all-entries` \
+                     and `sdbootutil update-predictions`, and reboot; then bedplate has nothing to change"
+                ),
+            });
         }
     }
     Ok(())
 }
 
-fn line_of(entry: &BlsEntry, as_loader: BlsReader) -> Reading<CommandLine> {
-    match as_loader {
-        BlsReader::SystemdBoot => readable(entry.id(), &entry.systemd_cmdline()),
-        BlsReader::Grub => match entry.grub_cmdline(&|_| None) {
-            Ok((line, _)) => readable(entry.id(), &line),
-            Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
-        },
-    }
-}
-
 fn configured(reader: &dyn Reader, as_loader: BlsReader) -> Reading<CommandLine> {
-    let (path, text) = match source(reader) {
+    let (path, text) = match line_source(reader) {
         Ok(Some(source)) => source,
         Ok(None) => return Reading::Absent,
         Err(error) => return Reading::unknown(error),
     };
     match only_source(reader, path, &text) {
         Err(obstacle) => Reading::unknown(obstacle.reason),
-        Ok(()) => match kernel_cmdline::cmdline(&text, as_loader) {
-            Ok(line) => readable(path, &line),
-            Err(error) => Reading::unknown(format!("{path}: {error}")),
-        },
+        Ok(()) => line_of_file(path, &text, as_loader),
     }
-}
-
-/// The file that it takes the line from. Without one it would take /proc/cmdline.
-fn source(reader: &dyn Reader) -> Result<Option<(&'static str, String)>, ReadError> {
-    for path in [KERNEL_CMDLINE, VENDOR_CMDLINE] {
-        match raw(reader, path) {
-            Ok(text) => return Ok(Some((path, text))),
-            Err(error) if error.is_absent() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
 }
 
 /// Refuses what it reads in ways of its own: further files, and lines of comments.
 fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstacle> {
     for directory in DROP_INS {
-        let names = match reader.list(directory) {
-            Ok(names) => names,
-            Err(error) if error.is_absent() => continue,
-            Err(error) => return Err(boot_files::unreadable(&error)),
-        };
+        let names = reader.list(directory).optional()?.unwrap_or_default();
         if let Some(name) = names.first() {
             return Err(Obstacle {
                 reason: format!("{directory}/{name} adds arguments to those of {path}"),
@@ -182,8 +149,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if as_loader == BlsReader::Grub {
         boot_files::carried_by_grub(context)?;
     }
-    let source = source(context.reader).map_err(|error| boot_files::unreadable(&error))?;
-    let Some((path, base)) = source else {
+    let Some((path, base)) = line_source(context.reader)? else {
         return Err(Obstacle {
             reason: format!(
                 "{KERNEL_CMDLINE} is not there: sdbootutil would make entries from /proc/cmdline"

@@ -64,8 +64,7 @@ pub fn read(reader: &dyn Reader, facts: &Facts) -> CommandLineView {
     };
     let running = match facts.host {
         HostKind::Image => Reading::Absent,
-        _ => Reading::from_result(reader.text("/proc/cmdline"))
-            .map(|text| CommandLine::parse(text.trim_end())),
+        _ => Reading::from_result(super::running_line(reader)),
     };
     let lines = [configured, observed.next, running];
     let arch = arch(facts);

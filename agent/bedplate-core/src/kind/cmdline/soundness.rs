@@ -36,7 +36,7 @@ pub(crate) fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
             return found;
         }
     };
-    let host = Host { reader, facts, running: running(reader) };
+    let host = Host { reader, facts, running: super::running_line(reader).ok() };
     host.waits(&entry, &mut found);
     host.image(&entry, &mut found);
     host.initrds(&entry, &mut found);
@@ -86,10 +86,6 @@ fn has_menu(reader: &dyn Reader) -> bool {
         names.iter().any(|name| name == "grub.cfg")
     };
     ["/boot/grub", "/boot/grub2"].into_iter().any(holds)
-}
-
-fn running(reader: &dyn Reader) -> Option<CommandLine> {
-    reader.text("/proc/cmdline").ok().map(|text| CommandLine::parse(text.trim_end()))
 }
 
 /// How a file that is there shows to hold no kernel and no initrd, if it does; a recording knows nothing of contents but

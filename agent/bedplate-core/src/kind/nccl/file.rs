@@ -59,22 +59,15 @@ fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
         all.find(|(own, _)| *own == name).map(|(_, value)| value.to_owned())
     };
     let set = wanted.iter().filter(|one| now(&one.name).as_ref() != Some(&one.value));
-    let set = set.map(|one| Item {
-        subject: one.name.clone(),
-        before: now(&one.name),
-        after: Some(one.value.clone()),
-        why: one.why.clone(),
-    });
+    let set =
+        set.map(|one| Item::new(&one.name, now(&one.name).as_deref(), Some(&one.value), &one.why));
     let is_wanted = |name: &str| wanted.iter().any(|one| one.name == name);
     let gone = conf.own_settings().into_iter().filter(|(name, _)| !is_wanted(name));
     let mut items: Vec<Item> = set.chain(gone.map(|(name, value)| removed(name, value))).collect();
     if items.is_empty() {
         // The same lines in another order.
-        items.extend(wanted.first().map(|one| Item {
-            subject: "order of the variables".to_owned(),
-            before: Some("as edited".to_owned()),
-            after: Some("by name".to_owned()),
-            why: one.why.clone(),
+        items.extend(wanted.first().map(|one| {
+            Item::new("order of the variables", Some("as edited"), Some("by name"), &one.why)
         }));
     }
     items

@@ -58,12 +58,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
         false => (None, "where the GPUs, NICs and switches of this machine are"),
     };
     let after = format!("<!-- {} -->\n{body}", heading(&context.profile.name).trim_end());
-    let item = Item {
-        subject: "topology".to_owned(),
-        before: from.map(str::to_owned),
-        after: Some(to.to_owned()),
-        why: vec![why],
-    };
+    let item = Item::new("topology", from, Some(to), &[why]);
     out.changes.push(file.change(Some(after), vec![item]));
     true
 }

@@ -66,11 +66,9 @@ fn items(
     target: &BTreeMap<Key, String>,
 ) -> Vec<Item> {
     let differs = |setting: &&Setting| ours.get(&setting.key) != Some(&setting.value);
-    let set = wanted.iter().filter(differs).map(|setting| Item {
-        subject: setting.key.to_string(),
-        before: ours.get(&setting.key).cloned(),
-        after: Some(setting.value.clone()),
-        why: setting.why.clone(),
+    let set = wanted.iter().filter(differs).map(|setting| {
+        let before = ours.get(&setting.key).map(String::as_str);
+        Item::new(setting.key.to_string(), before, Some(&setting.value), &setting.why)
     });
     let dropped = ours.iter().filter(|(key, _)| !target.contains_key(*key));
     set.chain(dropped.map(|(key, value)| removed(key.to_string(), value))).collect()

@@ -86,12 +86,7 @@ fn change(setting: &Setting, now: String) -> Change {
         true => setting.value.replace(' ', "\t"),
         false => setting.value.clone(),
     };
-    let item = Item {
-        subject: "running".into(),
-        before: Some(folded(&now)),
-        after: Some(setting.value.clone()),
-        why: setting.why.clone(),
-    };
+    let item = Item::new("running", Some(&folded(&now)), Some(&setting.value), &setting.why);
     let path = setting.key.path();
     let write = WriteAttribute { path, before: now, after, limit_s: LIMIT_S };
     let actions = vec![Action::WriteAttribute(write)];

@@ -2,13 +2,14 @@
 
 use super::{ENTRIES, EntryFile, entry_files};
 use crate::kind::cmdline::boot_files::{is_blank, raw, readable};
+use crate::kind::cmdline::grub::LoadedFiles;
 use crate::kind::cmdline::menu::read_beside;
-use bedplate_base::{ReadError, Reading, Reason};
+use bedplate_base::{OptionalRead as _, ReadError, Reading, Reason};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::NotUnderstood;
 use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
 use bedplate_cmdline::boot::grub_bls::value_at_blscfg;
-use bedplate_cmdline::boot::grub_cfg::{Entry, Wait, default_entry};
+use bedplate_cmdline::boot::grub_cfg::{Device, Entry, default_entry};
 use bedplate_cmdline::boot::grub_files::GrubFiles;
 use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_host::{HostKind, Reader};
@@ -38,17 +39,6 @@ pub(crate) struct Config {
     names: Vec<String>,
     /// Other files there that it reads.
     texts: Vec<(String, String)>,
-}
-
-/// Files that an entry loads, as GRUB names them, and why GRUB may wait before it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LoadedFiles {
-    /// The kernel image.
-    pub image: String,
-    /// Its initrds.
-    pub initrds: Vec<String>,
-    /// Why the menu may wait for somebody.
-    pub waits: Vec<Wait>,
 }
 
 /// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration.
@@ -103,18 +93,17 @@ impl Loader {
 
     /// Files that the default entry loads, and why it may wait.
     pub(super) fn files(&self) -> Reading<LoadedFiles> {
-        let files = self.default(|chosen| match chosen {
-            DefaultEntry::Menu(entry) => {
-                Ok(LoadedFiles { image: entry.image, initrds: entry.initrds, waits: entry.waits })
-            }
-            DefaultEntry::File(entry) => {
-                let lookup = |name: &str| self.config.value(name).ok();
-                Ok(LoadedFiles {
-                    image: entry.linux().unwrap_or_default().to_owned(),
-                    initrds: entry.initrds(&lookup),
-                    waits: Vec::new(),
-                })
-            }
+        let files = self.default(|chosen| {
+            let (image, initrds, waits) = match chosen {
+                DefaultEntry::Menu(entry) => (entry.image, entry.initrds, entry.waits),
+                DefaultEntry::File(entry) => {
+                    let image = entry.linux().unwrap_or_default().to_owned();
+                    (image, entry.initrds(&|name| self.config.value(name).ok()), Vec::new())
+                }
+            };
+            let mut others = self.entries.iter();
+            let has_initrds = others.any(|file| !file.entry.initrds(&|_| None).is_empty());
+            Ok(LoadedFiles { image, initrds, device: Device::Own, has_initrds, waits })
         });
         files.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
@@ -165,14 +154,10 @@ fn reading(line: Result<String, String>) -> Reading<CommandLine> {
 impl Config {
     fn read(reader: &dyn Reader, path: &str) -> Result<Config, ReadError> {
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-        let optional = |path: &str| match raw(reader, path) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) if error.is_absent() => Ok(None),
-            Err(error) => Err(error),
-        };
         let environment_path = environment_path(reader, directory);
-        let block = optional(&environment_path)?;
-        let (text, names) = (optional(path)?, reader.list(directory).unwrap_or_default());
+        let block = raw(reader, &environment_path).optional()?;
+        let text = raw(reader, path).optional()?;
+        let names = reader.list(directory).unwrap_or_default();
         let cfg = text.as_deref().unwrap_or_default();
         Ok(Config {
             path: path.to_owned(),

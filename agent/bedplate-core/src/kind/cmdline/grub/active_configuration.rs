@@ -4,6 +4,7 @@
 
 use crate::kind::cmdline::Obstacle;
 use crate::kind::cmdline::boot_files::{self, raw};
+use bedplate_base::OptionalRead as _;
 use bedplate_facts::os::release_value;
 use bedplate_host::{HostKind, Reader};
 
@@ -19,7 +20,7 @@ const BOOTED_BY_UEFI: &str = "/sys/firmware/efi";
 /// [`Obstacle`] where they cannot be told apart.
 pub(crate) fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
     let whole = whole_on_esp(reader)?;
-    let boot = reader.exists(BOOT).map_err(|error| boot_files::unreadable(&error))?;
+    let boot = reader.exists(BOOT)?;
     // A link to the file on the ESP does not count as a second configuration.
     let boot = boot && reader.link(BOOT).map_or(true, |target| !target.contains("/EFI/"));
     let uefi = match reader.kind() {
@@ -107,11 +108,7 @@ enum EspConfigurations {
 }
 
 fn whole_on_esp(reader: &dyn Reader) -> Result<EspConfigurations, Obstacle> {
-    let mut names = match reader.list(ESP) {
-        Ok(names) => names,
-        Err(error) if error.is_absent() => return Ok(EspConfigurations::None),
-        Err(error) => return Err(boot_files::unreadable(&error)),
-    };
+    let mut names = reader.list(ESP).optional()?.unwrap_or_default();
     let path = |name: &String| format!("{ESP}/{name}/grub.cfg");
     names.retain(|name| reader.exists(&path(name)) == Ok(true));
     let id = release_value(reader, "ID").unwrap_or_default();
@@ -150,7 +147,7 @@ fn is_whole(reader: &dyn Reader, path: &str) -> Result<bool, Obstacle> {
     if reader.link(path).is_ok_and(|target| target.contains("grub2/grub.cfg")) {
         return Ok(false);
     }
-    let text = raw(reader, path).map_err(|error| boot_files::unreadable(&error))?;
+    let text = raw(reader, path)?;
     Ok(has_command(&text, &MENU) || !has_command(&text, &["configfile"]))
 }
 

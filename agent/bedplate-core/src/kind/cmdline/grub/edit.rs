@@ -22,7 +22,7 @@ pub(crate) fn edit_files(
     family: &Family,
     edit: &Edit,
 ) -> Result<Vec<Action>, Obstacle> {
-    let sources = sources(reader, family).map_err(|error| boot_files::unreadable(&error))?;
+    let sources = sources(reader, family)?;
     let old = match line(&sources) {
         Ok(line) => line,
         Err(error) if error.is_not_text() => {

@@ -2,7 +2,7 @@
 
 use super::Family;
 use crate::kind::cmdline::boot_files::raw;
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
 use bedplate_cmdline::boot::grub_quote;
@@ -19,28 +19,17 @@ pub(super) struct SourcedFile {
 pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<SourcedFile>, ReadError> {
     let mut paths = vec![MAIN.to_owned()];
     if let Some(directory) = family.drop_ins {
-        match reader.list(directory) {
-            Ok(names) => paths.extend(
-                names
-                    .iter()
-                    // The shell's glob leaves out names with a leading dot.
-                    .filter(|name| name.ends_with(".cfg") && !name.starts_with('.'))
-                    .map(|name| format!("{directory}/{name}")),
-            ),
-            Err(error) if error.is_absent() => {}
-            Err(error) => return Err(error),
-        }
+        let names = reader.list(directory).optional()?.unwrap_or_default();
+        // The shell's glob leaves out names with a leading dot.
+        let read = names.iter().filter(|name| name.ends_with(".cfg") && !name.starts_with('.'));
+        paths.extend(read.map(|name| format!("{directory}/{name}")));
     }
     let shell = shell(reader, family);
     let mut sources = Vec::new();
     for path in paths {
-        match raw(reader, &path) {
-            Ok(text) => {
-                sources.push(SourcedFile { default: grub_default::parse_for(shell, &text), path });
-            }
-            // grub-mkconfig sources what is there.
-            Err(error) if error.is_absent() => {}
-            Err(error) => return Err(error),
+        // grub-mkconfig sources what is there.
+        if let Some(text) = raw(reader, &path).optional()? {
+            sources.push(SourcedFile { default: grub_default::parse_for(shell, &text), path });
         }
     }
     Ok(sources)

@@ -3,7 +3,7 @@
 use super::BOOT_MOUNTS;
 use super::made_entries::release_of;
 use crate::kind::cmdline::mounts::unmounted;
-use bedplate_base::Reading;
+use bedplate_base::{OptionalRead as _, Reading};
 use bedplate_host::Reader;
 
 /// The release of a `kernel-install add`.
@@ -41,16 +41,9 @@ pub(crate) fn entries(reader: &dyn Reader) -> Option<Vec<String>> {
     for (below, ending) in [("loader/entries", ".conf"), ("EFI/Linux", ".efi")] {
         for mount in BOOT_MOUNTS {
             let directory = format!("{mount}/{below}");
-            match reader.list(&directory) {
-                Ok(names) => all.extend(
-                    names
-                        .iter()
-                        .filter(|name| name.ends_with(ending))
-                        .map(|name| format!("{directory}/{name}")),
-                ),
-                Err(error) if error.is_absent() => {}
-                Err(_) => return None,
-            }
+            let names = reader.list(&directory).optional().ok()?.unwrap_or_default();
+            let entries = names.iter().filter(|name| name.ends_with(ending));
+            all.extend(entries.map(|name| format!("{directory}/{name}")));
         }
     }
     Some(all)
