@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Blocker, Note, Rationale, Unknown, UpToDate};
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
-use bedplate_base::value::{AcsBits, ModuleName, PciAddress, RegisterBits};
+use bedplate_base::value::{AcsBits, ModuleName, PciAddress, PciId, RegisterBits};
 use bedplate_cmdline::Token;
 
 /// A kernel argument that must be on the command line, or must not, in the profile's spelling (`iommu=pt`, `pci=realloc`).
@@ -62,14 +62,14 @@ pub enum ModuleLoad {
     Now,
 }
 
-/// A module wanted loaded.
+/// A module wanted loaded, or kept out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedModule {
     /// Folded name.
     pub name: ModuleName,
-    /// At boot, or at boot and now.
+    /// At boot, or at boot and now; of no meaning for one that is kept out.
     pub load: ModuleLoad,
-    /// Why.
+    /// Where and why.
     pub why: Vec<Rationale>,
 }
 
@@ -94,9 +94,9 @@ pub struct DesiredModules {
     /// Sorted by module, parameter.
     pub options: Vec<WantedOption>,
     /// `blacklist NAME`.
-    pub blacklist: Vec<(ModuleName, Vec<Rationale>)>,
+    pub blacklist: Vec<WantedModule>,
     /// Not loaded, and unloaded now (only because the profile says so).
-    pub unload: Vec<(ModuleName, Vec<Rationale>)>,
+    pub unload: Vec<WantedModule>,
 }
 
 /// What to do about ACS.
@@ -136,9 +136,7 @@ impl WantedAcs {
     pub fn exposes_guests(&self) -> bool {
         self.opens() && !self.vfio_below.is_empty()
     }
-}
 
-impl WantedAcs {
     /// Bits of a control register that send to the root complex what is to pass directly.
     pub fn redirects(&self, control: AcsBits) -> AcsBits {
         control.and(self.bits.off()).and(AcsBits::REDIRECT)
@@ -197,11 +195,18 @@ pub enum SriovCount {
     PerGpu,
 }
 
+impl Default for SriovCount {
+    fn default() -> Self {
+        SriovCount::Number(0)
+    }
+}
+
 /// What driver new VFs get.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VfDriver {
     /// Whatever the kernel probes.
+    #[default]
     Auto,
     /// None: sriov_drivers_autoprobe=0.
     None,
@@ -235,25 +240,53 @@ impl WantedAttributes {
     }
 }
 
-/// VFs wanted on one PF.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct WantedVfs {
-    /// The PF.
-    pub pf: PciAddress,
-    /// As the profile says it.
-    pub asked: SriovCount,
-    /// What that comes to here.
-    pub count: u16,
-    /// Driver the VFs are to get.
+/// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PfSelector {
+    /// PCI vendor.
+    pub vendor: Option<PciId>,
+    /// PCI device.
+    pub device: Option<PciId>,
+    /// Driver name.
+    pub driver: Option<String>,
+    /// Glob on a network interface name.
+    pub interface: Option<String>,
+    /// Exact address.
+    pub address: Option<PciAddress>,
+    /// NUMA node.
+    pub numa_node: Option<i32>,
+}
+
+/// One `[[sriov.devices]]`; by default it makes no VFs on any PF.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SriovRule {
+    /// Name, unique in the profile: what a later file replaces.
+    pub name: String,
+    /// Which PFs.
+    pub select: PfSelector,
+    /// How many VFs.
+    pub vfs: SriovCount,
+    /// VF driver.
     pub vf_driver: VfDriver,
-    /// Attributes the VFs are to have.
+    /// Attributes of its VFs.
     pub vf: WantedAttributes,
     /// Mode of the eswitch; `None` = as it is.
     pub eswitch: Option<EswitchMode>,
     /// Whether VFs may be made where the default route goes through the PF.
     pub allow_disruption: bool,
-    /// Name of the profile entry.
-    pub rule: String,
+    /// Where and why.
+    pub why: Vec<Rationale>,
+}
+
+/// VFs wanted on one PF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WantedVfs {
+    /// The PF.
+    pub pf: PciAddress,
+    /// How many.
+    pub count: u16,
+    /// The rule that asks for them.
+    pub rule: SriovRule,
     /// Why.
     pub why: Vec<Rationale>,
 }

@@ -1,10 +1,8 @@
 //! What kinds contribute to the image of a machine that bedplate does not run on: kernel arguments, files, settings, in no
 //! target's own terms. `render` turns them into the formats of others.
 
-use crate::desired::{KernelArg, SriovCount, VfDriver, WantedAttributes};
-use crate::kind::sriov::section::PfSelector;
-use bedplate_base::value::vf::EswitchMode;
-use bedplate_base::value::{ModuleName, PciAddress};
+use crate::desired::{KernelArg, SriovRule, WantedVfs};
+use bedplate_base::value::ModuleName;
 
 /// What all kinds contribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +23,9 @@ pub struct ImageConfig {
     /// What NCCL is told, by name, for targets that are jobs and no hosts.
     pub nccl: Vec<(String, String)>,
     /// Rules that make VFs, in order: the first one that selects a PF has it.
-    pub vfs: Vec<VfRule>,
+    pub vfs: Vec<SriovRule>,
+    /// What they come to on the host that the profile was resolved against; none where there is no host.
+    pub vfs_of_host: Vec<WantedVfs>,
     /// Who makes them: another program or an operator, in the place of bedplate.
     pub vfs_are_external: bool,
     /// Settings that only a running host can take, or decide.
@@ -42,28 +42,6 @@ pub struct GpuDirectWay {
     /// Whether the profile or the machine has decided. Otherwise it depends on the machine's driver and kernel, and `way` is the
     /// one of a machine with current software.
     pub is_decided: bool,
-}
-
-/// A rule that makes VFs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VfRule {
-    /// Name, unique in the profile.
-    pub name: String,
-    /// Which PFs.
-    pub select: PfSelector,
-    /// How many VFs each of them gets.
-    pub count: SriovCount,
-    /// Driver of the VFs.
-    pub vf_driver: VfDriver,
-    /// Attributes of the VFs.
-    pub vf: WantedAttributes,
-    /// Mode of the eswitch; `None`: as it is.
-    pub eswitch: Option<EswitchMode>,
-    /// Whether VFs may be made where the default route goes through the PF.
-    pub allow_disruption: bool,
-    /// The PFs that it takes on the host that the profile was resolved against, by address, and the VFs of each; none where
-    /// there is no host.
-    pub pfs: Vec<(PciAddress, u16)>,
 }
 
 /// The way by which a NIC gets at the memory of an NVIDIA GPU (handbook §6.3).
@@ -143,7 +121,7 @@ impl ContributeError {
 
 impl ImageConfig {
     /// The rules by which bedplate itself, or what a target puts in its place, makes VFs.
-    pub fn own_vfs(&self) -> impl Iterator<Item = &VfRule> {
+    pub fn own_vfs(&self) -> impl Iterator<Item = &SriovRule> {
         self.vfs.iter().filter(|_| !self.vfs_are_external)
     }
 

@@ -65,8 +65,8 @@ pub(crate) fn modprobe(
         let _ =
             write!(text, "\n{}options {module} {parameter}={value}\n", reasons("#", &option.why));
     }
-    for (module, why) in &modules.blacklist {
-        let _ = write!(text, "\n{}blacklist {module}\n", reasons("#", why));
+    for WantedModule { name, why, .. } in &modules.blacklist {
+        let _ = write!(text, "\n{}blacklist {name}\n", reasons("#", why));
     }
     Ok(Some(text))
 }
@@ -133,10 +133,7 @@ mod tests {
                     vec![Rationale::new("two\nlines", "p.toml:7")],
                 ),
             ],
-            blacklist: vec![(
-                "nouveau".parse().unwrap(),
-                vec![Rationale::because("takes the GPU")],
-            )],
+            blacklist: vec![load("nouveau", vec![Rationale::because("takes the GPU")])],
             unload: Vec::new(),
         }
     }

@@ -234,12 +234,10 @@ pub(super) mod tests {
     use bedplate_base::value::{AcsBits, ModuleName, RegisterBits};
     use bedplate_base::{CpuVendor, Reading};
     use bedplate_core::desired::{
-        AcsPersistence, ArgSource, DesiredAcs, DesiredCmdline, DesiredModules, KernelArg, VfDriver,
-        WantedAcs, WantedAttributes, WantedModule, WantedOption, WantedVfs,
+        AcsPersistence, ArgSource, DesiredAcs, DesiredCmdline, DesiredModules, KernelArg,
+        PfSelector, SriovRule, WantedAcs, WantedModule, WantedOption, WantedVfs,
     };
-    use bedplate_core::image_config::VfRule;
     use bedplate_core::kind;
-    use bedplate_core::kind::sriov::section::PfSelector;
     use bedplate_core::plan::Rationale;
     use bedplate_core::profile::model::Profile;
     use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, SriovCount};
@@ -291,8 +289,8 @@ pub(super) mod tests {
                     option("ib_core", "netns_mode", "1"),
                     option("nvidia_peermem", "peerdirect_support", "1"),
                 ],
-                blacklist: vec![(module("nouveau"), why())],
-                unload: vec![(module("nouveau"), why())],
+                blacklist: vec![load("nouveau")],
+                unload: vec![load("nouveau")],
             },
             acs: DesiredAcs {
                 policy: AcsPolicy::DirectP2p,
@@ -306,13 +304,8 @@ pub(super) mod tests {
             },
             sriov: vec![WantedVfs {
                 pf: "0000:18:00.0".parse().unwrap(),
-                asked: SriovCount::Number(8),
                 count: 8,
-                vf_driver: VfDriver::Auto,
-                vf: WantedAttributes::default(),
-                eswitch: None,
-                allow_disruption: false,
-                rule: "compute".to_owned(),
+                rule: SriovRule { name: "compute".to_owned(), ..SriovRule::default() },
                 why: why(),
             }],
             ..Desired::default()
@@ -332,15 +325,10 @@ pub(super) mod tests {
     pub(crate) fn with_profile(sections: &str, desired: &Desired) -> ImageConfig {
         let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
         let mut build = kind::contributions(&profile, &machine(), desired).unwrap();
-        build.vfs.extend(desired.sriov.iter().map(|wanted| VfRule {
-            name: wanted.rule.clone(),
+        build.vfs.extend(desired.sriov.iter().map(|wanted| SriovRule {
             select: PfSelector { address: Some(wanted.pf), ..PfSelector::default() },
-            count: SriovCount::Number(wanted.count),
-            vf_driver: wanted.vf_driver.clone(),
-            vf: wanted.vf,
-            eswitch: wanted.eswitch,
-            allow_disruption: wanted.allow_disruption,
-            pfs: vec![(wanted.pf, wanted.count)],
+            vfs: SriovCount::Number(wanted.count),
+            ..wanted.rule.clone()
         }));
         build
     }

@@ -4,9 +4,8 @@
 use serde_json::{Value, json};
 
 use bedplate_base::value::PciId;
-use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::image_config::{ImageConfig, Registration, VfRule};
-use bedplate_core::kind::sriov::section::PfSelector;
+use bedplate_core::desired::{PfSelector, SriovCount, SriovRule, VfDriver};
+use bedplate_core::image_config::{ImageConfig, Registration};
 
 use super::agent;
 use super::common::{Unsupported, heading};
@@ -30,7 +29,7 @@ pub(crate) const TARGET: Target = Target::new(
 
 fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
-    let (mut groups, items) = groups(build.vfs.iter(), options, |rule| cannot(rule, build));
+    let (mut groups, items) = groups(build, build.vfs.iter(), options, |rule| cannot(rule, build));
     groups.retain(|group| group.count > 0);
     rendered.inexpressible.extend(items.into_iter().map(|item| Inexpressible {
         id: item.id.replacen('/', ".resource/", 1),
@@ -88,14 +87,14 @@ fn vf_device(select: &PfSelector) -> Option<PciId> {
 }
 
 /// Why the plugin's selectors have no key for a rule.
-fn cannot(rule: &VfRule, build: &ImageConfig) -> Option<&'static str> {
+fn cannot(rule: &SriovRule, build: &ImageConfig) -> Option<&'static str> {
     let select = &rule.select;
     if select.address.is_some() {
         let by_address = PfSelector { address: select.address, ..PfSelector::default() };
         return (*select != by_address).then_some("the plugin takes a PF's address alone");
     }
     // Without VFs there is nothing to hand out.
-    if rule.count == SriovCount::Number(0) {
+    if rule.vfs == SriovCount::Number(0) {
         return None;
     }
     let is_one = |name: &str| !name.contains(['*', '?', '[']);

@@ -2,10 +2,9 @@
 //! (systemd.link(5), since 251).
 
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
-use bedplate_core::desired::VfDriver;
-use bedplate_core::image_config::{ImageConfig, VfRule};
+use bedplate_core::desired::{PfSelector, SriovRule, VfDriver};
+use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::sriov;
-use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::{Agent, undecided_registration};
 use super::common::{Unsupported, heading, live_only};
@@ -33,7 +32,7 @@ pub(crate) const TARGET: Target = Target::new(
 
 fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
-    let (groups, items) = groups(build.own_vfs(), options, cannot);
+    let (groups, items) = groups(build, build.own_vfs(), options, cannot);
     let mut left: Vec<Inexpressible> = build.own_vfs().flat_map(inexpressible).collect();
     left.extend(items);
     for (n, group) in groups.iter().enumerate() {
@@ -66,7 +65,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-fn cannot(rule: &VfRule) -> Option<&'static str> {
+fn cannot(rule: &SriovRule) -> Option<&'static str> {
     let select = &rule.select;
     if select.interface.is_some() {
         return Some(
@@ -148,7 +147,7 @@ fn keys(set: &VfAttributes) -> String {
 }
 
 /// What a `.link` file has no key for.
-fn inexpressible(rule: &VfRule) -> Vec<Inexpressible> {
+fn inexpressible(rule: &SriovRule) -> Vec<Inexpressible> {
     let set = VfAttributes {
         vlan: None,
         spoof_check: None,
@@ -156,8 +155,10 @@ fn inexpressible(rule: &VfRule) -> Vec<Inexpressible> {
         link_state: None,
         ..rule.vf.set
     };
-    let without_keys =
-        VfRule { vf: bedplate_core::desired::WantedAttributes { set, ..rule.vf }, ..rule.clone() };
+    let without_keys = SriovRule {
+        vf: bedplate_core::desired::WantedAttributes { set, ..rule.vf },
+        ..rule.clone()
+    };
     let why = "systemd.link(5) has no key for it";
     let attributes = vf_rules::attributes(&without_keys)
         .map(|what| Inexpressible { what, ..of_vfs(rule, "vf", why, BY_AGENT.to_owned()) });
@@ -176,7 +177,7 @@ mod tests {
     fn attributes_stand_in_a_section_for_each_vf() {
         let mut desired = desired();
         desired.sriov[0].count = 2;
-        desired.sriov[0].vf.set = VfAttributes {
+        desired.sriov[0].rule.vf.set = VfAttributes {
             vlan: Some(Vlan { id: 100, qos: 3, protocol: VlanProtocol::Dot1q }),
             trust: Some(true),
             link_state: Some(VfLinkState::Enable),

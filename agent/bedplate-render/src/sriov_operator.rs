@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::image_config::{ImageConfig, Setting, VfRule};
-use bedplate_core::kind::sriov::section::PfSelector;
+use bedplate_core::desired::{PfSelector, SriovCount, SriovRule, VfDriver};
+use bedplate_core::image_config::{ImageConfig, Setting};
 
 use super::agent::undecided_registration;
 use super::common::{Unsupported, heading, live_only};
@@ -35,7 +34,7 @@ pub(crate) const TARGET: Target = Target::new(
 
 fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
-    let (groups, items) = groups(build.vfs.iter(), options, cannot);
+    let (groups, items) = groups(build, build.vfs.iter(), options, cannot);
     rendered.inexpressible.extend(items);
     let mut documents = Vec::new();
     for (n, (group, name)) in groups.iter().zip(names(&groups)).enumerate() {
@@ -90,10 +89,10 @@ const FIRST_PRIORITY: usize = 10;
 const LAST_PRIORITY: usize = 99;
 
 /// Why `nicSelector` has no key for a rule.
-fn cannot(rule: &VfRule) -> Option<&'static str> {
+fn cannot(rule: &SriovRule) -> Option<&'static str> {
     let select = &rule.select;
     // Policies without VFs are passed over, and another one takes the PF (its api/v1/helper.go, `Apply`).
-    if rule.count == SriovCount::Number(0) {
+    if rule.vfs == SriovCount::Number(0) {
         return Some("the operator passes over a policy without VFs");
     }
     if device_type(rule).is_none() {
@@ -133,7 +132,7 @@ fn selector(group: &Group<'_>) -> Value {
 }
 
 /// `deviceType`, and whether its VFs have RDMA devices. `None`: VFs with a driver to which the operator does not bind them.
-fn device_type(rule: &VfRule) -> Option<(&'static str, bool)> {
+fn device_type(rule: &SriovRule) -> Option<(&'static str, bool)> {
     match &rule.vf_driver {
         VfDriver::Auto => Some(("netdevice", true)),
         VfDriver::Named(driver) if driver == "vfio-pci" => Some(("vfio-pci", false)),
@@ -163,7 +162,7 @@ fn policy(group: &Group<'_>, name: &str) -> Option<Value> {
 }
 
 /// Attributes are the network's, not the policy's; the eswitch mode goes with them only in words that say both.
-fn attributes(rule: &VfRule) -> Option<Inexpressible> {
+fn attributes(rule: &SriovRule) -> Option<Inexpressible> {
     Some(Inexpressible {
         what: format!("VFs of rule {}: {}", rule.name, rule.vf.description()?),
         ..of_vfs(
@@ -201,6 +200,7 @@ fn mode_of(setting: &Setting) -> Option<&'static str> {
 mod tests {
     use super::super::common::tests::{build, desired, empty_desired, with_profile};
     use super::*;
+    use bedplate_core::desired::WantedVfs;
 
     const MORE: &str = "[[sriov.devices]]\nname = \"compute\"\nselect = { vendor = \"15b3\", device = \"1021\" }\nvfs = 8\n\
         [[sriov.devices]]\nname = \"Storage (NVMe)\"\nselect = { interface = \"ens1np0\" }\nvfs = 4\nvf_driver = \"vfio-pci\"\n\
@@ -237,9 +237,13 @@ mod tests {
     #[test]
     fn pinned_pfs_with_the_same_count_share_a_policy() {
         let mut build = build(&desired());
-        let pf = |text: &str| text.parse().unwrap();
-        build.vfs[0].pfs =
-            vec![(pf("0000:18:00.0"), 8), (pf("0000:2a:00.0"), 8), (pf("0000:3a:00.0"), 4)];
+        let first = build.vfs_of_host[0].clone();
+        let others = [("0000:2a:00.0", 8), ("0000:3a:00.0", 4)].map(|(pf, count)| WantedVfs {
+            pf: pf.parse().unwrap(),
+            count,
+            ..first.clone()
+        });
+        build.vfs_of_host.extend(others);
         let options = Options { pin_addresses: true, ..Options::default() };
         let rendered = render(&build, &options).unwrap();
         let text = &rendered.file(POLICIES).unwrap().text;

@@ -1,9 +1,8 @@
 //! Target `udev`: rules that make VFs as soon as the driver of their PF is there.
 
-use bedplate_core::desired::VfDriver;
-use bedplate_core::image_config::{ImageConfig, VfRule};
+use bedplate_core::desired::{PfSelector, SriovRule, VfDriver};
+use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::sriov;
-use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::agent::{Agent, of_machine};
 use super::common::{Unsupported, heading};
@@ -115,7 +114,7 @@ fn of_group(group: &Group<'_>, pf: &str) -> String {
 }
 
 fn all<'a>(build: &'a ImageConfig, options: &Options) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
-    groups(build.own_vfs(), options, |rule| {
+    groups(build, build.own_vfs(), options, |rule| {
         rule.select.interface.is_some().then_some(
             "an interface has its name only after its device, of which the rules make the VFs",
         )
@@ -155,7 +154,7 @@ pub(super) fn leftovers(
     items.into_iter().chain(build.own_vfs().filter_map(driver_choice))
 }
 
-fn driver_choice(rule: &VfRule) -> Option<Inexpressible> {
+fn driver_choice(rule: &SriovRule) -> Option<Inexpressible> {
     let VfDriver::Named(driver) = &rule.vf_driver else { return None };
     Some(of_vfs(
         rule,
@@ -170,7 +169,7 @@ fn driver_choice(rule: &VfRule) -> Option<Inexpressible> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::common::tests::{build, desired, empty_desired};
+    use super::super::common::tests::{build, desired};
     use super::*;
 
     const RULES: &str = "etc/udev/rules.d/70-bedplate-sriov.rules";
@@ -178,8 +177,8 @@ mod tests {
     #[test]
     fn a_pf_gets_its_vfs_once_its_driver_is_there() {
         let mut desired = desired();
-        desired.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
-        desired.sriov[0].allow_disruption = true;
+        desired.sriov[0].rule.vf_driver = VfDriver::Named("vfio-pci".to_owned());
+        desired.sriov[0].rule.allow_disruption = true;
         let rendered = render(&build(&desired), &Options::default()).unwrap();
         let text = &rendered.file(RULES).unwrap().text;
         let pf = "ACTION==\"add|bind\", SUBSYSTEM==\"pci\", KERNEL==\"0000:18:00.0\", DRIVER==\"?*\", ATTR{sriov_numvfs}==\"0\"";
@@ -217,13 +216,5 @@ mod tests {
             std::fs::write(net.join("flags"), flags).unwrap();
             assert_eq!(makes_vfs(), makes, "{interface} {flags}");
         }
-    }
-
-    #[test]
-    fn without_vfs_there_is_no_file() {
-        assert_eq!(
-            render(&build(&empty_desired()), &Options::default()).unwrap(),
-            RenderResult::default()
-        );
     }
 }

@@ -1,10 +1,9 @@
 //! VF rules for targets: by selector, so that one rendering fits every node of a pool, or by address.
 
 use bedplate_base::value::PciAddress;
-use bedplate_core::desired::{SriovCount, VfDriver};
-use bedplate_core::image_config::{ImageConfig, VfRule};
+use bedplate_core::desired::{PfSelector, SriovCount, SriovRule, VfDriver, WantedVfs};
+use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::sriov;
-use bedplate_core::kind::sriov::section::PfSelector;
 
 use super::{Inexpressible, Options};
 
@@ -31,21 +30,22 @@ impl Pfs<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group<'a> {
     /// The rule.
-    pub rule: &'a VfRule,
+    pub rule: &'a SriovRule,
     /// Its PFs, or some of them.
     pub pfs: Pfs<'a>,
     /// VFs of each.
     pub count: u16,
 }
 
-/// PFs by rule and count, in the order of the rules, and the rules that the target cannot express; `cannot` says why it cannot
-/// express one. Later rules that may select the same PFs are left out, too: the first rule that selects a PF has it.
+/// PFs of these rules of `build` by rule and count, in the order of the rules, and the rules that the target cannot express;
+/// `cannot` says why it cannot express one. Later rules that may select the same PFs are left out, too: the first rule that selects a PF has it.
 pub(super) fn groups<'a>(
-    rules: impl Iterator<Item = &'a VfRule>,
+    build: &ImageConfig,
+    rules: impl Iterator<Item = &'a SriovRule>,
     options: &Options,
-    cannot: impl Fn(&VfRule) -> Option<&'static str>,
+    cannot: impl Fn(&SriovRule) -> Option<&'static str>,
 ) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
-    let mut left_out: Vec<&VfRule> = Vec::new();
+    let mut left_out: Vec<&SriovRule> = Vec::new();
     let (mut groups, mut items) = (Vec::new(), Vec::new());
     for rule in rules {
         let before = left_out
@@ -59,7 +59,7 @@ pub(super) fn groups<'a>(
                     before.name
                 ),
             )),
-            None if options.pin_addresses => of_host(rule, &cannot),
+            None if options.pin_addresses => of_host(build, rule, &cannot),
             None => selected(rule, &cannot).map(|group| vec![group]),
         };
         match group {
@@ -87,17 +87,15 @@ fn may_overlap(one: &PfSelector, other: &PfSelector) -> bool {
 
 /// The PFs of the host that the profile was resolved against.
 fn of_host<'a>(
-    rule: &'a VfRule,
-    cannot: &impl Fn(&VfRule) -> Option<&'static str>,
+    build: &ImageConfig,
+    rule: &'a SriovRule,
+    cannot: &impl Fn(&SriovRule) -> Option<&'static str>,
 ) -> Result<Vec<Group<'a>>, Inexpressible> {
-    let by_address = VfRule {
-        select: PfSelector {
-            address: rule.pfs.first().map(|(pf, _)| *pf),
-            ..PfSelector::default()
-        },
-        ..rule.clone()
-    };
-    if rule.pfs.is_empty() && rule.count != SriovCount::Number(0) {
+    let groups = pinned(build, rule);
+    let first = build.vfs_of_host.iter().find(|wanted| wanted.rule.name == rule.name);
+    let select = PfSelector { address: first.map(|wanted| wanted.pf), ..PfSelector::default() };
+    let by_address = SriovRule { select, ..rule.clone() };
+    if groups.is_empty() && rule.vfs != SriovCount::Number(0) {
         return Err(inexpressible(
             rule,
             "it takes no PF of the host whose addresses are to be written",
@@ -105,16 +103,18 @@ fn of_host<'a>(
     }
     match cannot(&by_address) {
         // The other rules name their addresses: nothing has to keep them away from these.
-        Some(_) if rule.count == SriovCount::Number(0) => Ok(Vec::new()),
-        Some(why) if !rule.pfs.is_empty() => Err(inexpressible(rule, why)),
-        _ => Ok(pinned(rule)),
+        Some(_) if rule.vfs == SriovCount::Number(0) => Ok(Vec::new()),
+        Some(why) if !groups.is_empty() => Err(inexpressible(rule, why)),
+        _ => Ok(groups),
     }
 }
 
-/// The PFs of one host, by count.
-pub(super) fn pinned(rule: &VfRule) -> Vec<Group<'_>> {
+/// The PFs that a rule takes on the host that the profile was resolved against, by count.
+pub(super) fn pinned<'a>(build: &ImageConfig, rule: &'a SriovRule) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for (pf, count) in &rule.pfs {
+    for WantedVfs { pf, count, .. } in
+        build.vfs_of_host.iter().filter(|wanted| wanted.rule.name == rule.name)
+    {
         let alike = groups.iter_mut().find(|group| group.count == *count);
         match alike.map(|group| &mut group.pfs) {
             Some(Pfs::Addresses(addresses)) => addresses.push(*pf),
@@ -153,7 +153,7 @@ pub(super) fn resource_name(name: &str) -> String {
     name.replace('-', "_")
 }
 
-fn inexpressible(rule: &VfRule, why: &str) -> Inexpressible {
+fn inexpressible(rule: &SriovRule, why: &str) -> Inexpressible {
     Inexpressible {
         id: rule_id(rule),
         what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
@@ -164,11 +164,11 @@ fn inexpressible(rule: &VfRule, why: &str) -> Inexpressible {
 }
 
 fn selected<'a>(
-    rule: &'a VfRule,
-    cannot: &impl Fn(&VfRule) -> Option<&'static str>,
+    rule: &'a SriovRule,
+    cannot: &impl Fn(&SriovRule) -> Option<&'static str>,
 ) -> Result<Group<'a>, Inexpressible> {
     let lost = |why: &str| inexpressible(rule, why);
-    let SriovCount::Number(count) = rule.count else {
+    let SriovCount::Number(count) = rule.vfs else {
         return Err(lost("how many that are only the machine shows"));
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -193,18 +193,18 @@ fn selected<'a>(
 }
 
 /// For [`Inexpressible::id`].
-fn rule_id(rule: &VfRule) -> String {
+fn rule_id(rule: &SriovRule) -> String {
     format!("{}/{}", sriov::NAME, rule.name)
 }
 
 /// The same for a part of it: `sriov.vf/compute`.
-pub(super) fn part_id(rule: &VfRule, part: &str) -> String {
+pub(super) fn part_id(rule: &SriovRule, part: &str) -> String {
     format!("{}.{part}/{}", sriov::NAME, rule.name)
 }
 
 /// `8 VFs on each PF of rule compute`.
-fn vfs_of(rule: &VfRule) -> String {
-    let count = match rule.count {
+fn vfs_of(rule: &SriovRule) -> String {
+    let count = match rule.vfs {
         SriovCount::Number(count) => format!("{count} VFs"),
         SriovCount::Max => "as many VFs as there can be".to_owned(),
         SriovCount::PerGpu => "a VF for each GPU".to_owned(),
@@ -217,7 +217,7 @@ fn vfs_of(rule: &VfRule) -> String {
 
 /// VFs, for targets without words for them.
 pub(super) fn vfs(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
-    let item = |rule: &VfRule| {
+    let item = |rule: &SriovRule| {
         Inexpressible {
         id: rule_id(rule),
         what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
@@ -226,7 +226,7 @@ pub(super) fn vfs(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
         instead: instead.to_owned(),
     }
     };
-    let makes = |rule: &&VfRule| rule.count != SriovCount::Number(0);
+    let makes = |rule: &&SriovRule| rule.vfs != SriovCount::Number(0);
     build.own_vfs().filter(makes).map(item).collect()
 }
 
@@ -236,7 +236,7 @@ pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `e
 
 /// Attributes of VFs and modes of eswitches, which no file sets.
 pub(super) fn vf_attributes(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
-    let item = |rule: &VfRule| {
+    let item = |rule: &SriovRule| {
         attributes(rule).map(|what| Inexpressible {
             id: part_id(rule, "vf"),
             what,
@@ -249,7 +249,7 @@ pub(super) fn vf_attributes(build: &ImageConfig, instead: &str) -> Vec<Inexpress
 }
 
 /// Attributes of a rule's VFs in words, and the mode of its eswitches; `None`: nothing is asked.
-pub(super) fn attributes(rule: &VfRule) -> Option<String> {
+pub(super) fn attributes(rule: &SriovRule) -> Option<String> {
     let words = rule.vf.description().map(|words| format!("VFs of rule {}: {words}", rule.name));
     let mode = rule.eswitch.map(|mode| format!("eswitch of the PFs of rule {}: {mode}", rule.name));
     let what: Vec<String> = words.into_iter().chain(mode).collect();
@@ -283,7 +283,7 @@ pub(super) fn vf_driver(driver: &VfDriver) -> String {
 }
 
 /// An [`Inexpressible`] about one rule's VFs.
-pub(super) fn of_vfs(rule: &VfRule, part: &str, why: &str, instead: String) -> Inexpressible {
+pub(super) fn of_vfs(rule: &SriovRule, part: &str, why: &str, instead: String) -> Inexpressible {
     Inexpressible {
         id: part_id(rule, part),
         what: format!("VFs of rule {}{}", rule.name, vf_driver(&rule.vf_driver)),
@@ -303,8 +303,8 @@ mod tests {
             format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = 4\n")
         };
         let build = with_profile(&rules.iter().map(rule).collect::<String>(), &empty_desired());
-        let cannot = |rule: &VfRule| rule.select.interface.as_ref().map(|_| "no interfaces");
-        let (groups, items) = groups(build.own_vfs(), &Options::default(), cannot);
+        let cannot = |rule: &SriovRule| rule.select.interface.as_ref().map(|_| "no interfaces");
+        let (groups, items) = groups(&build, build.own_vfs(), &Options::default(), cannot);
         let names = groups.iter().map(|group| group.rule.name.clone());
         (names.collect(), items.into_iter().map(|item| item.id).collect())
     }

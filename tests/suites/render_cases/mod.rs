@@ -4,11 +4,11 @@ use bedplate_base::CpuVendor;
 use bedplate_base::value::{AcsBits, RegisterBits};
 use bedplate_cmdline::Token;
 use bedplate_core::desired::{
-    ArgSource, Desired, DesiredCmdline, DesiredModules, KernelArg, WantedAcs, WantedAttributes,
+    ArgSource, Desired, DesiredCmdline, DesiredModules, KernelArg, SriovRule, WantedAcs,
     WantedModule, WantedOption, WantedVfs,
 };
 use bedplate_core::plan::Rationale;
-use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, Profile, SriovCount, VfDriver};
+use bedplate_core::profile::model::{AcsPolicy, ModuleLoad, Profile, VfDriver};
 use bedplate_core::profile::{LayerText, load};
 use bedplate_facts::Facts;
 use bedplate_render::{Options, RenderResult};
@@ -97,21 +97,16 @@ fn modules() -> DesiredModules {
             option("nvidia_uvm", "uvm_ats_mode", "0"),
             option("nvidia", "NVreg_RegistryDwords", "\"PeerMappingOverride=1; ForceP2P=0x11\""),
         ],
-        blacklist: vec![("nouveau".parse().unwrap(), why())],
-        unload: vec![("nouveau".parse().unwrap(), why())],
+        blacklist: vec![load("nouveau")],
+        unload: vec![load("nouveau")],
     }
 }
 
 fn vfs(rule: &str, pf: &str, count: u16, vf_driver: VfDriver) -> WantedVfs {
     WantedVfs {
         pf: pf.parse().unwrap(),
-        asked: SriovCount::Number(count),
         count,
-        vf_driver,
-        vf: WantedAttributes::default(),
-        eswitch: None,
-        allow_disruption: false,
-        rule: rule.to_owned(),
+        rule: SriovRule { name: rule.to_owned(), vf_driver, ..SriovRule::default() },
         why: why(),
     }
 }

@@ -2,9 +2,8 @@
 
 use super::profile_source::Choice;
 use super::{EngineError, PreparedPlan, Request, choose};
-use crate::desired::WantedAttributes;
+use crate::desired::{SriovRule, WantedAttributes};
 use crate::file_heading::head;
-use crate::image_config::VfRule;
 use crate::kind::{self, sriov};
 use crate::ledger::Sha;
 use crate::plan::{Action, KindId};
@@ -94,7 +93,7 @@ fn leaves_to_machine(reader: &dyn Reader, planned: &PreparedPlan) -> Result<bool
     let kind_of = |id: &str| id.split(['/', '.']).next().and_then(kind::named).is_none_or(counts);
     // Rules and `.link` files make VFs; of their attributes they set some, or none.
     let needs_more =
-        |rule: &VfRule| rule.vf != WantedAttributes::default() || rule.eswitch.is_some();
+        |rule: &SriovRule| rule.vf != WantedAttributes::default() || rule.eswitch.is_some();
     let makes_vfs = build.own_vfs().next().is_some() && !has_vf_rules(reader, planned);
     Ok(counts(KindId::Sriov) && (makes_vfs || build.own_vfs().any(needs_more))
         || build.live_only.iter().any(|live| kind_of(&live.id))

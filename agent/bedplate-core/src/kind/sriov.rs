@@ -27,7 +27,7 @@ use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::{HostKind, Reader};
 
 use super::{Context, Kind, Privacy, some_of};
-use crate::image_config::{ContributeError, ImageConfig, VfRule};
+use crate::image_config::{ContributeError, ImageConfig};
 
 use attributes::Stop;
 use change::vfs;
@@ -98,23 +98,8 @@ fn contribute(
 ) -> Result<(), ContributeError> {
     let section = &profile.sriov;
     out.vfs_are_external = section.managed == SriovManaged::External;
-    out.vfs.extend(section.rules.iter().map(|rule| {
-        VfRule {
-            name: rule.name.clone(),
-            select: rule.select.clone(),
-            count: rule.vfs,
-            vf_driver: rule.vf_driver.clone(),
-            vf: rule.vf,
-            eswitch: rule.eswitch,
-            allow_disruption: rule.allow_disruption,
-            pfs: desired
-                .sriov
-                .iter()
-                .filter(|wanted| wanted.rule == rule.name)
-                .map(|wanted| (wanted.pf, wanted.count))
-                .collect(),
-        }
-    }));
+    out.vfs.clone_from(&section.rules);
+    out.vfs_of_host.clone_from(&desired.sriov);
     Ok(())
 }
 
@@ -264,12 +249,13 @@ impl Pf<'_> {
     }
 
     fn needs_iommu(&self) -> bool {
-        let vfio = matches!(&self.wanted.vf_driver, VfDriver::Named(name) if name.contains("vfio"));
+        let vfio =
+            matches!(&self.wanted.rule.vf_driver, VfDriver::Named(name) if name.contains("vfio"));
         vfio && self.wanted.count > 0
     }
 
     fn driver_wanted(&self) -> String {
-        match &self.wanted.vf_driver {
+        match &self.wanted.rule.vf_driver {
             VfDriver::Auto => "the driver the kernel finds".to_owned(),
             VfDriver::None => "no driver".to_owned(),
             VfDriver::Named(name) => format!("driver {name}"),
@@ -280,10 +266,10 @@ impl Pf<'_> {
         let note = |text: &str| NAME.note(self.subject().to_string(), text.to_owned());
         let mut notes = Vec::new();
         let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
-        if makes && self.wanted.vf_driver == VfDriver::Auto && !self.is_to_probe() {
+        if makes && self.wanted.rule.vf_driver == VfDriver::Auto && !self.is_to_probe() {
             notes.push(note("sriov_drivers_autoprobe is 0: the new VFs get no driver"));
         }
-        if makes && self.function.class >> 8 == 0x0207 && !self.wanted.vf.guid {
+        if makes && self.function.class >> 8 == 0x0207 && !self.wanted.rule.vf.guid {
             notes.push(note(
                 "InfiniBand VFs stay down until they have GUIDs: give its rule `vf = { guid = \"derived\" }`, or set \
                  them by hand (`ip link set PF vf N node_guid …`, `port_guid …`; handbook §5.2)",

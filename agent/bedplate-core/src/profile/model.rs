@@ -13,5 +13,5 @@ pub use crate::kind::acs::section::{Acs, AcsPersist};
 pub use crate::kind::cmdline::section::Cmdline;
 pub use crate::kind::cmdline::section::iommu::Iommu;
 pub(crate) use crate::kind::cmdline::section::iommu::IommuMode;
-pub use crate::kind::modules::section::{ModuleOption, Modules};
-pub use crate::kind::sriov::section::{PfSelector, Sriov};
+pub use crate::kind::modules::section::Modules;
+pub use crate::kind::sriov::section::Sriov;

@@ -98,7 +98,7 @@ fn rdma(build: &ImageConfig, job: &Job, rendered: &mut RenderResult) -> Vec<(Str
         return asked;
     }
     let mut found = Vec::new();
-    let groups: Vec<Group<'_>> = build.vfs.iter().flat_map(pinned).collect();
+    let groups: Vec<Group<'_>> = build.vfs.iter().flat_map(|rule| pinned(build, rule)).collect();
     for (group, name) in groups.iter().zip(names(&groups)) {
         match &group.rule.vf_driver {
             VfDriver::Auto => {

@@ -83,7 +83,7 @@ fn without_vfs_for_rdma_it_is_said_that_pods_get_no_rdma_device() {
     };
     assert_eq!(lacks(&empty_desired()), ["RDMA devices in the pods"]);
     let mut vfio = desired();
-    vfio.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
+    vfio.sriov[0].rule.vf_driver = VfDriver::Named("vfio-pci".to_owned());
     let what = "VFs of rule compute with driver vfio-pci";
     assert_eq!(lacks(&vfio), [what, "RDMA devices in the pods"]);
 }

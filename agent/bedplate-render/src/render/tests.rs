@@ -62,6 +62,15 @@ fn every_target_is_deterministic_and_says_who_wrote_what() {
 }
 
 #[test]
+fn without_anything_wanted_there_are_no_files() {
+    let nothing = with_profile("", &Desired::default());
+    for name in ["grub", "ignition", "machineconfig", "tuned", "udev"] {
+        let rendered = written(target(name).unwrap(), nothing.clone(), &Options::default());
+        assert_eq!(rendered.unwrap(), RenderResult::default(), "{name}");
+    }
+}
+
+#[test]
 fn every_target_knows_where_its_files_lie() {
     let fits = |pattern: &str, path: &str| match pattern.split_once('*') {
         Some((before, after)) => path.starts_with(before) && path.ends_with(after),
@@ -85,8 +94,8 @@ fn every_target_knows_where_its_files_lie() {
 #[test]
 fn every_target_carries_or_lists_what_every_kind_contributes() {
     let mut desired = desired();
-    desired.sriov[0].vf.mac = true;
-    desired.sriov[0].eswitch = Some(EswitchMode::Switchdev);
+    desired.sriov[0].rule.vf.mac = true;
+    desired.sriov[0].rule.eswitch = Some(EswitchMode::Switchdev);
     // A job makes no host what the profile says.
     for target in TARGETS.iter().filter(|target| target.name != "nccl-job") {
         let rendered = made(target, &desired, &options());

@@ -10,9 +10,8 @@ use serde::Serialize;
 
 use bedplate_base::value::{ModuleName, PciAddress};
 use bedplate_cmdline::Token;
-use bedplate_core::desired::VfDriver;
-use bedplate_core::image_config::{ConfigFile, ImageConfig, Setting, VfRule};
-use bedplate_core::kind::sriov::section::PfSelector;
+use bedplate_core::desired::{PfSelector, SriovRule, VfDriver};
+use bedplate_core::image_config::{ConfigFile, ImageConfig, Setting};
 
 use super::agent::undecided_registration;
 use super::common::{
@@ -78,7 +77,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     let version = Version::find(options.talos_version.as_deref())?;
     let mut rendered = RenderResult::default();
     let arguments = arguments(build, options, &mut rendered)?;
-    let (groups, items) = groups(build.own_vfs(), options, cannot);
+    let (groups, items) = groups(build, build.own_vfs(), options, cannot);
     rendered.inexpressible.extend(items);
     let counts: BTreeMap<String, String> = groups.iter().flat_map(vf_counts).collect();
     let patch = Patch {
@@ -235,13 +234,13 @@ fn vf_counts(group: &Group<'_>) -> Vec<(String, String)> {
     addresses.iter().map(|pf| (key(pf), group.count.to_string())).collect()
 }
 
-fn cannot(rule: &VfRule) -> Option<&'static str> {
+fn cannot(rule: &SriovRule) -> Option<&'static str> {
     let by_address = PfSelector { address: rule.select.address, ..PfSelector::default() };
     (rule.select.address.is_none() || rule.select != by_address)
         .then_some("machine.sysfs names each device by its PCI address alone")
 }
 
-fn vf_driver_choice(rule: &VfRule) -> Option<Inexpressible> {
+fn vf_driver_choice(rule: &SriovRule) -> Option<Inexpressible> {
     let instead = match &rule.vf_driver {
         VfDriver::Auto => return None,
         VfDriver::None => "let the SR-IOV network operator create the VFs".to_owned(),

@@ -110,7 +110,7 @@ fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
 #[test]
 fn what_needs_modprobe_or_a_vf_driver_is_listed() {
     let mut desired = desired();
-    desired.sriov[0].vf_driver = VfDriver::Named("vfio-pci".to_owned());
+    desired.sriov[0].rule.vf_driver = VfDriver::Named("vfio-pci".to_owned());
     let rendered = render(&build(&desired), &options("1.11")).unwrap();
     let listed = |what: &str| rendered.inexpressible.iter().any(|item| item.what == what);
     assert!(listed("option netns_mode=1 of module ib_core"));

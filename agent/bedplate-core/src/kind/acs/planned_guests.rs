@@ -11,7 +11,7 @@ use bedplate_facts::pci::serves_guests;
 pub(crate) fn planned_guests(profile: &Profile, facts: &Facts) -> Vec<PciAddress> {
     let for_guests = |wanted: &WantedVfs| {
         wanted.count > 0
-            && matches!(&wanted.vf_driver, VfDriver::Named(driver) if serves_guests(driver))
+            && matches!(&wanted.rule.vf_driver, VfDriver::Named(driver) if serves_guests(driver))
     };
     let wanted = sriov::resolve(&profile.sriov, facts).vfs;
     wanted.iter().filter(|wanted| for_guests(wanted)).map(|wanted| wanted.pf).collect()

@@ -1,10 +1,10 @@
 //! The initramfs: which tool rebuilds it, and a rebuild that is owed.
 
+use super::NAME;
 use super::initramfs_rebuild::is_rebuilt;
-use super::{NAME, item};
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::{Action, Change, KindPlan, Rationale, SettledTool, WayBack};
+use crate::plan::{Action, Change, Item, KindPlan, Rationale, SettledTool, WayBack};
 use bedplate_host::{HostKind, Reader};
 
 /// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
@@ -58,7 +58,7 @@ pub(crate) fn pending_rebuild(context: &Context, section: &mut KindPlan) {
             }
             _ => "an earlier apply changed modprobe.d and this tool has not succeeded since",
         });
-        let item = item("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why]);
+        let item = Item::new("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why]);
         section.changes.push(owed_change(NAME, owed, "initramfs", item));
     }
 }

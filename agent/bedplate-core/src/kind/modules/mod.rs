@@ -16,7 +16,7 @@ pub mod section;
 pub mod topo_check;
 
 use super::{Context, Kind, Privacy, no_labels};
-use crate::plan::{Item, KindId, KindPlan, Rationale};
+use crate::plan::{KindId, KindPlan};
 
 pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
 pub(crate) use initramfs_rebuild::digests as initramfs_digests;
@@ -46,13 +46,4 @@ fn plan(context: &Context) -> KindPlan {
     running::load(context, &mut section);
     running::unload(context, &mut section);
     section
-}
-
-fn item(subject: &str, before: Option<&str>, after: Option<&str>, why: &[Rationale]) -> Item {
-    Item {
-        subject: subject.to_owned(),
-        before: before.map(str::to_owned),
-        after: after.map(str::to_owned),
-        why: why.to_vec(),
-    }
 }

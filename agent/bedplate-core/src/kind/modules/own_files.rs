@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::NAME;
 use super::conf::{self, Modprobe};
-use super::{initramfs, item, pending};
-use crate::desired::{DesiredModules, WantedOption};
+use super::{initramfs, pending};
+use crate::desired::{DesiredModules, WantedModule, WantedOption};
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, TargetFile, removed};
 use crate::ledger::Sha;
@@ -78,7 +78,7 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
         .load
         .iter()
         .filter(|module| !ours.contains(module.name.as_str()))
-        .map(|module| item(module.name.as_str(), None, Some("loaded at boot"), &module.why))
+        .map(|module| Item::new(module.name.as_str(), None, Some("loaded at boot"), &module.why))
         .collect();
     items.extend(ours.difference(&names).map(|name| removed(name, "loaded at boot")));
     let text = modules_conf::modules_load(&wanted, &context.profile.name);
@@ -150,7 +150,7 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
         let before = ours.options.get(&(module.clone(), parameter.clone()));
         if before != Some(value) {
             let subject = format!("options {module} {parameter}");
-            items.push(item(
+            items.push(Item::new(
                 &subject,
                 before.map(String::as_str),
                 Some(value),
@@ -163,10 +163,11 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
             items.push(removed(format!("options {module} {parameter}"), value));
         }
     }
-    for (module, why) in
-        wanted.blacklist.iter().filter(|(module, _)| !ours.blacklist.contains(module.as_str()))
+    for WantedModule { name, why, .. } in
+        wanted.blacklist.iter().filter(|module| !ours.blacklist.contains(module.name.as_str()))
     {
-        items.push(item(&format!("blacklist {module}"), None, Some("alias loading stopped"), why));
+        let subject = format!("blacklist {name}");
+        items.push(Item::new(&subject, None, Some("alias loading stopped"), why));
     }
     for module in ours.blacklist.difference(&target.blacklist) {
         items.push(removed(format!("blacklist {module}"), "alias loading stopped"));

@@ -1,8 +1,8 @@
 //! `[modules]` on a machine, and in an image. Pure.
 
-use super::section::{GpuDirect, Module};
+use super::section::GpuDirect;
 use super::{NAME, gpudirect, rccl};
-use crate::desired::{Desired, WantedModule, WantedOption};
+use crate::desired::Desired;
 use crate::image_config::{
     ConfigFile, ContributeError, GpuDirectWay, ImageConfig, LiveOnly, Registration, Setting,
 };
@@ -22,28 +22,15 @@ pub(super) fn resolve(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mu
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
     rccl::resolve(section.gpudirect, profile, facts, desired);
     let modules = &mut desired.modules;
-    modules.load.extend(section.load.iter().map(wanted));
+    modules.load.extend(section.load.iter().cloned());
     if let Some(peermem) = peermem
         && !modules.load.iter().any(|module| module.name == peermem.name)
     {
         modules.load.push(peermem);
     }
-    modules.options.extend(section.options.iter().map(|option| WantedOption {
-        module: option.module.clone(),
-        parameter: option.parameter.clone(),
-        value: option.value.clone(),
-        why: option.why.clone(),
-    }));
-    modules.blacklist.extend(section.blacklist.iter().map(named));
-    modules.unload.extend(section.unload.iter().map(named));
-}
-
-fn wanted(module: &Module) -> WantedModule {
-    WantedModule { name: module.name.clone(), load: module.load, why: module.why.clone() }
-}
-
-fn named(module: &Module) -> (ModuleName, Vec<crate::plan::Rationale>) {
-    (module.name.clone(), module.why.clone())
+    modules.options.extend(section.options.iter().cloned());
+    modules.blacklist.extend(section.blacklist.iter().cloned());
+    modules.unload.extend(section.unload.iter().cloned());
 }
 
 /// The two files that the kind writes to hosts, byte for byte.
@@ -67,11 +54,11 @@ pub(crate) fn contribute(
             value: option.value.clone(),
         });
         let blacklist = modules.blacklist.iter();
-        let blacklist = blacklist.map(|(name, _)| Setting::BlacklistModule(name.clone()));
+        let blacklist = blacklist.map(|module| Setting::BlacklistModule(module.name.clone()));
         let settings = options.chain(blacklist).collect();
         out.files.push(ConfigFile { path: MODPROBE_PATH, text, settings });
     }
-    out.live_only.extend(modules.unload.iter().map(|(name, _)| unload(name)));
+    out.live_only.extend(modules.unload.iter().map(|module| unload(&module.name)));
     Ok(())
 }
 

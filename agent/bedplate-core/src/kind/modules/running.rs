@@ -1,11 +1,11 @@
 //! What is loaded now, and loading and unloading it.
 
+use super::NAME;
 use super::installed::{ModuleAvailability, installed};
-use super::{NAME, item};
 use crate::desired::ModuleLoad;
 use crate::desired::WantedModule;
 use crate::kind::Context;
-use crate::plan::{Action, Blocker, Change, Check, Effect, KindPlan, Rationale};
+use crate::plan::{Action, Blocker, Change, Check, Effect, Item, KindPlan, Rationale};
 use bedplate_base::Reading;
 use bedplate_base::value::ModuleName;
 use bedplate_host::HostKind;
@@ -84,7 +84,7 @@ fn load_change(module: &WantedModule, section: &KindPlan) -> Change {
         .filter(|change| change.subject.text == crate::modules_conf::MODPROBE_PATH)
         .map(|change| change.id.clone());
     let (id, subject) = (format!("load/{name}"), format!("module {name}"));
-    let items = vec![item(&name, Some("not loaded"), Some("loaded"), &module.why)];
+    let items = vec![Item::new(&name, Some("not loaded"), Some("loaded"), &module.why)];
     let actions = vec![
         Action::LoadModule { module: name.clone() },
         Action::Verify(Check::ModuleLive { module: name }),
@@ -116,7 +116,7 @@ pub(crate) fn unload(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
     }
-    for (module, why) in &context.desired.modules.unload {
+    for WantedModule { name: module, why, .. } in &context.desired.modules.unload {
         unload_one(context, module, why, section);
     }
 }
@@ -146,7 +146,7 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Rationale], section
         ));
         return;
     }
-    let items = vec![item(module.as_str(), Some("loaded"), Some("not loaded"), why)];
+    let items = vec![Item::new(module.as_str(), Some("loaded"), Some("not loaded"), why)];
     let actions = vec![Action::UnloadModule { module: module.to_string() }];
     section.changes.push(Change {
         disrupts: vec![format!("devices driven by {module} lose their driver")],

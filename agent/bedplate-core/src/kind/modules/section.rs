@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::ModuleLoad;
-use crate::plan::Rationale;
+use crate::desired::{ModuleLoad, WantedModule, WantedOption};
 use crate::section::{Entry, Scalar, ScalarEntry, Spanned, section};
-use bedplate_base::value::ModuleName;
 
 mod lists;
 
@@ -77,39 +75,15 @@ section! {
     }
     before {
         /// In order.
-        load: Vec<Module>;
+        load: Vec<WantedModule>;
         /// Sorted by module, parameter.
-        options: Vec<ModuleOption>;
+        options: Vec<WantedOption>;
         /// Blacklisted: alias auto-loading stopped (handbook §9).
-        blacklist: Vec<Module>;
+        blacklist: Vec<WantedModule>;
         /// Unloaded now if loaded.
-        unload: Vec<Module>;
+        unload: Vec<WantedModule>;
     }
     show lists::show;
-}
-
-/// One module of `[modules]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Module {
-    /// Folded name.
-    pub name: ModuleName,
-    /// When; the section's default when not given.
-    pub load: ModuleLoad,
-    /// Where and why.
-    pub why: Vec<Rationale>,
-}
-
-/// One parameter of `[modules.options.MODULE]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ModuleOption {
-    /// Folded module name.
-    pub module: ModuleName,
-    /// Parameter.
-    pub parameter: String,
-    /// Value as text.
-    pub value: String,
-    /// Where and why.
-    pub why: Vec<Rationale>,
 }
 
 /// A module name.

@@ -36,7 +36,7 @@ impl Pf<'_> {
     /// What counts on this kind of port: Ethernet has no GUIDs, InfiniBand no MAC addresses.
     fn wanted_attributes(&self) -> WantedAttributes {
         let infiniband = self.is_infiniband();
-        let wanted = self.wanted.vf;
+        let wanted = self.wanted.rule.vf;
         WantedAttributes {
             mac: wanted.mac && !infiniband,
             guid: wanted.guid && infiniband,
@@ -66,7 +66,7 @@ impl Pf<'_> {
                 ))
             })?;
             if fresh {
-                let start = self.wanted.vf_driver == VfDriver::Auto && self.is_to_probe();
+                let start = self.wanted.rule.vf_driver == VfDriver::Auto && self.is_to_probe();
                 let before = VfAttributes::default();
                 return Ok(Some(VfDifference { number, before, after, start, owed: false }));
             }
@@ -181,7 +181,7 @@ impl Pf<'_> {
 
     /// The mode that the eswitch has and the one it is to have, where they differ.
     pub(super) fn switching(&self) -> Result<Option<(EswitchMode, EswitchMode)>, Stop> {
-        let Some(wanted) = self.wanted.eswitch else { return Ok(None) };
+        let Some(wanted) = self.wanted.rule.eswitch else { return Ok(None) };
         match self.context.reader.eswitch(self.wanted.pf) {
             Ok(Some(mode)) => Ok((mode != wanted).then_some((mode, wanted))),
             // Without an eswitch to switch, the NIC forwards as in legacy mode.
@@ -222,14 +222,11 @@ impl Pf<'_> {
 
     /// What differs, for people: the eswitch, then each attribute with the VFs that it differs on.
     pub(super) fn attribute_items(&self, differing: &[VfDifference]) -> Vec<Item> {
-        let asked = Rationale::because(format!("rule {} asks for it", self.wanted.rule));
+        let asked = Rationale::because(format!("rule {} asks for it", self.wanted.rule.name));
         let why: Vec<Rationale> =
             std::iter::once(asked).chain(self.wanted.why.iter().skip(1).cloned()).collect();
-        let item = |subject: String, before: Option<String>, after: String| Item {
-            subject,
-            before,
-            after: Some(after),
-            why: why.clone(),
+        let item = |subject: String, before: Option<String>, after: String| {
+            Item::new(subject, before.as_deref(), Some(&after), &why)
         };
         let switch = self
             .switch
@@ -293,7 +290,7 @@ impl Pf<'_> {
     /// `; MAC address derived, VLAN 100`, behind what is right besides.
     pub(super) fn attributes_settled(&self) -> String {
         let wanted = self.wanted_attributes().description().filter(|_| self.wanted.count > 0);
-        let mode = self.wanted.eswitch.map(|mode| format!("eswitch {mode}"));
+        let mode = self.wanted.rule.eswitch.map(|mode| format!("eswitch {mode}"));
         let texts: Vec<String> = wanted.into_iter().chain(mode).collect();
         if texts.is_empty() { String::new() } else { format!("; {}", texts.join(", ")) }
     }

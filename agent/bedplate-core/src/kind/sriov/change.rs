@@ -24,10 +24,7 @@ impl Pf<'_> {
         let actions = self.actions(present, need, differing);
         Change {
             disrupts: self.disrupts(present, need, differing, route),
-            deferred: image.then(|| Deferred {
-                until: "the first boot of the image, when `bedplate apply` on the machine does it"
-                    .to_owned(),
-            }),
+            deferred: image.then(Deferred::to_first_boot),
             ..NAME.change(&id, self.subject(), items, Effect::EveryBoot, actions)
         }
     }
@@ -39,16 +36,11 @@ impl Pf<'_> {
             Need::Nothing | Need::Create | Need::Destroy => (vfs(present), self.goal()),
         };
         let after = if before == after { format!("{after}, made again") } else { after };
-        Item {
-            subject: "SR-IOV".to_owned(),
-            before: Some(before),
-            after: Some(after),
-            why: self.wanted.why.clone(),
-        }
+        Item::new("SR-IOV", Some(&before), Some(&after), &self.wanted.why)
     }
 
     fn goal(&self) -> String {
-        match (&self.wanted.vf_driver, self.wanted.count) {
+        match (&self.wanted.rule.vf_driver, self.wanted.count) {
             (VfDriver::Auto, count) | (_, count @ 0) => vfs(count),
             (_, count) => format!("{} with {}", vfs(count), self.driver_wanted()),
         }
@@ -108,7 +100,7 @@ impl Pf<'_> {
         }
         actions.extend(self.switch_action());
         let fresh = matches!(need, Need::Create | Need::Destroy);
-        let auto = self.wanted.vf_driver == VfDriver::Auto;
+        let auto = self.wanted.rule.vf_driver == VfDriver::Auto;
         // A driver reads a VF's addresses when it starts, and what it trusts it with: attributes come first.
         let quiet = match auto {
             true => fresh && !differing.is_empty(),
@@ -130,7 +122,7 @@ impl Pf<'_> {
         }
         actions.extend(self.vf_actions(differing));
         let binds = count > 0 && need != Need::Nothing;
-        if let (VfDriver::Named(driver), true) = (&self.wanted.vf_driver, binds) {
+        if let (VfDriver::Named(driver), true) = (&self.wanted.rule.vf_driver, binds) {
             let driver = driver.clone();
             actions.push(Action::BindVfs {
                 pf: self.wanted.pf,
@@ -148,7 +140,7 @@ impl Pf<'_> {
 
     /// The named driver has to be there before VFs can be bound to it.
     fn load_driver(&self, need: Need) -> Vec<Action> {
-        match &self.wanted.vf_driver {
+        match &self.wanted.rule.vf_driver {
             VfDriver::Named(driver) if self.wanted.count > 0 && need != Need::Nothing => {
                 let there = self.context.reader.exists(&format!("/sys/bus/pci/drivers/{driver}"));
                 // modprobe of a module that is loaded does nothing.

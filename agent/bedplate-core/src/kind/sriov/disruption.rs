@@ -137,7 +137,7 @@ impl Pf<'_> {
         route: &RouteReading,
         section: &mut KindPlan,
     ) -> bool {
-        if self.wanted.allow_disruption {
+        if self.wanted.rule.allow_disruption {
             return true;
         }
         let (what, out, how_long) = match (makes_or_removes(need), self.switch) {
@@ -152,7 +152,7 @@ impl Pf<'_> {
             // Nothing is ever written to a recorded host, so that its plan may go on.
             Ok(None) | Err(ReadError::NotRecorded { .. }) => true,
             Ok(Some(route)) => {
-                let rule = &self.wanted.rule;
+                let rule = &self.wanted.rule.name;
                 section.blockers.push(NAME.blocker(
                     self.subject(),
                     format!("{route}: {what} may cut this host off from the network"),

@@ -14,7 +14,7 @@ impl Pf<'_> {
     /// The count is right; what about the drivers? One that is wrong decides; that they are right is said only of drivers that
     /// are known, all of them.
     pub(super) fn driver_need(&self, present: u16) -> Result<Need, Stop> {
-        let named = match &self.wanted.vf_driver {
+        let named = match &self.wanted.rule.vf_driver {
             VfDriver::Auto => return Ok(Need::Nothing),
             VfDriver::None => None,
             VfDriver::Named(name) => Some(name.as_str()),

@@ -53,7 +53,7 @@ pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     let named = wanted.iter().filter_map(|wanted| tree.get(wanted.pf));
     let of_vfs = named.filter_map(|pf| pf.sriov.known()).flat_map(|sriov| &sriov.vfs);
     let links = of_vfs.filter_map(|vf| tree.get(*vf)).flat_map(|vf| vf.net.clone()).collect();
-    let set = wanted.iter().filter(|wanted| wanted.vf != WantedAttributes::default());
+    let set = wanted.iter().filter(|wanted| wanted.rule.vf != WantedAttributes::default());
     let interfaces = set.filter_map(|wanted| tree.get(wanted.pf)).flat_map(|pf| pf.net.clone());
     Watch {
         attributes: paths.collect(),

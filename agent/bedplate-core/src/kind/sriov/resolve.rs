@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use glob::Pattern;
 
-use crate::desired::{Desired, SriovCount, WantedVfs};
+use crate::desired::{Desired, PfSelector, SriovCount, SriovRule, WantedVfs};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Blocker, Device, DeviceRole, Note, Rationale, Subject, Unknown};
@@ -17,7 +17,7 @@ use bedplate_facts::topology::Topology;
 use bedplate_host::HostKind;
 
 use super::NAME;
-use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
+use super::section::{Sriov, SriovManaged};
 
 /// Mellanox, now NVIDIA: how many VFs there can be is set in the NIC's firmware (handbook §5.2).
 const MELLANOX: PciId = PciId(0x15b3);
@@ -209,13 +209,8 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
         if let Some(count) = resolve_count(pf, asked, resolved) {
             resolved.vfs.push(WantedVfs {
                 pf: pf.address,
-                asked: rule.vfs,
                 count,
-                vf_driver: rule.vf_driver.clone(),
-                vf: rule.vf,
-                eswitch: rule.eswitch,
-                allow_disruption: rule.allow_disruption,
-                rule: rule.name.clone(),
+                rule: rule.clone(),
                 why: std::iter::once(Rationale::because(reason))
                     .chain(rule.why.iter().cloned())
                     .collect(),

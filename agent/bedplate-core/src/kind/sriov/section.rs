@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{SriovCount, VfDriver, WantedAttributes};
-use crate::plan::Rationale;
+use crate::desired::{PfSelector, SriovCount, SriovRule, VfDriver};
 use crate::section::{
     Checked, Checker, Pattern, Printer, Reason, Rule, Spanned, key_of, section, toml_text,
 };
 use bedplate_base::value::vf::EswitchMode;
-use bedplate_base::value::{PciAddress, PciId};
 
 mod attributes;
 
@@ -41,44 +39,6 @@ section! {
         rules: Vec<SriovRule>;
     }
     show show_rules;
-}
-
-/// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PfSelector {
-    /// PCI vendor.
-    pub vendor: Option<PciId>,
-    /// PCI device.
-    pub device: Option<PciId>,
-    /// Driver name.
-    pub driver: Option<String>,
-    /// Glob on a network interface name.
-    pub interface: Option<String>,
-    /// Exact address.
-    pub address: Option<PciAddress>,
-    /// NUMA node.
-    pub numa_node: Option<i32>,
-}
-
-/// One `[[sriov.devices]]`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SriovRule {
-    /// Name, unique in the profile: what a later file replaces.
-    pub name: String,
-    /// Which PFs.
-    pub select: PfSelector,
-    /// How many VFs.
-    pub vfs: SriovCount,
-    /// VF driver.
-    pub vf_driver: VfDriver,
-    /// Attributes of its VFs.
-    pub vf: WantedAttributes,
-    /// Mode of the eswitch; `None` = as it is.
-    pub eswitch: Option<EswitchMode>,
-    /// Whether VFs may be made where the default route goes through the PF.
-    pub allow_disruption: bool,
-    /// Where and why.
-    pub why: Vec<Rationale>,
 }
 
 /// One `[[sriov.devices]]`.
@@ -209,7 +169,7 @@ fn read_devices(section: &mut Sriov, files: Vec<SriovFile>, checker: &mut Checke
                 checker.error(name.place, "bad-name", message, "", None);
                 continue;
             }
-            if let Some(first) = names.iter().find(|own| **own == name) {
+            if let Some(first) = names.iter().find(|own| own.value == name.value) {
                 let message = format!("two rules in this file are called `{}`", name.value);
                 let help = "give each rule its own name: a later file replaces rules by it";
                 let (at, with) = ((name.place, "again here"), (first.place, "first here"));

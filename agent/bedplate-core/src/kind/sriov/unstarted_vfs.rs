@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::vf_diff::{VfDifference, ranges};
 use super::{Context, Need, Pf, VfDriver};
-use crate::desired::{SriovCount, WantedAttributes, WantedVfs};
+use crate::desired::{SriovRule, WantedVfs};
 use crate::plan::{Change, Item, Rationale};
 use crate::setting::VfKey;
 use bedplate_base::Reading;
@@ -18,7 +18,7 @@ impl Pf<'_> {
     /// Whether this VF has no driver, and the ledger says that it is to have one again.
     pub(super) fn is_owed_start(&self, number: u16) -> bool {
         let vf = self.sriov.vfs.get(usize::from(number)).and_then(|vf| self.tree.get(*vf));
-        self.wanted.vf_driver == VfDriver::Auto
+        self.wanted.rule.vf_driver == VfDriver::Auto
             && self.is_to_probe()
             && vf.is_some_and(|vf| vf.driver.is_none() && !self.driver_is_unread(vf.address))
             && boot_id::read(self.context.reader)
@@ -48,7 +48,7 @@ impl Pf<'_> {
     pub(super) fn forgot_probing(&self, need: Need, differing: &[VfDifference]) -> bool {
         let fresh = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
         // With attributes to set it is switched off anyway, and on again after.
-        let stays = fresh && differing.is_empty() && self.wanted.vf_driver == VfDriver::Auto;
+        let stays = fresh && differing.is_empty() && self.wanted.rule.vf_driver == VfDriver::Auto;
         stays && !self.probes() && self.is_to_probe()
     }
 
@@ -66,17 +66,7 @@ pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
         let function = tree.get(pf)?;
         let Reading::Known(sriov) = &function.sriov else { return None };
         let count = *sriov.enabled.known()?;
-        let wanted = WantedVfs {
-            pf,
-            asked: SriovCount::Number(count),
-            count,
-            vf_driver: VfDriver::Auto,
-            vf: WantedAttributes::default(),
-            eswitch: None,
-            allow_disruption: false,
-            rule: String::new(),
-            why: Vec::new(),
-        };
+        let wanted = WantedVfs { pf, count, rule: SriovRule::default(), why: Vec::new() };
         let pf = Pf { context, tree, wanted: &wanted, function, sriov, switch: None };
         let owed = pf.pending_starts();
         (!owed.is_empty()).then(|| pf.change(count, Need::Nothing, false, &owed, &Ok(None)))
@@ -86,25 +76,15 @@ pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
 
 /// For people: the kernel looks for drivers again.
 pub(super) fn probing_again() -> Item {
-    Item {
-        subject: "driver probing".to_owned(),
-        before: Some("off".to_owned()),
-        after: Some("on".to_owned()),
-        why: vec![Rationale::because(
-            "an earlier run of bedplate was stopped before it could switch it on again",
-        )],
-    }
+    let why = "an earlier run of bedplate was stopped before it could switch it on again";
+    Item::new("driver probing", Some("off"), Some("on"), &[Rationale::because(why)])
 }
 
 /// For people: the drivers that are started.
 pub(super) fn starting(differing: &[VfDifference]) -> Option<Item> {
     let owed: Vec<u16> = differing.iter().filter(|vf| vf.owed).map(|vf| vf.number).collect();
-    (!owed.is_empty()).then(|| Item {
-        subject: format!("driver of {}", ranges(&owed)),
-        before: Some("none".to_owned()),
-        after: Some("the one the kernel finds".to_owned()),
-        why: vec![Rationale::because(
-            "an earlier run of bedplate was stopped before it could start the driver",
-        )],
-    })
+    let why = "an earlier run of bedplate was stopped before it could start the driver";
+    let (subject, after) = (format!("driver of {}", ranges(&owed)), "the one the kernel finds");
+    (!owed.is_empty())
+        .then(|| Item::new(subject, Some("none"), Some(after), &[Rationale::because(why)]))
 }

@@ -1,7 +1,8 @@
 //! Where lints apply: one small function a row that needs more than a line.
 
 use super::{Arg, LintMatch, Parameter, View, lint_ids};
-use crate::kind::sriov::section::{PfSelector, SriovManaged, SriovRule};
+use crate::desired::{PfSelector, SriovRule};
+use crate::kind::sriov::section::SriovManaged;
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, RebootPolicy, VfDriver};
 use crate::profile::sections::reboot::is_open;
 use crate::section::key_of;

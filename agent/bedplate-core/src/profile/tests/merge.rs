@@ -71,7 +71,7 @@ fn modules_move_between_the_lists() {
         "[modules]\nload = [\"a\", \"b\"]\nblacklist = [\"c\"]\nunload = [\"c\"]\n",
         "[modules]\nload = [\"c\"]\nblacklist = [\"a\"]\nload_default = \"boot\"\n",
     );
-    let names = |list: &[crate::kind::modules::section::Module]| {
+    let names = |list: &[crate::desired::WantedModule]| {
         list.iter().map(|m| m.name.to_string()).collect::<Vec<_>>()
     };
     let modules = &loaded.profile.modules;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Module, ModuleEntry, ModuleOption, Modules, ModulesFile, Parameters, Scalar, ScalarEntry,
-};
-use crate::desired::ModuleLoad;
+use super::{ModuleEntry, Modules, ModulesFile, Parameters, Scalar, ScalarEntry};
+use crate::desired::{ModuleLoad, WantedModule, WantedOption};
 use crate::section::{
     Checker, Entry, OrderedMap, Place, Printer, Reason, Spanned, key_of, quoted, toml_text,
 };
@@ -61,7 +59,7 @@ pub(super) fn read(section: &mut Modules, files: Vec<ModulesFile>, checker: &mut
         if let Some(load) = &load {
             checker.note(&format!("{key}.load"), load.place, Reason::NONE);
         }
-        Some(Module { name, load: load.map_or(default, |at| at.value), why })
+        Some(WantedModule { name, load: load.map_or(default, |at| at.value), why })
     };
     for (_, Lists { load, blacklist, unload }) in modules.0 {
         section.load.extend(listed("modules.load", load));
@@ -121,7 +119,7 @@ fn module_list(
 fn read_options(
     checker: &mut Checker<'_>,
     given: Option<BTreeMap<Spanned<String>, Parameters>>,
-    into: &mut BTreeMap<(ModuleName, String), ModuleOption>,
+    into: &mut BTreeMap<(ModuleName, String), WantedOption>,
 ) {
     for (name, parameters) in given.into_iter().flatten() {
         let Some(module) = checker.parse::<ModuleName>(&name, "bad-module-name") else { continue };
@@ -129,7 +127,7 @@ fn read_options(
             let Some((value, reason)) = option(checker, &parameter, place, entry) else { continue };
             let why = checker.note(&option_key(&module, &parameter), place, reason);
             let key = (module.clone(), parameter.clone());
-            into.insert(key, ModuleOption { module: module.clone(), parameter, value, why });
+            into.insert(key, WantedOption { module: module.clone(), parameter, value, why });
         }
     }
 }
@@ -169,7 +167,7 @@ pub(super) fn show(section: &Modules, out: &mut Printer<'_>) {
     let lists =
         [("load", &section.load), ("blacklist", &section.blacklist), ("unload", &section.unload)];
     for (list, modules) in lists {
-        let entry = |module: &Module| {
+        let entry = |module: &WantedModule| {
             let key = key_of(&format!("modules.{list}"), module.name.as_str());
             let is_given = out.has(&format!("{key}.load"));
             let load = is_given.then(|| ("load", toml_text(&module.load)));

@@ -94,15 +94,15 @@ fn new_vfs_start_with_what_they_are_to_have() {
 fn only_vfs_that_differ_are_touched() {
     let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
     answer(&mut files, &[true, false]);
-    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);
     assert_eq!(steps(&section), ["vf 1 trust on false"]);
     assert_eq!(the_change(&section).items[0].subject, "trust of VF 1");
     answer(&mut files, &[true, true]);
-    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);
     assert_eq!(section.settled[0].state, "2 VFs with the driver the kernel finds; trust on");
     // The kernel does not list one of them.
     answer(&mut files, &[true]);
-    let section = plan_with(&trusted(VfDriver::Auto, false), &machine.facts(), &files);
+    let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);
     assert_eq!(section.unknowns[0].reason, "the kernel lists 1 of its 2 VFs: VF 1 is missing");
 }
 
@@ -159,7 +159,7 @@ fn a_run_that_was_cut_short_is_finished() {
         the_change(&section).items.iter().map(|item| item.subject.as_str()).collect();
     assert_eq!(subjects, ["trust of VF 0", "trust of VF 1", "driver of VF 0"]);
     // Without any attributes in the profile by now: the driver is owed all the same.
-    let plain = plan_after(&ledger, &single_rule(2, VfDriver::Auto), &machine.facts(), &files);
+    let plain = plan_after(&ledger, &auto(2), &machine.facts(), &files);
     assert_eq!(steps(&plain), ["vf 0  true"]);
     // VFs without drivers are wanted now.
     assert_eq!(
@@ -167,9 +167,7 @@ fn a_run_that_was_cut_short_is_finished() {
         "vf 1 trust on false"
     );
     // Killed while the kernel was kept from looking for drivers.
-    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.autoprobe = Reading::Known(false);
-    }
+    machine.sriov(PF).autoprobe = Reading::Known(false);
     assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
     let stop = WriteAttribute {
         path: AUTOPROBE.into(),
@@ -208,5 +206,5 @@ fn nothing_is_written_where_attributes_cannot_be_set() {
     assert_eq!(plan("Name:\tbedplate\n", &files).unknowns.len(), 1);
     // VFs alone are made by sysfs.
     files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000000000\n".into());
-    assert_eq!(plan_with(&single_rule(2, VfDriver::Auto), &facts, &files).changes.len(), 1);
+    assert_eq!(plan_with(&auto(2), &facts, &files).changes.len(), 1);
 }

@@ -11,7 +11,7 @@ const ROUTE: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU 
 fn section(driver: &str, files: &Files) -> KindPlan {
     let mut machine = lab();
     machine.get(PF).driver = Some(driver.to_owned());
-    plan_with(&single_rule(4, VfDriver::Auto), &machine.facts(), files)
+    plan_on(&auto(4), &machine, files)
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn nothing_is_planned_where_routes_cannot_be_read() {
 fn vfs_that_are_right_already_disturb_nobody() {
     let (machine, mut files) = with_vfs(4, Some("mlx5_core"));
     files.files.insert(ROUTES.to_owned(), ROUTE.to_owned());
-    let section = plan_with(&single_rule(4, VfDriver::Auto), &machine.facts(), &files);
+    let section = plan_on(&auto(4), &machine, &files);
     assert_eq!((section.blockers.len(), section.settled.len()), (0, 1));
     // To take them away is refused as making them is.
-    let section = plan_with(&single_rule(0, VfDriver::Auto), &machine.facts(), &files);
+    let section = plan_on(&auto(0), &machine, &files);
     assert_eq!((section.changes.len(), section.blockers.len()), (0, 1), "{section:?}");
     assert!(section.blockers[0].reason.contains("default route"), "{section:?}");
 }

@@ -5,9 +5,10 @@ mod disturbing;
 mod left_alone;
 mod resolving;
 
-use super::section::{PfSelector, Sriov, SriovManaged, SriovRule};
+use super::section::{Sriov, SriovManaged};
 use super::*;
-use crate::desired::{SriovCount, WantedAttributes};
+use crate::desired::{PfSelector, SriovCount, SriovRule};
+use crate::kind::plan_alone;
 use crate::ledger::Ledger;
 use crate::plan::{Action, Change, Effect, Rationale};
 use crate::profile::of_text;
@@ -21,16 +22,7 @@ const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:24:00.0/sriov_drivers_autopro
 
 fn rule(name: &str, select: PfSelector, vfs: SriovCount) -> SriovRule {
     let why = vec![Rationale::new("asked for", "site.toml:9")];
-    SriovRule {
-        name: name.into(),
-        select,
-        vfs,
-        vf_driver: VfDriver::Auto,
-        vf: WantedAttributes::default(),
-        eswitch: None,
-        allow_disruption: false,
-        why,
-    }
+    SriovRule { name: name.into(), select, vfs, why, ..SriovRule::default() }
 }
 
 fn profile(rules: Vec<SriovRule>) -> Sriov {
@@ -43,6 +35,18 @@ fn single_rule(count: u16, vf_driver: VfDriver) -> Sriov {
     profile(vec![SriovRule { vf_driver, ..rule("fabric", select, SriovCount::Number(count)) }])
 }
 
+fn auto(count: u16) -> Sriov {
+    single_rule(count, VfDriver::Auto)
+}
+
+fn vfio(count: u16) -> Sriov {
+    single_rule(count, VfDriver::Named("vfio-pci".into()))
+}
+
+fn plan_on(profile: &Sriov, machine: &Machine, reader: &Files) -> KindPlan {
+    plan_with(profile, &machine.facts(), reader)
+}
+
 fn plan_with(profile: &Sriov, facts: &Facts, reader: &Files) -> KindPlan {
     plan_after(&Ledger::default(), profile, facts, reader)
 }
@@ -51,19 +55,11 @@ fn plan_after(ledger: &Ledger, profile: &Sriov, facts: &Facts, reader: &Files) -
     let resolved = resolve(profile, facts);
     assert_eq!((&resolved.blockers[..], &resolved.unknowns[..]), (&[][..], &[][..]));
     let desired = Desired { sriov: resolved.vfs, ..Desired::default() };
-    let profile = of_text("schema = 1");
-    plan(&Context {
-        profile: &profile,
-        desired: &desired,
-        facts,
-        reader,
-        ledger,
-        so_far: &KindPlan::default(),
-    })
+    plan_alone(&KIND, (&of_text("schema = 1"), &desired), facts, reader, ledger)
 }
 
 fn plan_of(profile: &Sriov, machine: &Machine) -> KindPlan {
-    plan_with(profile, &machine.facts(), &Files::default())
+    plan_on(profile, machine, &Files::default())
 }
 
 fn the_change(section: &KindPlan) -> &Change {
@@ -99,7 +95,7 @@ fn with_vfs(count: u8, driver: Option<&str>) -> (Machine, Files) {
 #[test]
 fn from_none_to_some_is_one_write() {
     let machine = lab();
-    let section = plan_of(&single_rule(4, VfDriver::Auto), &machine);
+    let section = plan_of(&auto(4), &machine);
     let change = the_change(&section);
     assert_eq!(change.id, "sriov/0000:24:00.0");
     assert_eq!(change.subject.text, "PF 0000:24:00.0 (net000024000)");
@@ -115,13 +111,11 @@ fn from_none_to_some_is_one_write() {
 #[test]
 fn what_is_as_wanted_is_left_alone() {
     let (machine, files) = with_vfs(4, Some("mlx5_core"));
-    for profile in
-        [single_rule(4, VfDriver::Auto), single_rule(4, VfDriver::Named("mlx5_core".into()))]
-    {
-        let section = plan_with(&profile, &machine.facts(), &files);
+    for profile in [auto(4), single_rule(4, VfDriver::Named("mlx5_core".into()))] {
+        let section = plan_on(&profile, &machine, &files);
         assert_eq!((section.changes.len(), section.settled.len()), (0, 1), "{section:?}");
     }
-    let none = plan_of(&single_rule(0, VfDriver::Auto), &lab());
+    let none = plan_of(&auto(0), &lab());
     assert_eq!(
         (none.changes.len(), none.settled[0].state.as_str()),
         (0, "0 VFs with the driver the kernel finds")
@@ -132,14 +126,14 @@ fn what_is_as_wanted_is_left_alone() {
 fn another_count_goes_by_way_of_zero_when_nobody_uses_the_vfs() {
     let (machine, files) = with_vfs(3, Some("mlx5_core"));
     for (count, after) in [(1, "1 VF"), (5, "5 VFs")] {
-        let section = plan_with(&single_rule(count, VfDriver::Auto), &machine.facts(), &files);
+        let section = plan_on(&auto(count), &machine, &files);
         let change = the_change(&section);
         let limit = 60 + 5 * u32::from(count);
         assert_eq!(change.actions, [write(NUMVFS, 3, 0, 75), write(NUMVFS, 0, count, limit)]);
         assert_eq!(change.items[0].after.as_deref(), Some(after));
         assert!(change.disrupts[0].contains("vf000024100"), "{:?}", change.disrupts);
     }
-    let section = plan_with(&single_rule(0, VfDriver::Auto), &machine.facts(), &files);
+    let section = plan_on(&auto(0), &machine, &files);
     assert_eq!(the_change(&section).actions, [write(NUMVFS, 3, 0, 75)]);
 }
 
@@ -147,13 +141,13 @@ fn another_count_goes_by_way_of_zero_when_nobody_uses_the_vfs() {
 fn vfs_in_use_are_never_destroyed() {
     let refused = |machine: &Machine, files: &Files, because: &str| {
         for count in [0, 2, 6] {
-            let section = plan_with(&single_rule(count, VfDriver::Auto), &machine.facts(), files);
+            let section = plan_on(&auto(count), machine, files);
             assert_eq!((section.changes.len(), section.blockers.len()), (0, 1), "{because}");
             let reason = &section.blockers[0].reason;
             assert!(reason.contains(because), "{reason} lacks {because}");
         }
         // Other PFs, and this one with the count it has, are not held up.
-        let same = plan_with(&single_rule(3, VfDriver::Auto), &machine.facts(), files);
+        let same = plan_on(&auto(3), machine, files);
         assert_eq!((same.blockers.len(), same.settled.len()), (0, 1));
     };
     let (machine, mut files) = with_vfs(3, Some("mlx5_core"));
@@ -173,9 +167,7 @@ fn vfs_in_use_are_never_destroyed() {
     machine.tree.functions.remove(&at("0000:24:10.2"));
     refused(&machine, &files, "0000:24:10.2 (not among");
     let (mut machine, files) = with_vfs(3, None);
-    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.vfs.truncate(1);
-    }
+    machine.sriov(PF).vfs.truncate(1);
     refused(&machine, &files, "2 VFs that cannot be seen");
     let (mut machine, files) = with_vfs(3, Some("nvme"));
     machine.get("0000:24:10.0").class = 0x010802;
@@ -186,33 +178,28 @@ fn vfs_in_use_are_never_destroyed() {
 fn an_active_rdma_port_is_use_even_with_its_interface_down() {
     let (mut machine, mut files) = with_vfs(2, Some("mlx5_core"));
     machine.get("0000:24:10.1").infiniband = vec!["mlx5_3".into()];
-    let profile = single_rule(1, VfDriver::Auto);
+    let profile = auto(1);
     let state = "/sys/class/infiniband/mlx5_3/ports/1/state".to_owned();
     files.files.insert(state.clone(), "4: ACTIVE\n".into());
     assert!(
-        plan_with(&profile, &machine.facts(), &files).blockers[0]
-            .reason
-            .contains("mlx5_3 port 1 is active")
+        plan_on(&profile, &machine, &files).blockers[0].reason.contains("mlx5_3 port 1 is active")
     );
     files.files.insert(state.clone(), "1: DOWN\n".into());
-    assert_eq!(plan_with(&profile, &machine.facts(), &files).changes.len(), 1);
+    assert_eq!(plan_on(&profile, &machine, &files).changes.len(), 1);
     files.files.remove(&state);
-    assert_eq!(plan_with(&profile, &machine.facts(), &files).blockers.len(), 1);
+    assert_eq!(plan_on(&profile, &machine, &files).blockers.len(), 1);
 }
 
 #[test]
 fn unbound_vfs_are_nobodys() {
     let (machine, files) = with_vfs(3, None);
-    assert_eq!(
-        plan_with(&single_rule(1, VfDriver::Auto), &machine.facts(), &files).changes.len(),
-        1
-    );
+    assert_eq!(plan_on(&auto(1), &machine, &files).changes.len(), 1);
     assert!(!files.asked.borrow().iter().any(|path| path.contains("/class/net/vf")));
 }
 
 #[test]
 fn a_named_driver_is_bound_with_probing_off_in_between() {
-    let section = plan_of(&single_rule(2, VfDriver::Named("vfio-pci".into())), &lab());
+    let section = plan_of(&vfio(2), &lab());
     let bind = Action::BindVfs { pf: at(PF), count: 2, driver: "vfio-pci".into(), limit_s: 70 };
     let change = the_change(&section);
     assert_eq!(
@@ -229,17 +216,13 @@ fn a_named_driver_is_bound_with_probing_off_in_between() {
     assert_eq!(change.items[0].after.as_deref(), Some("2 VFs with driver vfio-pci"));
     // The driver is there and probing is off already.
     let mut machine = lab();
-    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.autoprobe = Reading::Known(false);
-    }
+    machine.sriov(PF).autoprobe = Reading::Known(false);
     let files = Files::new(&[("/sys/bus/pci/drivers/vfio-pci/new_id", "")]);
-    let section =
-        plan_with(&single_rule(2, VfDriver::Named("vfio-pci".into())), &machine.facts(), &files);
+    let section = plan_on(&vfio(2), &machine, &files);
     assert_eq!(the_change(&section).actions, [write(NUMVFS, 0, 2, 70), bind.clone()]);
     // VFs that are there without a driver only need binding: an earlier run may have been cut short.
     let (machine, _) = with_vfs(2, None);
-    let section =
-        plan_with(&single_rule(2, VfDriver::Named("vfio-pci".into())), &machine.facts(), &files);
+    let section = plan_on(&vfio(2), &machine, &files);
     assert_eq!(the_change(&section).actions, [bind]);
     assert_eq!(the_change(&section).items[0].before.as_deref(), Some("2 VFs without driver"));
 }
@@ -247,15 +230,15 @@ fn a_named_driver_is_bound_with_probing_off_in_between() {
 #[test]
 fn vfs_with_the_wrong_driver_are_made_again_unless_used() {
     let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
-    let profile = single_rule(2, VfDriver::Named("vfio-pci".into()));
-    let section = plan_with(&profile, &machine.facts(), &files);
+    let profile = vfio(2);
+    let section = plan_on(&profile, &machine, &files);
     let actions = &the_change(&section).actions;
     assert_eq!(
         actions[1..4],
         [write(NUMVFS, 2, 0, 70), write(AUTOPROBE, 1, 0, 10), write(NUMVFS, 0, 2, 70)]
     );
     files.files.insert("/sys/class/net/vf000024100/flags".into(), "0x1003".into());
-    assert_eq!(plan_with(&profile, &machine.facts(), &files).blockers.len(), 1);
+    assert_eq!(plan_on(&profile, &machine, &files).blockers.len(), 1);
 }
 
 #[test]
@@ -264,69 +247,52 @@ fn no_driver_means_probing_stays_off() {
     let section = plan_of(&none, &lab());
     assert_eq!(the_change(&section).actions, [write(AUTOPROBE, 1, 0, 10), write(NUMVFS, 0, 2, 70)]);
     let (mut machine, files) = with_vfs(2, None);
-    let section = plan_with(&none, &machine.facts(), &files);
+    let section = plan_on(&none, &machine, &files);
     assert_eq!(the_change(&section).actions, [write(AUTOPROBE, 1, 0, 10)]);
-    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.autoprobe = Reading::Known(false);
-    }
-    assert_eq!(plan_with(&none, &machine.facts(), &files).settled.len(), 1);
-    let auto = single_rule(2, VfDriver::Auto);
+    machine.sriov(PF).autoprobe = Reading::Known(false);
+    assert_eq!(plan_on(&none, &machine, &files).settled.len(), 1);
+    let auto = auto(2);
     machine.get(PF).sriov = lab().get(PF).sriov.clone();
-    if let Reading::Known(sriov) = &mut machine.get(PF).sriov {
-        sriov.autoprobe = Reading::Known(false);
-    }
-    assert!(plan_with(&auto, &machine.facts(), &files).notes[0].text.contains("autoprobe"));
+    machine.sriov(PF).autoprobe = Reading::Known(false);
+    assert!(plan_on(&auto, &machine, &files).notes[0].text.contains("autoprobe"));
 }
 
 #[test]
 fn vfio_needs_an_iommu() {
     let mut facts = lab().facts();
     facts.iommu.active = Reading::Known(vec![]);
-    let section =
-        plan_with(&single_rule(2, VfDriver::Named("vfio-pci".into())), &facts, &Files::default());
+    let section = plan_with(&vfio(2), &facts, &Files::default());
     assert_eq!((section.changes.len(), section.blockers.len()), (0, 1));
-    assert_eq!(
-        plan_with(&single_rule(2, VfDriver::Auto), &facts, &Files::default()).changes.len(),
-        1
-    );
+    assert_eq!(plan_with(&auto(2), &facts, &Files::default()).changes.len(), 1);
 }
 
 #[test]
 fn a_pf_without_its_driver_cannot_make_vfs() {
     let mut machine = lab();
     machine.get(PF).driver = None;
-    let section = plan_of(&single_rule(2, VfDriver::Auto), &machine);
+    let section = plan_of(&auto(2), &machine);
     assert!(section.blockers[0].reason.contains("ENOENT"), "{section:?}");
     machine.get(PF).driver = Some("vfio-pci".into());
-    assert!(
-        plan_of(&single_rule(2, VfDriver::Auto), &machine).blockers[0].reason.contains("guest")
-    );
-    assert_eq!(
-        plan_of(&single_rule(0, VfDriver::Auto), &machine).blockers,
-        [],
-        "nothing is to be done"
-    );
+    assert!(plan_of(&auto(2), &machine).blockers[0].reason.contains("guest"));
+    assert_eq!(plan_of(&auto(0), &machine).blockers, [], "nothing is to be done");
 }
 
 /// Does what the plan's actions say to the machine, as Linux would.
 fn carry_out(actions: &[Action], machine: &mut Machine) {
-    let probing = |machine: &mut Machine| match &machine.get(PF).sriov {
-        Reading::Known(sriov) => sriov.autoprobe == Reading::Known(true),
-        _ => panic!("no SR-IOV"),
-    };
+    let probing = |machine: &mut Machine| machine.sriov(PF).autoprobe == Reading::Known(true);
     for action in actions {
         match action {
             Action::WriteAttribute(WriteAttribute { path, before, after, .. })
                 if path == AUTOPROBE =>
             {
                 assert_eq!(before == "1", probing(machine));
-                let Reading::Known(sriov) = &mut machine.get(PF).sriov else { panic!("no SR-IOV") };
+                let sriov = machine.sriov(PF);
                 sriov.autoprobe = Reading::Known(after == "1");
             }
             Action::WriteAttribute(WriteAttribute { path, before, after, .. })
                 if path == NUMVFS =>
             {
-                let Reading::Known(sriov) = &mut machine.get(PF).sriov else { panic!("no SR-IOV") };
+                let sriov = machine.sriov(PF);
                 assert_eq!(sriov.enabled, Reading::Known(before.parse().unwrap()));
                 assert!(before == "0" || after == "0", "Linux answers EBUSY");
                 sriov.enabled = Reading::Known(0);
@@ -362,11 +328,11 @@ fn once_done_nothing_is_left_to_do_from_wherever_it_started() {
             {
                 let (mut machine, files) = with_vfs(present, bound);
                 let profile = single_rule(count, driver.clone());
-                let section = plan_with(&profile, &machine.facts(), &files);
+                let section = plan_on(&profile, &machine, &files);
                 let actions: Vec<_> =
                     section.changes.iter().flat_map(|c| c.actions.clone()).collect();
                 carry_out(&actions, &mut machine);
-                let again = plan_with(&profile, &machine.facts(), &files);
+                let again = plan_on(&profile, &machine, &files);
                 let case = format!("{present} {bound:?} to {count} {driver:?}");
                 assert_eq!((&again.changes[..], &again.blockers[..]), (&[][..], &[][..]), "{case}");
                 assert_eq!(again.settled.len(), 1, "{case}");

@@ -23,7 +23,8 @@ fn selectors_take_pfs_only_and_the_first_rule_wins() {
     ];
     let rules = table.map(|(name, select)| rule(name, select, SriovCount::Number(2))).to_vec();
     let resolved = resolve(&profile(rules.clone()), &machine.facts());
-    let found: Vec<_> = resolved.vfs.iter().map(|w| (w.pf.to_string(), w.rule.as_str())).collect();
+    let found: Vec<_> =
+        resolved.vfs.iter().map(|w| (w.pf.to_string(), w.rule.name.as_str())).collect();
     let expected = [(PF, "interface"), ("0000:84:00.0", "node"), ("0000:86:00.0", "node")];
     assert_eq!(found, expected.map(|(pf, rule)| (pf.to_owned(), rule)));
     let notes: Vec<_> =
@@ -94,10 +95,7 @@ fn a_firmware_limit_names_the_command_to_run() {
     assert!(blocker(&machine, SriovCount::Max).remedy.contains("NUM_OF_VFS=COUNT`"));
     machine.get(PF).vendor = PciId(0x8086);
     assert!(blocker(&machine, SriovCount::Max).remedy.contains("BIOS"));
-    assert_eq!(
-        resolve(&single_rule(0, VfDriver::Auto), &machine.facts()),
-        ResolvedSriov::default()
-    );
+    assert_eq!(resolve(&auto(0), &machine.facts()), ResolvedSriov::default());
 }
 
 #[test]
