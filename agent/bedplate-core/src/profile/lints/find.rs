@@ -14,12 +14,14 @@ use bedplate_nccl::Library;
 use bedplate_nccl::switches::{Off, switches_off};
 use bedplate_nccl::variables::{names, own};
 
-pub(super) fn args(view: &View<'_>, test: fn(&Arg) -> bool) -> Vec<LintMatch> {
-    view.args.iter().filter(|arg| test(arg)).map(Arg::hit).collect()
+pub(super) fn args(view: &View<'_>, test: impl Fn(&Arg) -> bool) -> Vec<LintMatch> {
+    let found = view.args.iter().filter(|arg| test(arg));
+    found.map(|arg| LintMatch { place: arg.place, subject: arg.text.clone() }).collect()
 }
 
 pub(super) fn parameters(view: &View<'_>, test: fn(&Parameter) -> bool) -> Vec<LintMatch> {
-    view.parameters.iter().filter(|parameter| test(parameter)).map(Parameter::hit).collect()
+    let found = view.parameters.iter().filter(|parameter| test(parameter));
+    found.map(|one| LintMatch { place: one.place, subject: one.text.clone() }).collect()
 }
 
 pub(super) fn unknown_lint(view: &View<'_>) -> Vec<LintMatch> {
@@ -36,8 +38,7 @@ fn is_for_arm(view: &View<'_>) -> bool {
 
 pub(super) fn iommu_on_arm(view: &View<'_>) -> Vec<LintMatch> {
     let x86_only = ["iommu", "intel_iommu", "amd_iommu"];
-    let inert = view.args.iter().filter(|arg| x86_only.contains(&arg.name.as_str()));
-    inert.filter(|_| is_for_arm(view)).map(Arg::hit).collect()
+    args(view, |arg| is_for_arm(view) && x86_only.contains(&arg.name.as_str()))
 }
 
 pub(super) fn x86_only_on_arm(view: &View<'_>) -> Vec<LintMatch> {
@@ -51,8 +52,7 @@ pub(super) fn arm_only_on_x86(view: &View<'_>) -> Vec<LintMatch> {
 }
 
 fn of_other_arch(view: &View<'_>, arch: Arch, is_other: bool) -> Vec<LintMatch> {
-    let inert = view.args.iter().filter(|arg| only_on(&arg.text) == Some(arch));
-    inert.filter(|_| is_other).map(Arg::hit).collect()
+    args(view, |arg| is_other && only_on(&arg.text) == Some(arch))
 }
 
 pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<LintMatch> {
@@ -61,7 +61,7 @@ pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<LintMatch> {
         Some(CpuVendor::Intel) => "amd_iommu",
         _ => return Vec::new(),
     };
-    view.args.iter().filter(|arg| arg.name == inert).map(Arg::hit).collect()
+    args(view, |arg| arg.name == inert)
 }
 
 /// What an argument makes of the IOMMU's mode, by itself.
@@ -102,23 +102,11 @@ fn agrees(says: IommuMeaning, mode: IommuMode) -> bool {
     }
 }
 
-fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<LintMatch> {
+/// Arguments that say what the profile's mode says, or that contradict it.
+pub(super) fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<LintMatch> {
     let mode = view.profile.iommu.mode;
     let decided = !matches!(mode, IommuMode::Keep | IommuMode::Auto);
-    view.args
-        .iter()
-        .filter(|_| decided)
-        .filter(|arg| says(arg).is_some_and(|says| agrees(says, mode) == agreeing))
-        .map(Arg::hit)
-        .collect()
-}
-
-pub(super) fn iommu_against_mode(view: &View<'_>) -> Vec<LintMatch> {
-    iommu_args(view, false)
-}
-
-pub(super) fn iommu_by_hand(view: &View<'_>) -> Vec<LintMatch> {
-    iommu_args(view, true)
+    args(view, |arg| decided && says(arg).is_some_and(|says| agrees(says, mode) == agreeing))
 }
 
 pub(super) fn two_spellings(view: &View<'_>) -> Vec<LintMatch> {
@@ -128,19 +116,17 @@ pub(super) fn two_spellings(view: &View<'_>) -> Vec<LintMatch> {
         "iommu" => matches!(says(arg), Some(IommuMeaning::Passthrough | IommuMeaning::Translated)),
         _ => false,
     };
-    let mut spellings = view.args.iter().filter(is_passthrough);
-    let Some(first) = spellings.next() else { return Vec::new() };
-    spellings.filter(|arg| arg.name != first.name).map(Arg::hit).collect()
+    let Some(first) = view.args.iter().find(is_passthrough) else { return Vec::new() };
+    args(view, |arg| is_passthrough(&arg) && arg.name != first.name)
 }
 
 /// `pci=config_acs=A@X,B@Y` comes out as the options `config_acs=A@X` and `B@Y`.
 pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<LintMatch> {
     let is_flags =
         |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));
-    let stray = |arg: &&Arg| {
+    args(view, |arg| {
         arg.name == "pci" && arg.value.split_once('@').is_some_and(|(flags, _)| is_flags(flags))
-    };
-    view.args.iter().filter(stray).map(Arg::hit).collect()
+    })
 }
 
 /// Options named after ACS that no kernel reads, with `pci=` or without: `pci=noacs`, `pcie_acs=off`.
@@ -149,7 +135,7 @@ pub(super) fn acs_invented(view: &View<'_>) -> Vec<LintMatch> {
         let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
         words.any(|word| ["acs", "noacs"].contains(&word.to_ascii_lowercase().as_str()))
     };
-    let invented = |arg: &&Arg| {
+    args(view, |arg| {
         let option = if arg.name == "pci" { arg.value.as_str() } else { arg.name.as_str() };
         let name = option.split('=').next().unwrap_or_default();
         let is_known = match arg.name.as_str() {
@@ -158,17 +144,15 @@ pub(super) fn acs_invented(view: &View<'_>) -> Vec<LintMatch> {
             other => other == "pcie_acs_override" || other.contains('.'),
         };
         !is_known && names_acs(name)
-    };
-    view.args.iter().filter(invented).map(Arg::hit).collect()
+    })
 }
 
 pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<LintMatch> {
-    let by_hand = |arg: &&Arg| {
-        arg.name == "pci"
-            && (arg.value.starts_with("config_acs=") || arg.value.starts_with("disable_acs_redir="))
-    };
+    let options = ["config_acs=", "disable_acs_redir="];
     let decided = view.profile.acs.policy != AcsPolicy::Keep;
-    view.args.iter().filter(|_| decided).filter(by_hand).map(Arg::hit).collect()
+    args(view, |arg| {
+        decided && arg.name == "pci" && options.iter().any(|name| arg.value.starts_with(name))
+    })
 }
 
 /// Signs that devices of this host go to guests.
@@ -184,10 +168,8 @@ fn vfio_signs(view: &View<'_>) -> Vec<LintMatch> {
 
 pub(super) fn acs_with_vfio(view: &View<'_>, policy: AcsPolicy) -> Vec<LintMatch> {
     let word = if policy == AcsPolicy::Clear { "clear" } else { "direct-p2p" };
-    if view.profile.acs.policy != policy || vfio_signs(view).is_empty() {
-        return Vec::new();
-    }
-    view.hit("acs.policy", word).into_iter().collect()
+    let is_both = view.profile.acs.policy == policy && !vfio_signs(view).is_empty();
+    view.hit("acs.policy", word).filter(|_| is_both).into_iter().collect()
 }
 
 pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<LintMatch> {
@@ -318,12 +300,12 @@ pub(super) fn nccl_typos(view: &View<'_>) -> Vec<LintMatch> {
 pub(super) fn no_window_yet(view: &View<'_>) -> Vec<LintMatch> {
     let reboot = &view.profile.reboot;
     let is_asked = reboot.policy == RebootPolicy::Schedule && is_open(&reboot.windows);
-    let hit = || view.hit("reboot.windows", "windows = [\"never\"]");
-    is_asked.then(hit).flatten().into_iter().collect()
+    let hit = view.hit("reboot.windows", "windows = [\"never\"]");
+    hit.filter(|_| is_asked).into_iter().collect()
 }
 
 pub(super) fn windows_unused(view: &View<'_>) -> Vec<LintMatch> {
     let reboot = &view.profile.reboot;
     let is_unused = reboot.policy != RebootPolicy::Schedule && !reboot.windows.is_empty();
-    is_unused.then(|| view.hit("reboot.windows", "windows")).flatten().into_iter().collect()
+    view.hit("reboot.windows", "windows").filter(|_| is_unused).into_iter().collect()
 }

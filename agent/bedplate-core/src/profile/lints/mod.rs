@@ -82,12 +82,6 @@ struct Arg {
     value: String,
 }
 
-impl Arg {
-    fn hit(&self) -> LintMatch {
-        LintMatch { place: self.place, subject: self.text.clone() }
-    }
-}
-
 /// A module parameter, from `[modules.options]` or from the command line.
 struct Parameter {
     place: Place,
@@ -96,12 +90,6 @@ struct Parameter {
     /// As the profile has it.
     text: String,
     on_cmdline: bool,
-}
-
-impl Parameter {
-    fn hit(&self) -> LintMatch {
-        LintMatch { place: self.place, subject: self.text.clone() }
-    }
 }
 
 /// What rows look at.

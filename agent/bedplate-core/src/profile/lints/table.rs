@@ -57,7 +57,7 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         id: "iommu-against-mode",
         severity: Error,
-        find: find::iommu_against_mode,
+        find: |view| find::iommu_args(view, false),
         reason: "contradicts `mode` in [iommu]",
         source: "drivers/iommu/iommu.c; arch/x86/kernel/pci-dma.c",
         remedy: "keep one of the two; `mode` also sees to the CPU's own parameter",
@@ -73,7 +73,7 @@ pub(super) static LINTS: &[Lint] = &[
     Lint {
         id: "iommu-by-hand",
         severity: Warning,
-        find: find::iommu_by_hand,
+        find: |view| find::iommu_args(view, true),
         reason: "is what `mode` in [iommu] writes already",
         source: "drivers/iommu/iommu.c; arch/x86/kernel/pci-dma.c",
         remedy: "drop it",
