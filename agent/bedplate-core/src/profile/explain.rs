@@ -119,19 +119,9 @@ fn values(schema: &Value) -> Vec<String> {
             let value = value.as_str().map_or_else(|| toml_text(value), str::to_owned);
             lines.push(if meaning.is_empty() { value } else { format!("{value}: {meaning}") });
         }
-        lines.extend(range(choice));
+        lines.extend(schema::range(choice));
     }
     lines
-}
-
-fn range(schema: &Value) -> Option<String> {
-    let number = |name: &str| schema.get(name).and_then(Value::as_i64);
-    match (number("minimum"), number("maximum")) {
-        (Some(low), Some(high)) => Some(format!("{low} to {high}")),
-        (Some(low), None) => Some(format!("{low} or more")),
-        (None, Some(high)) => Some(format!("{high} or less")),
-        (None, None) => None,
-    }
 }
 
 /// The keys of a table, each with the first sentence of its meaning.

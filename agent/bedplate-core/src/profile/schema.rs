@@ -141,3 +141,14 @@ pub(super) fn children(schema: &Value) -> Vec<&Value> {
     }
     found
 }
+
+/// The numbers that a schema takes: `1 to 9`, `1 or more`; `None`: any.
+pub(super) fn range(schema: &Value) -> Option<String> {
+    let number = |name: &str| schema.get(name).and_then(Value::as_i64);
+    match (number("minimum"), number("maximum")) {
+        (Some(low), Some(high)) => Some(format!("{low} to {high}")),
+        (Some(low), None) => Some(format!("{low} or more")),
+        (None, Some(high)) => Some(format!("{high} or less")),
+        (None, None) => None,
+    }
+}

@@ -132,13 +132,9 @@ fn check_number(
     if known.is_some_and(|number| (low..=high).contains(&number)) {
         return;
     }
-    let expected = match (limit("minimum"), limit("maximum")) {
-        (Some(low), Some(high)) => format!("expected {low} to {high}"),
-        (Some(low), None) => format!("expected {low} or more"),
-        (None, Some(high)) => format!("expected {high} or less"),
-        (None, None) => "expected a 64-bit integer".to_owned(),
-    };
-    checker.error(value.span(), "out-of-range", format!("`{key}` is out of range"), expected, None);
+    let expected = schema::range(schema).unwrap_or_else(|| "a 64-bit integer".to_owned());
+    let label = format!("expected {expected}");
+    checker.error(value.span(), "out-of-range", format!("`{key}` is out of range"), label, None);
 }
 
 fn join(key: &str, name: &str) -> String {
