@@ -155,14 +155,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_wanted_makes_no_file() {
-        assert_eq!(
-            render(&build(&empty_desired()), &Options::default()).unwrap(),
-            RenderResult::default()
-        );
-    }
-
-    #[test]
     fn what_grub_would_change_is_refused() {
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg("x=it's"));

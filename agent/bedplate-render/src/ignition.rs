@@ -166,9 +166,5 @@ mod tests {
             })
         );
         assert!(rendered.notes.iter().any(|note| note.contains("`pci=noats`")));
-        assert_eq!(
-            render(&build(&empty_desired()), &Options::default()).unwrap(),
-            RenderResult::default()
-        );
     }
 }

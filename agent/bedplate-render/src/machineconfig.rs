@@ -208,14 +208,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_wanted_makes_no_object() {
-        assert_eq!(
-            render(&build(&empty_desired()), &Options::default()).unwrap(),
-            RenderResult::default()
-        );
-    }
-
-    #[test]
     fn nvidia_modules_are_remarked_on() {
         let notes =
             |desired| render(&build(&desired), &Options::default()).unwrap().notes.join("\n");
