@@ -115,7 +115,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// What `f` makes of the value; the same where there is none.
+    /// The reading that `f` makes of the value; the same state without one.
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
         match self {
             Reading::Known(value) => f(value),

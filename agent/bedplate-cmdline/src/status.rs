@@ -57,7 +57,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// What is on the line and not as wanted.
+    /// Arguments on the line that are not as wanted.
     pub fn found(&self) -> Option<&str> {
         match self {
             Status::Other { found }

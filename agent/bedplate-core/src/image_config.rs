@@ -24,7 +24,7 @@ pub struct ImageConfig {
     pub nccl: Vec<(String, String)>,
     /// Rules that make VFs, in order: the first one that selects a PF has it.
     pub vfs: Vec<SriovRule>,
-    /// What they come to on the host that the profile was resolved against; none where there is no host.
+    /// Their VFs on the host that the profile was resolved against; none where there is no host.
     pub vfs_of_host: Vec<WantedVfs>,
     /// Who makes them: another program or an operator, in the place of bedplate.
     pub vfs_are_external: bool,

@@ -79,7 +79,7 @@ pub struct Deferred {
 }
 
 impl Deferred {
-    /// What an image cannot have, and the machine gets.
+    /// A change of the machine that an image cannot have.
     pub(crate) fn to_first_boot() -> Self {
         let until = "the first boot of the image, when `bedplate apply` on the machine does it";
         Deferred { until: until.to_owned() }
@@ -101,7 +101,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// What is observed and desired of `subject`; `None` = absent.
+    /// A line about `subject`; `None` = absent.
     pub(crate) fn new(
         subject: impl Into<String>,
         before: Option<&str>,

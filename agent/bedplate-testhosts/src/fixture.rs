@@ -71,7 +71,7 @@ impl Machine {
         self.tree.functions.get_mut(&at(address)).expect("in the tree")
     }
 
-    /// What is known of the VFs of a PF that is there already.
+    /// The SR-IOV state of a PF that is there already.
     pub fn sriov(&mut self, pf: &str) -> &mut SriovPf {
         let Reading::Known(sriov) = &mut self.get(pf).sriov else { panic!("{pf} is no PF") };
         sriov

@@ -44,7 +44,7 @@ pub struct Ats {
 }
 
 impl ResolvedAcs {
-    /// Nothing is wanted of any port, and nothing is to be said.
+    /// An empty result: no ports, no remarks.
     pub(super) fn nothing(policy: AcsPolicy) -> Self {
         ResolvedAcs {
             acs: DesiredAcs { policy, ..DesiredAcs::default() },

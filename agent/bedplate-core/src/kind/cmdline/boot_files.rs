@@ -65,7 +65,7 @@ pub(crate) fn line_of_entry(entry: &BlsEntry, loader: BlsReader) -> Reading<Comm
     }
 }
 
-/// What all configurations say that may start this system; `differ` says that they do not agree.
+/// The reading on which all configurations agree that may start this system; `differ` names the disagreement.
 pub(crate) fn agreed<T: PartialEq>(
     mut found: impl Iterator<Item = Reading<T>>,
     differ: impl FnOnce() -> String,

@@ -51,7 +51,7 @@ fn plan_of(profile: &section::Acs, facts: &Facts) -> KindPlan {
     plan_on(&resolve(profile, facts), facts, &Files::default())
 }
 
-/// What direct traffic between GPUs and NICs comes to on a machine.
+/// Ports and bits of a machine for direct traffic between GPUs and NICs.
 fn resolve_direct(machine: &Machine) -> ResolvedAcs {
     resolve(&direct(), &machine.facts())
 }
