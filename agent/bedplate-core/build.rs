@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs};
 
-/// What `bedplate profile init` starts from: no profile of a machine.
+/// Template of `bedplate profile init`, not a profile of a machine.
 const SAMPLE: &str = "example";
 
 fn main() -> Result<(), Box<dyn Error>> {

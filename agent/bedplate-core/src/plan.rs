@@ -290,7 +290,7 @@ pub struct Overruled {
     pub path: String,
 }
 
-/// What a plan means for the IOMMU, for those who decide by it: no text is read for that.
+/// Effect of a plan on the IOMMU, as data: decisions do not read the plan's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IommuPlan {
     /// A kernel argument about it is among the changes.
@@ -299,7 +299,7 @@ pub struct IommuPlan {
     pub pending: bool,
     /// One that turns passthrough on is among what waits for a boot.
     pub passthrough_pending: bool,
-    /// One of the blockers is that the kernel was booted with passthrough and translates all the same.
+    /// The kernel was booted with passthrough and still translates, which is one of the blockers.
     pub passthrough_refused: bool,
 }
 
@@ -319,7 +319,7 @@ pub struct KindPlan {
     pub notes: Vec<Note>,
     /// Files already written whose effect waits for a boot (configured and next boot right, running not).
     pub pending: Vec<Pending>,
-    /// What the command line's part of the plan means for the IOMMU.
+    /// Effect on the IOMMU; only the kind `cmdline` fills it.
     #[serde(skip)]
     pub iommu: IommuPlan,
     /// Lints of level error in the profile that are let pass.

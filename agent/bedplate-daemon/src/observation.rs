@@ -41,7 +41,7 @@ pub struct Observation {
     pub changes: Vec<PlannedChange>,
     /// What people have to deal with.
     pub blockers: Vec<Blocker>,
-    /// What could not be read.
+    /// Values that could not be read.
     pub unknowns: Vec<Unknown>,
     /// Changes that wait for a boot.
     pub pending: Vec<Pending>,

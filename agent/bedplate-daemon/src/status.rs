@@ -73,7 +73,7 @@ pub struct Status {
     pub changes: Vec<Difference>,
     /// What people have to deal with.
     pub blockers: Vec<Blocker>,
-    /// What could not be read.
+    /// Values that could not be read.
     pub unknowns: Vec<Unknown>,
     /// Changes that wait for a boot.
     pub pending: Vec<Pending>,

@@ -1,4 +1,4 @@
-//! What a render target is.
+//! The type of a render target.
 
 use bedplate_core::image_config::ImageConfig;
 

@@ -122,7 +122,7 @@ struct Line<'a> {
     boots: Boots<'a>,
 }
 
-/// What a menu line leads to.
+/// Target of a menu line.
 enum Boots<'a> {
     Item(&'a ItemKind),
     /// An entry from a file; the variables as `blscfg` finds them.

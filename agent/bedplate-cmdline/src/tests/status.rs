@@ -5,7 +5,7 @@ use bedplate_base::Arch;
 use super::super::{CommandLine, Edit, KernelDefaults, Status, iommu_passthrough, pci_suboption};
 use super::{edit_of, rows, tokens};
 
-/// Where the only wish stands, in words.
+/// Place of the only wish, as text.
 fn status_on(arch: Arch, line: &str, set: &str, config: &str) -> String {
     let edit = Edit::new(arch, tokens(&[set])).expect("sensible");
     let all = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::parse(config));

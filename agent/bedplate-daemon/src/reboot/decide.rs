@@ -28,7 +28,7 @@ pub struct Situation<'a> {
     pub now: Timestamp,
     /// `[reboot]`.
     pub settings: &'a Reboot,
-    /// What was asked for before.
+    /// Earlier reboots and requests.
     pub record: &'a Record,
     /// What forbids a reboot now: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
     pub vetoes: &'a [Veto],

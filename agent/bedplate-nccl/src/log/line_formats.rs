@@ -28,7 +28,7 @@ fn summary(log: &Log) -> String {
     said.join("; ")
 }
 
-/// What follows `NCCL INFO `, and what it comes to. Lines that begin with `#` are headings.
+/// Text after `NCCL INFO `, and the expected result. Lines that begin with `#` are headings.
 const FORMS: &str = "
     # NIC lists.
     NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.0.0.1<0> => hca mlx5_0:1/IB

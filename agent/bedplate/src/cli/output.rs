@@ -83,7 +83,7 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
     }
 }
 
-/// What a command found: a document with `--json`, else a report.
+/// Prints the result of a command: a document with `--json`, else a report.
 pub(crate) fn either(
     as_json: bool,
     document: &impl serde::Serialize,

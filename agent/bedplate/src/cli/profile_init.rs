@@ -128,7 +128,7 @@ fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
     }
 }
 
-/// What an error of writing begins with.
+/// Beginning of an error message about writing.
 const CANNOT: &str = "cannot write the profile";
 
 fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {

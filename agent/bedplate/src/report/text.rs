@@ -55,7 +55,7 @@ pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<
     out
 }
 
-/// What there is to say of one kind.
+/// The part of one kind.
 fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> String {
     let mut out = String::new();
     let body = &plan.body;

@@ -106,7 +106,7 @@ fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
     remedy(out, judged.remedy.as_deref().filter(|_| is_left));
 }
 
-/// What was read: `most` things, and how many more there are, with `where_all` behind it.
+/// Evidence: `most` things, and how many more there are, with `where_all` behind it.
 pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_all: &str) {
     let read = paint(FAINT, "read:");
     for seen in all.iter().take(most) {
@@ -118,7 +118,7 @@ pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_al
     }
 }
 
-/// What to do, if anything.
+/// The remedy, if there is one.
 pub(super) fn remedy(out: &mut String, remedy: Option<&str>) {
     if let Some(remedy) = remedy {
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
@@ -221,12 +221,12 @@ fn conclusion(out: &mut String, report: &Report) {
     }
 }
 
-/// What each of several hosts came to, and its file.
+/// Results of several hosts, each with its file.
 pub(crate) type Tally = Vec<(&'static str, String)>;
-/// Of a host that could not be judged.
+/// A host that could not be judged.
 pub(crate) const UNUSABLE: &str = "could not be judged";
 
-/// What a host came to that was judged.
+/// Result of a host that was judged.
 pub(crate) fn outcome(report: &Report) -> &'static str {
     match report.answer {
         Answer::Ready if !report.warns() => "ready",

@@ -174,7 +174,7 @@ struct ErrorBody {
     value: String,
 }
 
-/// What the answer means when a slot was asked for.
+/// Meaning of the answer when a slot was asked for.
 pub(super) fn pre_reboot(response: Response<Body>) -> Result<(), LockError> {
     read(response).map_err(|failed| match failed {
         LockError::Server { kind, value, .. } if kind == FAILED_LOCK => {
@@ -199,7 +199,7 @@ pub fn understood(status: u16, content_type: &str, body: &[u8]) -> Result<(), Lo
     pre_reboot(response)
 }
 
-/// What the answer means when a slot of `group` was given back; `Some`: this host had none, since others hold them all, as the
+/// Meaning of the answer when a slot of `group` was given back; `Some`: this host had none, since others hold them all, as the
 /// server says in these words (poseidon; airlock makes no difference).
 pub(super) fn steady_state(
     response: Response<Body>,

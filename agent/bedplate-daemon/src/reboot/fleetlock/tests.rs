@@ -85,7 +85,7 @@ fn answer(status: &str, body: &str) -> LockError {
     ask(says(http(status, body))).unwrap_err()
 }
 
-/// What an error is: its name, the status (0: none), the server's kind, and the rest of its words.
+/// Parts of an error: its name, the status (0: none), the server's kind, and the rest of its words.
 fn parts(error: &LockError) -> (&'static str, u16, &str, &str) {
     match error {
         LockError::Held { kind, value } => ("held", 0, kind, value),

@@ -217,7 +217,7 @@ pub fn status(ipmi: &dyn Ipmi) -> Result<Status, IpmiError> {
     Ok(Status { power_on: power & 0x01 != 0, power_fault: power & 0x18 != 0 })
 }
 
-/// What the BMC says the machine was last started by (IPMI v2.0 §28.11), without the reserved upper half of its byte.
+/// Cause of the last start according to the BMC (IPMI v2.0 §28.11), without the reserved upper half of its byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RestartCause(u8);
 

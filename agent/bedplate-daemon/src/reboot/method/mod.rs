@@ -46,7 +46,7 @@ pub(crate) struct Env<'a> {
 pub(crate) struct Row {
     /// The reboot that it makes, for a sentence: `an ordinary reboot`.
     pub subject: &'static str,
-    /// What a report says of a boot that it was announced for.
+    /// Text of a report about a boot that it was announced for.
     announced: &'static str,
     /// What to do once it is prepared.
     pub next: Next,
@@ -73,7 +73,7 @@ pub(crate) fn row(method: Method) -> &'static Row {
     }
 }
 
-/// What a report says of a boot that followed a reboot by this method, as bedplate had announced it.
+/// Text of a report about a boot that followed a reboot by this method, as bedplate had announced it.
 pub fn announced(method: Method) -> &'static str {
     row(method).announced
 }

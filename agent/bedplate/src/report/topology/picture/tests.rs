@@ -5,7 +5,7 @@ use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
 use bedplate_testhosts::HostSpec;
 
-/// What `show` makes of a host.
+/// Output of `show` for a host.
 fn shown(host: &HostSpec, show: fn(&TopologyView) -> String) -> String {
     let host = host.build();
     let facts = observe(&host, Depth::Thorough);
