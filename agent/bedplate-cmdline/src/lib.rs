@@ -39,7 +39,7 @@ pub use key::Key;
 pub use lex::{Token, TokenError, fold_name, is_blank};
 pub use line::{CommandLine, LineError, MAX_LINE_BYTES};
 pub use repeated::{RepeatedParameter, repeated};
-pub use status::{Finding, Status, worst};
+pub use status::{Finding, Status};
 
 #[cfg(test)]
 mod tests;

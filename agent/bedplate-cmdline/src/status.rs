@@ -92,6 +92,19 @@ pub struct Finding {
 }
 
 impl Edit {
+    /// Findings on a line that several kernels may boot with, of these build-time defaults: a default only counts when all of them
+    /// were built so. Without any, nothing is taken for a default.
+    pub fn satisfied_for_all(
+        &self,
+        line: &CommandLine,
+        defaults: &[KernelDefaults],
+    ) -> Vec<Finding> {
+        if defaults.is_empty() {
+            return self.satisfied_by(line, &KernelDefaults::default());
+        }
+        worst(defaults.iter().map(|defaults| self.satisfied_by(line, defaults)))
+    }
+
     /// How every wanted, then every unwanted thing stands on a line that the kernel would get, or got, from its
     /// loader. A kernel default counts only where nothing on the line has a say in the matter. Where the kernel may get
     /// one of several lines, each finding is the worst of all.
@@ -118,7 +131,7 @@ impl Edit {
 }
 
 /// The worst of several lists of findings, one by one. Without a list: none.
-pub fn worst(mut all: impl Iterator<Item = Vec<Finding>>) -> Vec<Finding> {
+fn worst(mut all: impl Iterator<Item = Vec<Finding>>) -> Vec<Finding> {
     let mut worst = all.next().unwrap_or_default();
     for other in all {
         for (kept, new) in worst.iter_mut().zip(other) {

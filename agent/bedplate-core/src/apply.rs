@@ -266,6 +266,11 @@ pub fn describe(action: &Action) -> String {
     action::operation_for(action).describe()
 }
 
+/// Whether an action may take seconds to minutes.
+pub fn may_take_long(action: &Action) -> bool {
+    action::operation_for(action).may_take_long()
+}
+
 /// What an action changes, as lines of a patch.
 pub fn diff(action: &Action) -> String {
     action::operation_for(action).diff()

@@ -4,9 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Blocker, Note, Rationale, Unknown, UpToDate};
-use bedplate_base::value::vf::{EswitchMode, VfAttributes};
-use bedplate_base::value::{AcsBits, ModuleName, PciAddress, PciId, RegisterBits};
+use bedplate_base::value::{AcsBits, ModuleName, PciAddress, RegisterBits};
 use bedplate_cmdline::Token;
+
+pub use crate::kind::sriov::section::{
+    PfSelector, SriovCount, SriovRule, VfDriver, WantedAttributes,
+};
 
 /// A kernel argument that must be on the command line, or must not, in the profile's spelling (`iommu=pt`, `pci=realloc`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -181,101 +184,6 @@ impl Default for DesiredAcs {
     fn default() -> Self {
         DesiredAcs { policy: AcsPolicy::Keep, ports: Vec::new(), persistence: AcsPersistence::Live }
     }
-}
-
-/// How many VFs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SriovCount {
-    /// Exactly.
-    Number(u16),
-    /// sriov_totalvfs.
-    Max,
-    /// As many as there are GPUs nearest to this PF.
-    PerGpu,
-}
-
-impl Default for SriovCount {
-    fn default() -> Self {
-        SriovCount::Number(0)
-    }
-}
-
-/// What driver new VFs get.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum VfDriver {
-    /// Whatever the kernel probes.
-    #[default]
-    Auto,
-    /// None: sriov_drivers_autoprobe=0.
-    None,
-    /// This one, through driver_override (`vfio-pci`).
-    Named(String),
-}
-
-/// Attributes wanted of every VF of a PF.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct WantedAttributes {
-    /// An Ethernet address made from the PF's.
-    pub mac: bool,
-    /// GUIDs made from the GUID of the PF's port.
-    pub guid: bool,
-    /// The others, the same for all.
-    pub set: VfAttributes,
-}
-
-impl WantedAttributes {
-    /// `MAC address derived, VLAN 100`; `None` = nothing is wanted.
-    pub fn description(&self) -> Option<String> {
-        let derived = [(self.mac, "MAC address derived"), (self.guid, "GUIDs derived")];
-        let set = (!self.set.is_empty()).then(|| self.set.to_string());
-        let texts: Vec<String> = derived
-            .into_iter()
-            .filter(|(on, _)| *on)
-            .map(|(_, text)| text.to_owned())
-            .chain(set)
-            .collect();
-        (!texts.is_empty()).then(|| texts.join(", "))
-    }
-}
-
-/// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PfSelector {
-    /// PCI vendor.
-    pub vendor: Option<PciId>,
-    /// PCI device.
-    pub device: Option<PciId>,
-    /// Driver name.
-    pub driver: Option<String>,
-    /// Glob on a network interface name.
-    pub interface: Option<String>,
-    /// Exact address.
-    pub address: Option<PciAddress>,
-    /// NUMA node.
-    pub numa_node: Option<i32>,
-}
-
-/// One `[[sriov.devices]]`; by default it makes no VFs on any PF.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct SriovRule {
-    /// Name, unique in the profile: what a later file replaces.
-    pub name: String,
-    /// Which PFs.
-    pub select: PfSelector,
-    /// How many VFs.
-    pub vfs: SriovCount,
-    /// VF driver.
-    pub vf_driver: VfDriver,
-    /// Attributes of its VFs.
-    pub vf: WantedAttributes,
-    /// Mode of the eswitch; `None` = as it is.
-    pub eswitch: Option<EswitchMode>,
-    /// Whether VFs may be made where the default route goes through the PF.
-    pub allow_disruption: bool,
-    /// Where and why.
-    pub why: Vec<Rationale>,
 }
 
 /// VFs wanted on one PF.

@@ -19,7 +19,7 @@ pub(crate) use next_boot::EntryBefore;
 pub use next_boot::NextBoot;
 pub use pending::Pending;
 pub(crate) use pending::PendingUntilBoot;
-pub use subject::{Device, DeviceRole, Subject};
+pub use subject::{BOOT_ENTRY, Device, DeviceRole, NEXT_COMMAND_LINE, Subject};
 
 bedplate_base::named! {
     /// When a change counts (ordered from the least to the most disruptive to wait for).

@@ -13,7 +13,9 @@ use bedplate_core::engine::EngineError;
 use bedplate_core::engine::profile_source::SourceError;
 use bedplate_core::kind;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
-use bedplate_core::plan::{Action, Change, FileContent, Item, KindId, Plan, Rationale, WayBack};
+use bedplate_core::plan::{
+    Action, BOOT_ENTRY, Change, FileContent, Item, KindId, Plan, Rationale, WayBack,
+};
 use bedplate_core::profile::{self, Diagnostic};
 use bedplate_core::setting::WriteAttribute;
 
@@ -105,9 +107,6 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     reasons.for_each(|reason| *reason = without_file_names(reason));
     plan
 }
-
-/// Subject of findings about the default boot entry.
-const BOOT_ENTRY: &str = "boot entry";
 
 /// Hides file names that a boot entry chooses freely: the menu may be for root alone to read.
 fn without_file_names(text: &str) -> String {

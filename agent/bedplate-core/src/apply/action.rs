@@ -55,6 +55,11 @@ pub(crate) trait Operation {
         None
     }
 
+    /// Whether it may take seconds to minutes, as tools and drivers do: then it is shown before it begins.
+    fn may_take_long(&self) -> bool {
+        true
+    }
+
     /// What it acts on. A later action of the same change on the same target overrules this one (a VF count of 0,
     /// then of 8). `None`: nothing can overrule it.
     fn target(&self) -> Option<String> {
@@ -131,4 +136,35 @@ fn generators(change: &Change) -> Vec<Generator> {
         _ => None,
     });
     tools.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::{SetEswitch, SetVf, VfKey};
+    use bedplate_base::value::vf::{EswitchMode, VfAttributes};
+
+    #[test]
+    fn what_waits_for_a_driver_is_shown_before_it_begins() {
+        let pf = "0000:18:00.0".parse().unwrap();
+        let (interface, driver) = ("ens1f0".to_owned(), "vfio-pci".to_owned());
+        let (none, limit_s) = (VfAttributes::default(), 5);
+        let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
+        let slow = [
+            Action::UnloadModule { module: "nvidia_peermem".into() },
+            Action::BindVfs { pf, count: 8, driver, limit_s },
+            Action::SetVf(SetVf {
+                key: VfKey { pf, interface, vf: 0 },
+                before: none,
+                after: none,
+                start: true,
+                limit_s,
+            }),
+            Action::SetEswitch(SetEswitch { pf, before, after, limit_s }),
+        ];
+        let may_take_long = |action: &Action| operation_for(action).may_take_long();
+        assert!(slow.iter().all(may_take_long));
+        let path = "/etc/default/grub".to_owned();
+        assert!(!may_take_long(&Action::ReplaceFile { path, before: None, after: None }));
+    }
 }

@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use bedplate_base::value::PciAddress;
 
+/// Subject of findings about the default boot entry, by which they are found again.
+pub const BOOT_ENTRY: &str = "boot entry";
+/// Subject of what is not known of the next boot's command line, by which it is found again.
+pub const NEXT_COMMAND_LINE: &str = "next boot's command line";
+
 /// The subject of a change, a blocker or an unknown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

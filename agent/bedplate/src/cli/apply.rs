@@ -16,7 +16,7 @@ use bedplate_core::documents as json;
 use bedplate_core::engine::{
     self, EngineError, ImageRequest, PreparedPlan, Request, Target, profile_source,
 };
-use bedplate_core::plan::{Action, RebootNeed};
+use bedplate_core::plan::RebootNeed;
 use bedplate_facts::names::Names;
 use bedplate_host::{LockError, Reader};
 
@@ -245,23 +245,9 @@ fn exit(report: &ApplyReport, after: &PreparedPlan) -> Exit {
 fn progress(quiet: bool, event: &Event<'_>) {
     if let Event::Action(_, action) = event
         && !quiet
-        && may_take_long(action)
+        && apply::may_take_long(action)
     {
         output::status(&format!("… {}", apply::describe(action)));
-    }
-}
-
-/// Tools and drivers take their time, seconds to minutes: what they are at is shown before it begins.
-fn may_take_long(action: &Action) -> bool {
-    match action {
-        Action::RunTool { .. }
-        | Action::WriteAttribute(_)
-        | Action::LoadModule { .. }
-        | Action::UnloadModule { .. }
-        | Action::BindVfs { .. }
-        | Action::SetVf(_)
-        | Action::SetEswitch(_) => true,
-        Action::ReplaceFile { .. } | Action::SetConfigBits(_) | Action::Verify(_) => false,
     }
 }
 
@@ -280,34 +266,4 @@ pub(crate) fn confirm(what: &str) -> Result<bool, CliError> {
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context(failed)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bedplate_base::value::vf::{EswitchMode, VfAttributes};
-    use bedplate_core::setting::{SetEswitch, SetVf, VfKey};
-
-    #[test]
-    fn what_waits_for_a_driver_is_shown_before_it_begins() {
-        let pf = "0000:18:00.0".parse().unwrap();
-        let (interface, driver) = ("ens1f0".to_owned(), "vfio-pci".to_owned());
-        let (none, limit_s) = (VfAttributes::default(), 5);
-        let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
-        let slow = [
-            Action::UnloadModule { module: "nvidia_peermem".into() },
-            Action::BindVfs { pf, count: 8, driver, limit_s },
-            Action::SetVf(SetVf {
-                key: VfKey { pf, interface, vf: 0 },
-                before: none,
-                after: none,
-                start: true,
-                limit_s,
-            }),
-            Action::SetEswitch(SetEswitch { pf, before, after, limit_s }),
-        ];
-        assert!(slow.iter().all(may_take_long));
-        let path = "/etc/default/grub".to_owned();
-        assert!(!may_take_long(&Action::ReplaceFile { path, before: None, after: None }));
-    }
 }

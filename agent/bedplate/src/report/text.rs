@@ -13,7 +13,8 @@ use bedplate_base::terminal::one_line;
 use bedplate_core::apply::plan_line;
 use bedplate_core::kind::KINDS;
 use bedplate_core::plan::{
-    Change, Effect, Item, KindId, NextBoot, Plan, Rationale, RebootNeed, Subject,
+    BOOT_ENTRY, Change, Effect, Item, KindId, NEXT_COMMAND_LINE, NextBoot, Plan, Rationale,
+    RebootNeed, Subject,
 };
 use bedplate_facts::names::Names;
 
@@ -209,9 +210,10 @@ fn value_or_absent(value: Option<&str>) -> &str {
 
 /// No reboot is asked for: nothing needs one, or the machine may not come back from it.
 fn no_reboot(plan: &Plan) -> String {
-    let is_reported = plan.body.unknowns.iter().any(|unknown| {
-        ["boot entry", "next boot's command line"].contains(&unknown.subject.text.as_str())
-    });
+    let is_reported =
+        plan.body.unknowns.iter().any(|unknown| {
+            [BOOT_ENTRY, NEXT_COMMAND_LINE].contains(&unknown.subject.text.as_str())
+        });
     match &plan.next_boot {
         NextBoot::Unsound { .. } => paint(BAD, "do not reboot: the default boot entry is broken"),
         NextBoot::Unknown { .. } if is_reported => {

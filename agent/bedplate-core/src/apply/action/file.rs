@@ -25,6 +25,10 @@ impl Operation for ReplaceFile<'_> {
         format!("{} {}", if self.after.is_some() { "write" } else { "remove" }, self.path)
     }
 
+    fn may_take_long(&self) -> bool {
+        false
+    }
+
     fn diff(&self) -> String {
         let text = |content: Option<&FileContent>| {
             content

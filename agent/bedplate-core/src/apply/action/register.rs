@@ -12,6 +12,10 @@ impl Writable for SetConfigBits {
         format!("set {} (offset {:#x}) to {value:#06x} under {mask:#06x}", self.name(), self.offset)
     }
 
+    fn may_take_long(&self) -> bool {
+        false
+    }
+
     fn diff(&self) -> String {
         let SetConfigBits { address, offset, bits, before, register } = self;
         let name = format!("{address} {register} [{offset:#05x}].w");

@@ -11,6 +11,11 @@ pub(crate) trait Writable: Recorded + 'static {
     /// What is being done, for people.
     fn describe(&self) -> String;
 
+    /// As [`Operation::may_take_long`].
+    fn may_take_long(&self) -> bool {
+        true
+    }
+
     /// Lines of a patch, as [`Operation::diff`].
     fn diff(&self) -> String;
 
@@ -40,6 +45,10 @@ pub(crate) fn run(store: &mut Store, action: &impl Writable) -> Result<(), StepE
 impl<C: Writable> Operation for C {
     fn describe(&self) -> String {
         Writable::describe(self)
+    }
+
+    fn may_take_long(&self) -> bool {
+        Writable::may_take_long(self)
     }
 
     fn diff(&self) -> String {

@@ -17,6 +17,10 @@ impl Operation for Verify<'_> {
         }
     }
 
+    fn may_take_long(&self) -> bool {
+        false
+    }
+
     fn diff(&self) -> String {
         String::new()
     }

@@ -1,8 +1,8 @@
 //! The change of the kernel command line: whether it can be made now, and what it consists of.
 
-use super::desired_edit::needed;
 use super::generated_menu::LostMenu;
 use super::pending_tools::PendingTools;
+use super::resolve::needed;
 use super::tuned::Tuned;
 use super::{
     Backend, Context, NAME, ObservedLines, Obstacle, Steps, block, comparison, entry_before,

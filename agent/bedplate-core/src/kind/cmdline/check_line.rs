@@ -1,7 +1,6 @@
 //! The check after regeneration: does the default boot entry carry what the plan wants?
 
 use super::arch;
-use super::findings::findings;
 use bedplate_cmdline::{CommandLine, Edit, EditError, Finding, Status, Token, TokenError};
 use bedplate_facts::Facts;
 use bedplate_facts::kernel_defaults::kernel_defaults;
@@ -64,7 +63,7 @@ pub(crate) fn check_line<T: AsRef<Token>>(
 ) -> Result<(), WrongLine> {
     let edit = Edit::new(arch(facts), present)?.without(absent)?;
     let defaults = kernel_defaults(reader, facts);
-    let mut wrong = findings(&edit, line, &defaults);
+    let mut wrong = edit.satisfied_for_all(line, &defaults);
     wrong.retain(|finding| !finding.status.is_satisfied());
     if wrong.is_empty() { Ok(()) } else { Err(WrongLine::Differs(wrong)) }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::findings::findings;
 use super::tuned::Tuned;
 use super::{NAME, ObservedLines};
 use crate::desired::DesiredCmdline;
 use crate::kind::{Context, dropped};
-use crate::plan::{Effect, Item, KindPlan, Pending, Rationale};
+use crate::plan::{Effect, Item, KindPlan, NEXT_COMMAND_LINE, Pending, Rationale};
 use bedplate_base::Reading;
 use bedplate_cmdline::{
     CommandLine, Edit, Finding, KernelDefaults, Status, Token, iommu_passthrough,
@@ -29,8 +28,9 @@ pub(crate) struct Comparison {
 /// Reads /proc/cmdline and compares all three lines.
 pub(crate) fn compare(context: &Context, edit: &Edit, observed: &ObservedLines) -> Comparison {
     let defaults = kernel_defaults(context.reader, context.facts);
-    let findings =
-        |line: &Reading<CommandLine>| line.clone().map(|line| findings(edit, &line, &defaults));
+    let findings = |line: &Reading<CommandLine>| {
+        line.clone().map(|line| edit.satisfied_for_all(&line, &defaults))
+    };
     Comparison {
         configured: findings(&observed.configured),
         next: findings(&observed.next),
@@ -253,10 +253,9 @@ pub(crate) fn report(
     comparison: &Comparison,
     section: &mut KindPlan,
 ) {
-    for (state, subject) in [
-        (&comparison.configured, "configured command line"),
-        (&comparison.next, "next boot's command line"),
-    ] {
+    for (state, subject) in
+        [(&comparison.configured, "configured command line"), (&comparison.next, NEXT_COMMAND_LINE)]
+    {
         if let Reading::Unknown(reason) = state {
             section.unknowns.push(NAME.unknown(subject, reason.to_string()));
         }
@@ -266,7 +265,7 @@ pub(crate) fn report(
         matches!((&comparison.configured, &comparison.next), (Reading::Known(_), Reading::Absent));
     if nowhere && context.facts.host != HostKind::Image {
         let reason = "no boot entry was found; check that /boot is mounted".to_owned();
-        section.unknowns.push(NAME.unknown("next boot's command line", reason));
+        section.unknowns.push(NAME.unknown(NEXT_COMMAND_LINE, reason));
     }
     if let Reading::Unknown(reason) = &comparison.running {
         let subject = "running command line";

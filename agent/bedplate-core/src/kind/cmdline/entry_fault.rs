@@ -1,12 +1,9 @@
 //! Faults of the default boot entry, and how a plan reports them.
 
 use super::{NAME, other_kernel};
-use crate::plan::{KindPlan, NextBoot, Unknown};
+use crate::plan::{BOOT_ENTRY, KindPlan, NextBoot, Unknown};
 use bedplate_base::{Cause, Reason};
 use bedplate_facts::Facts;
-
-/// The name of the entry in plans.
-const SUBJECT: &str = "boot entry";
 
 /// A reason why the entry is known to fail, with what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +53,7 @@ pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body
         ));
     }
     for fault in &found.faults {
-        body.blockers.push(NAME.blocker(SUBJECT, fault.reason.clone(), fault.remedy.clone()));
+        body.blockers.push(NAME.blocker(BOOT_ENTRY, fault.reason.clone(), fault.remedy.clone()));
     }
     // What a recording lacks is for its host to find out, and what is reported already is not repeated.
     let counts = |why: &&Reason| {
@@ -65,6 +62,6 @@ pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body
     };
     let unknown = found.unknown.iter().filter(|_| is_reboot_due).filter(counts);
     let unknowns: Vec<Unknown> =
-        unknown.map(|why| NAME.unknown(SUBJECT, why.to_string())).collect();
+        unknown.map(|why| NAME.unknown(BOOT_ENTRY, why.to_string())).collect();
     body.unknowns.extend(unknowns);
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::findings;
 use super::{Context, ObservedLines, Obstacle, bls, grub, kernel_install, ostree, sdbootutil};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
@@ -152,7 +151,7 @@ fn text_around(entry: &CommandLine, configured: &CommandLine) -> (String, String
 fn loses_arguments(context: &Context, edit: &Edit, line: &CommandLine, front: &str) -> bool {
     let defaults = kernel_defaults(context.reader, context.facts);
     let is_satisfied = |line: &CommandLine| {
-        findings(edit, line, &defaults).iter().all(|finding| finding.status.is_satisfied())
+        edit.satisfied_for_all(line, &defaults).iter().all(|finding| finding.status.is_satisfied())
     };
     // GRUB drops whole arguments from the first one on that does not fit (`grub-core/lib/cmdline.c`).
     let mut used = front.len();

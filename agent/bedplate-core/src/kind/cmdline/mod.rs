@@ -9,14 +9,12 @@ mod change;
 mod check_line;
 mod comparison;
 mod default_entry;
-mod desired_edit;
 pub mod diagnosis;
 mod effective;
 mod entry_before;
 mod entry_fault;
 mod entry_files;
 mod entry_kernel;
-mod findings;
 mod generated_menu;
 mod grub;
 mod hugepages;
@@ -80,9 +78,9 @@ use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Token, fold_name};
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
-use desired_edit::edit;
 use diagnosis::{BootObservation, Cause};
 use pending_tools::PendingTools;
+use resolve::edit;
 use tuned::Tuned;
 
 /// The row of the table of kinds.

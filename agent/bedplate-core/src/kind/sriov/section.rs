@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{PfSelector, SriovCount, SriovRule, VfDriver};
+use crate::plan::Rationale;
 use crate::section::{
     Checked, Checker, Pattern, Printer, Reason, Rule, Spanned, key_of, section, toml_text,
 };
 use bedplate_base::value::vf::EswitchMode;
+use bedplate_base::value::{PciAddress, PciId};
 
 mod attributes;
+
+pub use attributes::WantedAttributes;
 
 /// Who creates VFs on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +42,75 @@ section! {
         rules: Vec<SriovRule>;
     }
     show show_rules;
+}
+
+/// How many VFs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SriovCount {
+    /// Exactly.
+    Number(u16),
+    /// sriov_totalvfs.
+    Max,
+    /// As many as there are GPUs nearest to this PF.
+    PerGpu,
+}
+
+impl Default for SriovCount {
+    fn default() -> Self {
+        SriovCount::Number(0)
+    }
+}
+
+/// What driver new VFs get.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VfDriver {
+    /// Whatever the kernel probes.
+    #[default]
+    Auto,
+    /// None: sriov_drivers_autoprobe=0.
+    None,
+    /// This one, through driver_override (`vfio-pci`).
+    Named(String),
+}
+
+/// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PfSelector {
+    /// PCI vendor.
+    pub vendor: Option<PciId>,
+    /// PCI device.
+    pub device: Option<PciId>,
+    /// Driver name.
+    pub driver: Option<String>,
+    /// Glob on a network interface name.
+    pub interface: Option<String>,
+    /// Exact address.
+    pub address: Option<PciAddress>,
+    /// NUMA node.
+    pub numa_node: Option<i32>,
+}
+
+/// One `[[sriov.devices]]`; by default it makes no VFs on any PF.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SriovRule {
+    /// Name, unique in the profile: what a later file replaces.
+    pub name: String,
+    /// Which PFs.
+    pub select: PfSelector,
+    /// How many VFs.
+    pub vfs: SriovCount,
+    /// VF driver.
+    pub vf_driver: VfDriver,
+    /// Attributes of its VFs.
+    pub vf: WantedAttributes,
+    /// Mode of the eswitch; `None` = as it is.
+    pub eswitch: Option<EswitchMode>,
+    /// Whether VFs may be made where the default route goes through the PF.
+    pub allow_disruption: bool,
+    /// Where and why.
+    pub why: Vec<Rationale>,
 }
 
 /// One `[[sriov.devices]]`.

@@ -1,10 +1,35 @@
 //! `vf = { … }` of a `[[sriov.devices]]`: attributes that the rule's VFs are to have.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::desired::WantedAttributes;
 use crate::section::{Checker, Spanned};
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, Vlan, VlanProtocol};
+
+/// Attributes wanted of every VF of a PF.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct WantedAttributes {
+    /// An Ethernet address made from the PF's.
+    pub mac: bool,
+    /// GUIDs made from the GUID of the PF's port.
+    pub guid: bool,
+    /// The others, the same for all.
+    pub set: VfAttributes,
+}
+
+impl WantedAttributes {
+    /// `MAC address derived, VLAN 100`; `None` = nothing is wanted.
+    pub fn description(&self) -> Option<String> {
+        let derived = [(self.mac, "MAC address derived"), (self.guid, "GUIDs derived")];
+        let set = (!self.set.is_empty()).then(|| self.set.to_string());
+        let texts: Vec<String> = derived
+            .into_iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, text)| text.to_owned())
+            .chain(set)
+            .collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
+    }
+}
 
 /// An address that is made from the PF's.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
