@@ -15,9 +15,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(&dir)? {
         let path = entry?.path();
         let name = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
-        names.extend(
-            name.filter(|name| path.extension().is_some_and(|ext| ext == "toml") && name != SAMPLE),
-        );
+        names.extend(name.filter(|name| {
+            path.extension().is_some_and(|ext| ext == "toml")
+                && !name.starts_with('.')
+                && name != SAMPLE
+        }));
     }
     names.sort();
     let mut table = String::from("&[\n");

@@ -31,6 +31,13 @@ fn main() {
     let cases = directories
         .into_iter()
         .map(|(name, directory)| Trial::test(name, move || case(&directory).map_err(Failed::from)));
+    let with_hosts = bedplate_tests::case::directories("profiles").into_iter();
+    for (name, _) in with_hosts {
+        assert!(
+            shipped().iter().any(|shipped| shipped.name == name),
+            "tests/data/profiles/{name} has no profile"
+        );
+    }
     // `vfio` is for no machine: it is only used when it is named.
     let profiles = shipped().iter().filter(|shipped| shipped.name != "vfio").map(|shipped| {
         let best = move || is_best_for_its_hosts(shipped.name).map_err(Failed::from);

@@ -7,7 +7,6 @@ use bedplate_core::kind::KINDS;
 use bedplate_core::ledger::{Entry, LEDGER, Ledger};
 use bedplate_core::reboot_record::last_boot::RebootOrigin;
 use bedplate_core::reboot_record::{RECORD, Record};
-use bedplate_daemon::reboot::method;
 use bedplate_host::{HostKind, Reader};
 
 /// Longest id of a change that is shown.
@@ -139,7 +138,7 @@ fn of_record(record: &Record) -> Reboots {
 /// Which reboot it was; the sentence in the record may hold other words.
 fn by(by: RebootOrigin) -> &'static str {
     match by {
-        RebootOrigin::Announced(method) => method::announced(method),
+        RebootOrigin::Announced(method) => method.announced(),
         RebootOrigin::OrdinaryWithoutBmc => "an ordinary one, as the BMC did not cycle the power",
         RebootOrigin::Others => "not one of bedplate's",
         RebootOrigin::Unknown => "not known",

@@ -274,7 +274,11 @@ fn report_contradiction(checker: &mut Checker<'_>, args: &[&Listed], absent: &[&
         // Each entry is one that can be owned, or it would not be in the lists.
         EditError::NoOption { .. } | EditError::NoTruthValue { .. } => (None, None),
     };
-    if let (Some(wanted), Some(against)) = (wanted, against) {
+    // Whatever is not found has a place all the same: nothing that contradicts itself is let pass.
+    let known =
+        wanted.or(against).or_else(|| args.iter().chain(absent).map(|arg| arg.place).next());
+    if let Some(known) = known {
+        let (wanted, against) = (wanted.unwrap_or(known), against.unwrap_or(known));
         contradiction(checker, error.to_string(), wanted, against);
     }
     true

@@ -42,6 +42,19 @@ bedplate_base::named! {
     }
 }
 
+impl RebootMethod {
+    /// Text of a report about a boot that followed a reboot by this method, as bedplate had announced it.
+    pub fn announced(self) -> &'static str {
+        match self {
+            RebootMethod::Ordinary => "the one bedplate announced",
+            RebootMethod::Firmware => "the one bedplate announced, a reset by the firmware",
+            RebootMethod::Bmc => "the one bedplate announced, a power cycle by the BMC",
+            RebootMethod::Rtc => "the one bedplate announced, a power-off with a wake-up alarm",
+            RebootMethod::Command => "the one bedplate announced, by the operator's command",
+        }
+    }
+}
+
 section! {
     /// `[reboot]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

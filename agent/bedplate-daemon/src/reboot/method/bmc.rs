@@ -58,7 +58,6 @@ pub enum PowerCycleError {
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
     subject: "a power cycle by the BMC",
-    announced: "the one bedplate announced, a power cycle by the BMC",
     next: Next::LogindReboot,
     probe,
     find_undo: |_| Ok(find_undo()),

@@ -23,7 +23,6 @@ pub struct Command {
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
     subject: "a power cycle by the profile's command",
-    announced: "the one bedplate announced, by the operator's command",
     next: Next::RunCommand,
     probe,
     find_undo: |_| Ok(Vec::new()),

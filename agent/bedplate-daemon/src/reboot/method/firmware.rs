@@ -23,7 +23,6 @@ const VALUES: [(&str, &[&str]); 2] = [
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
     subject: "a reset by the firmware",
-    announced: "the one bedplate announced, a reset by the firmware",
     next: Next::LogindReboot,
     probe,
     find_undo,

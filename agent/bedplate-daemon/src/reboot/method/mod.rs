@@ -46,8 +46,6 @@ pub(crate) struct Env<'a> {
 pub(crate) struct Row {
     /// The reboot that it makes, for a sentence: `an ordinary reboot`.
     pub subject: &'static str,
-    /// Text of a report about a boot that it was announced for.
-    announced: &'static str,
     /// What to do once it is prepared.
     pub next: Next,
     /// Whether it can be promised, and how it goes. Reads only.
@@ -71,11 +69,6 @@ pub(crate) fn row(method: Method) -> &'static Row {
         Method::Rtc => &rtc::ROW,
         Method::Command => &command::ROW,
     }
-}
-
-/// Text of a report about a boot that followed a reboot by this method, as bedplate had announced it.
-pub fn announced(method: Method) -> &'static str {
-    row(method).announced
 }
 
 /// Why a method cannot be promised and what would help, with all causes.

@@ -5,7 +5,6 @@ use super::{Next, Row};
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
     subject: "an ordinary reboot",
-    announced: "the one bedplate announced",
     next: Next::LogindReboot,
     probe: |_| Ok("an ordinary reboot through logind; firmware runs, the power stays on".to_owned()),
     find_undo: |_| Ok(Vec::new()),

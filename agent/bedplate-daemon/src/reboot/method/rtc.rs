@@ -22,7 +22,6 @@ pub(crate) const AFTER_S: RangeInclusive<u32> = 300..=86_399;
 /// Its entry in the table.
 pub(super) const ROW: Row = Row {
     subject: "a power-off with wake-up by the real-time clock",
-    announced: "the one bedplate announced, a power-off with a wake-up alarm",
     next: Next::LogindPoweroff,
     probe,
     find_undo: |_| Ok(find_undo()),
