@@ -192,7 +192,8 @@ fn fleet(case: &mut Case) -> Result<()> {
     same!(last_step()?, before, "mode and type after cancelling");
 
     node.step("one reboot, and the slot is given back");
-    node.ok("bedplate reboot schedule --why again")?;
+    // A busy machine takes longer for the decision than the profile's delay, and would go down before it answers.
+    node.ok("bedplate reboot schedule --in 1m --why again")?;
     until(&node, "announced", announced)?;
     same!(last_step()?, "cold\nefi", "mode and type of the kernel's reboot");
     node.wait_for_another_boot(&boot)?;
