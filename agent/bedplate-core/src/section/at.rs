@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::Place;
 
-/// A value and its place in the TOML texts. Compares by value first; as no table of a file has a key twice, it can be a map key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// A value and its place in the TOML texts. Compares by value alone, so that it can be a map key.
+#[derive(Debug, Clone)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
@@ -36,5 +36,25 @@ impl<T: schemars::JsonSchema> schemars::JsonSchema for Spanned<T> {
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         T::json_schema(generator)
+    }
+}
+
+impl<T: PartialEq> PartialEq for Spanned<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Eq> Eq for Spanned<T> {}
+
+impl<T: PartialOrd> PartialOrd for Spanned<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.value.partial_cmp(&other.value)
+    }
+}
+
+impl<T: Ord> Ord for Spanned<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.value.cmp(&other.value)
     }
 }

@@ -241,7 +241,7 @@ fn read_devices(section: &mut Sriov, files: Vec<SriovFile>, checker: &mut Checke
                 checker.error(name.place, "bad-name", message, "", None);
                 continue;
             }
-            if let Some(first) = names.iter().find(|own| own.value == name.value) {
+            if let Some(first) = names.iter().find(|own| **own == name) {
                 let message = format!("two rules in this file are called `{}`", name.value);
                 let help = "give each rule its own name: a later file replaces rules by it";
                 let (at, with) = ((name.place, "again here"), (first.place, "first here"));
