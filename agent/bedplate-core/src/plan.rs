@@ -303,6 +303,16 @@ pub struct IommuPlan {
     pub passthrough_refused: bool,
 }
 
+impl std::ops::BitOrAssign for IommuPlan {
+    /// What either of the two has.
+    fn bitor_assign(&mut self, other: Self) {
+        self.changes |= other.changes;
+        self.pending |= other.pending;
+        self.passthrough_pending |= other.passthrough_pending;
+        self.passthrough_refused |= other.passthrough_refused;
+    }
+}
+
 /// What one kind has to say; [`Plan`] is the sections put together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

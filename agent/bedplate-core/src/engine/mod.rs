@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use crate::desired::Desired;
 use crate::kind::{self, Context, KINDS, cmdline};
 use crate::ledger::Ledger;
-use crate::plan::{Change, Deferred, Effect, IommuPlan, KindPlan, NextBoot, Plan, RebootNeed};
+use crate::plan::{Change, Deferred, Effect, KindPlan, NextBoot, Plan, RebootNeed};
 use crate::profile::model::Profile;
 use bedplate_base::Reading;
 use bedplate_facts::{Depth, Facts};
@@ -110,10 +110,7 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.settled.extend(more.settled);
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
-    // Only the command line's part has any of it.
-    if more.iommu != IommuPlan::default() {
-        body.iommu = more.iommu;
-    }
+    body.iommu |= more.iommu;
     body.pending_until_boot.extend(more.pending_until_boot);
     body.settled_tools.extend(more.settled_tools);
     body.orphans.extend(more.orphans);
