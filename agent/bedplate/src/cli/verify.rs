@@ -7,7 +7,7 @@ use super::host::{self, OpenHost};
 use super::words::one_of;
 use super::{CliError, Exit, HostArgs, VENDORS, WithoutArgs, output};
 use crate::report::verify as text;
-use crate::report::verify::Tally;
+use crate::report::verify::{HostResult, Tally};
 use bedplate_base::{CpuVendor, chain, format_utc};
 use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::{Choice, SourceError};
@@ -91,13 +91,13 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     let unusable = host::each(&args.host, |opened| {
         let report = verify_host(args, opened, &selection)?;
         worst = worst.worst(status(args.fail_on, &report));
-        tally.extend(opened.file.clone().map(|file| (text::outcome(&report), file)));
+        tally.extend(opened.file.clone().map(|file| (HostResult::from(&report), file)));
         Ok(())
     })?;
     if !unusable.is_empty() {
         worst = Exit::Failed;
     }
-    tally.extend(unusable.into_iter().map(|file| (text::UNUSABLE, file)));
+    tally.extend(unusable.into_iter().map(|file| (HostResult::Unusable, file)));
     if !args.json && !tally.is_empty() {
         output::report(&text::tally(&tally))?;
     }

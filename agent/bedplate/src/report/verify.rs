@@ -221,32 +221,50 @@ fn conclusion(out: &mut String, report: &Report) {
     }
 }
 
-/// Results of several hosts, each with its file.
-pub(crate) type Tally = Vec<(&'static str, String)>;
-/// A host that could not be judged.
-pub(crate) const UNUSABLE: &str = "could not be judged";
+/// Result of one of several hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostResult {
+    /// Ready, without a warning.
+    Ready,
+    /// Ready, with warnings.
+    Warned,
+    /// A check that counts has no verdict.
+    CannotTell,
+    /// A check failed.
+    NotReady,
+    /// The host could not be checked at all.
+    Unusable,
+}
 
-/// Result of a host that was judged.
-pub(crate) fn outcome(report: &Report) -> &'static str {
-    match report.answer {
-        Answer::Ready if !report.warns() => "ready",
-        Answer::Ready => "ready with warnings",
-        Answer::CannotTell => "cannot tell",
-        Answer::NotReady => "not ready",
+impl From<&Report> for HostResult {
+    fn from(report: &Report) -> Self {
+        match report.answer {
+            Answer::Ready if report.warns() => HostResult::Warned,
+            Answer::Ready => HostResult::Ready,
+            Answer::CannotTell => HostResult::CannotTell,
+            Answer::NotReady => HostResult::NotReady,
+        }
     }
 }
 
+/// Results of several hosts, each with its file.
+pub(crate) type Tally = Vec<(HostResult, String)>;
+
 /// The last lines after several hosts: how many are ready, and which are not.
 pub(crate) fn tally(tally: &Tally) -> String {
-    let of = |wanted: &str| -> Vec<String> {
-        let own = tally.iter().filter(|(what, _)| *what == wanted);
+    let of = |wanted: HostResult| -> Vec<String> {
+        let own = tally.iter().filter(|(result, _)| *result == wanted);
         own.map(|(_, file)| one_line(file)).collect()
     };
-    let styles =
-        [(BAD, "not ready"), (BAD, UNUSABLE), (WARN, "cannot tell"), (WARN, "ready with warnings")];
-    let rows = styles.map(|(style, what)| (style, what, of(what)));
+    let rows = [
+        (BAD, "not ready", HostResult::NotReady),
+        (BAD, "could not be judged", HostResult::Unusable),
+        (WARN, "cannot tell", HostResult::CannotTell),
+        (WARN, "ready with warnings", HostResult::Warned),
+    ];
+    let rows = rows.map(|(style, what, result)| (style, what, of(result)));
     let rows: Vec<_> = rows.into_iter().filter(|(.., files)| !files.is_empty()).collect();
-    let mut counts = vec![format!("{} ready", of("ready").len())];
+    let mut counts = vec![format!("{} ready", of(HostResult::Ready).len())];
     counts.extend(rows.iter().map(|(_, what, files)| format!("{} {what}", files.len())));
     let hosts = format!("{}:", counted(tally.len(), "host"));
     let mut out = format!("\n{} {}\n", paint(HEAD, &hosts), counts.join(", "));
