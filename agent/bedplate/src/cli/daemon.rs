@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::{CliError, Exit};
+
 /// Commands for people.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {

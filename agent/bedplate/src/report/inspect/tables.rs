@@ -143,7 +143,7 @@ fn ports(tree: &PciTree, width: u16) -> String {
                 node(port),
                 acs(port, |acs| acs.capable),
                 acs_on(port),
-                counts(below),
+                counts(*below),
             ]
         })
         .collect();
@@ -163,21 +163,22 @@ fn ports(tree: &PciTree, width: u16) -> String {
     out
 }
 
-/// Ports with how many GPUs and NICs hang below.
+/// Ports, each with the number of GPUs and of NICs below it.
 fn below(tree: &PciTree) -> BTreeMap<PciAddress, [usize; 2]> {
     let mut ports: BTreeMap<PciAddress, [usize; 2]> = BTreeMap::new();
     for function in physical(tree, |function| function.is_gpu() || function.is_nic()) {
         for port in tree.path_up(function.address) {
-            ports.entry(port).or_default()[usize::from(!function.is_gpu())] += 1;
+            let [gpus, nics] = ports.entry(port).or_default();
+            *(if function.is_gpu() { gpus } else { nics }) += 1;
         }
     }
     ports
 }
 
 /// `2 GPUs, 1 NIC`.
-fn counts(below: &[usize; 2]) -> String {
-    let parts = below.iter().zip(["GPU", "NIC"]).filter(|(count, _)| **count > 0);
-    parts.map(|(count, word)| counted(*count, word)).collect::<Vec<_>>().join(", ")
+fn counts([gpus, nics]: [usize; 2]) -> String {
+    let parts = [(gpus, "GPU"), (nics, "NIC")].into_iter().filter(|(count, _)| *count > 0);
+    parts.map(|(count, word)| counted(count, word)).collect::<Vec<_>>().join(", ")
 }
 
 /// What is neither GPU, NIC nor bridge, by class, and the VFs.
