@@ -183,7 +183,15 @@ fn action(action: &mut Action) {
             // What others put on the line.
             *before = None;
         }
-        _ => {}
+        // Shown as they are. A new action is put here or above: the compiler asks.
+        Action::WriteAttribute(_)
+        | Action::SetConfigBits(_)
+        | Action::SetVf(_)
+        | Action::SetEswitch(_)
+        | Action::BindVfs { .. }
+        | Action::LoadModule { .. }
+        | Action::UnloadModule { .. }
+        | Action::Verify(bedplate_core::plan::Check::ModuleLive { .. }) => {}
     }
 }
 
