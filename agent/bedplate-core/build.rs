@@ -11,15 +11,15 @@ const SAMPLE: &str = "example";
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=profiles");
     let dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("profiles");
+    let failed = |error: &dyn Error| format!("{}, the shipped profiles: {error}", dir.display());
     let mut names = Vec::new();
-    for entry in fs::read_dir(&dir)? {
-        let path = entry?.path();
-        let name = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
-        names.extend(name.filter(|name| {
-            path.extension().is_some_and(|ext| ext == "toml")
-                && !name.starts_with('.')
-                && name != SAMPLE
-        }));
+    for entry in fs::read_dir(&dir).map_err(|error| failed(&error))? {
+        let file = entry.map_err(|error| failed(&error))?.file_name();
+        let file =
+            file.to_str().ok_or_else(|| format!("{}: {file:?} is not UTF-8", dir.display()))?;
+        // Hidden files are an editor's.
+        let name = file.strip_suffix(".toml").filter(|name| !name.starts_with('.'));
+        names.extend(name.filter(|name| *name != SAMPLE).map(str::to_owned));
     }
     names.sort();
     let mut table = String::from("&[\n");
