@@ -90,6 +90,11 @@ impl<T> Reading<T> {
         }
     }
 
+    /// From a value that was read; `None`: known not to be there.
+    pub fn from_option(value: Option<T>) -> Self {
+        value.map_or(Reading::Absent, Reading::Known)
+    }
+
     /// Not known, and why.
     pub fn unknown(why: impl Into<Reason>) -> Self {
         Reading::Unknown(why.into())
@@ -127,13 +132,6 @@ impl<T> Reading<T> {
     /// The same state of a mapped value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
         self.and_then(|value| Reading::Known(f(value)))
-    }
-}
-
-impl<T> From<Option<T>> for Reading<T> {
-    /// `None`: known not to be there.
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Reading::Absent, Reading::Known)
     }
 }
 

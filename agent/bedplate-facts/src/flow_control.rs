@@ -57,7 +57,7 @@ pub fn read(
         let function = tree.get(port.function)?;
         let interface = uplink::uplink(reader, &function.net)?;
         let control = Reading::from_result(reader.flow_control(function.address, interface));
-        let control = control.and_then(Reading::from);
+        let control = control.and_then(Reading::from_option);
         let mask = control.known().and_then(|control| control.pfc).unwrap_or(0);
         let covered = (0..8u8).filter(|priority| mask >> priority & 1 == 1);
         let flow = PortFlow {
@@ -83,7 +83,7 @@ fn forced_class(reader: &dyn Reader, port: &RdmaPort) -> Reading<u8> {
         let global = text.lines().find_map(|line| line.trim().strip_prefix("Global tclass="));
         match global.map(|class| class.trim().parse::<i32>()) {
             // A negative one is none.
-            Some(Ok(class)) => u8::try_from(class).ok().into(),
+            Some(Ok(class)) => Reading::from_option(u8::try_from(class).ok()),
             Some(Err(_)) => Reading::unknown(format!("{path} is not understood")),
             None => Reading::Absent,
         }
@@ -107,7 +107,7 @@ fn ecn(reader: &dyn Reader, interface: &str, priority: u8) -> Reading<bool> {
 
 fn nccl_class(reader: &dyn Reader, conf: &str) -> Reading<u8> {
     Reading::from_result(reader.read(conf)).and_then(|bytes| {
-        match nccl_conf::value(&String::from_utf8_lossy(&bytes), NCCL_IB_TC).map(|it| it.parse()) {
+        match nccl_conf::value(&String::from_utf8_lossy(&bytes), NCCL_IB_TC).map(str::parse) {
             None => Reading::Absent,
             Some(Ok(class)) => Reading::Known(class),
             Some(Err(_)) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is no traffic class")),

@@ -182,8 +182,9 @@ fn peer_client(reader: &dyn Reader) -> Reading<&'static str> {
 
 /// By the first line, as RCCL reads the file (handbook §8.6).
 fn is_forced(reader: &dyn Reader) -> Reading<bool> {
-    Reading::from_result(reader.text(RCCL_CONF))
-        .and_then(|text| nccl_conf::value(&text, FORCE_DMABUF).map(|value| value != "0").into())
+    Reading::from_result(reader.text(RCCL_CONF)).and_then(|text| {
+        Reading::from_option(nccl_conf::value(&text, FORCE_DMABUF).map(|value| value != "0"))
+    })
 }
 
 /// `group`: the IOMMU group of a GPU on which it may run.

@@ -70,7 +70,7 @@ pub struct Shm {
 pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
     let shm = match Reading::from_result(reader.text(MOUNTS)) {
         Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
-        mounts => mounts.and_then(|text| mounted(&text).into()),
+        mounts => mounts.and_then(|text| Reading::from_option(mounted(&text))),
     };
     Limits {
         launchers: Reading::from_result(launchers(reader)),
@@ -97,7 +97,7 @@ fn huge_pages(reader: &dyn Reader) -> Result<BTreeMap<u128, Reading<u64>>, ReadE
 }
 
 fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {
-    Reading::from_result(found).and_then(Reading::from)
+    Reading::from_result(found).and_then(Reading::from_option)
 }
 
 fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {

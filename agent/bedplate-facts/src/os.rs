@@ -45,7 +45,9 @@ impl Os {
 /// The operating system.
 pub fn observe(reader: &dyn Reader) -> Os {
     let release = os_release(reader);
-    let field = |name: &str| release.clone().and_then(|text| release_field(&text, name).into());
+    let field = |name: &str| {
+        release.clone().and_then(|text| Reading::from_option(release_field(&text, name)))
+    };
     let id_like = field("ID_LIKE");
     Os {
         id: field("ID"),

@@ -148,9 +148,10 @@ fn port(reader: &dyn Reader, function: &Function, device: &str, number: &str) ->
         interface: Reading::Absent,
     };
     if port.is_ethernet() {
-        port.gid = Reading::from_result(roce_gid(reader, &directory)).and_then(Reading::from);
+        port.gid =
+            Reading::from_result(roce_gid(reader, &directory)).and_then(Reading::from_option);
         let interface = interface(reader, function, &directory);
-        port.interface = Reading::from_result(interface).and_then(Reading::from);
+        port.interface = Reading::from_result(interface).and_then(Reading::from_option);
     }
     port
 }

@@ -103,7 +103,7 @@ pub(crate) fn cpuinfo(reader: &dyn Reader) -> Result<String, ReadError> {
 pub(crate) fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
     let field = |name: &'static str| -> Reading<String> {
         match text {
-            Ok(text) => cpuinfo_field(text, name).map(str::to_owned).into(),
+            Ok(text) => Reading::from_option(cpuinfo_field(text, name).map(str::to_owned)),
             Err(error) => Reading::from_result(Err(error.clone())),
         }
     };
@@ -233,7 +233,9 @@ pub(crate) fn dmi(reader: &dyn Reader) -> Dmi {
 pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
     let firmware = match reader.list("/sys/firmware/acpi/tables") {
         Ok(names) => {
-            names.into_iter().find(|name| matches!(name.as_str(), "DMAR" | "IVRS" | "IORT")).into()
+            let mut tables = names.into_iter();
+            let found = tables.find(|name| matches!(name.as_str(), "DMAR" | "IVRS" | "IORT"));
+            Reading::from_option(found)
         }
         // Without the directory nothing is known: a device tree, or a dump that left it out.
         Err(error) => Reading::unknown(error),

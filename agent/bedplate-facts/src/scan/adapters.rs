@@ -80,6 +80,6 @@ fn vpd_of_adapters(reader: &dyn Reader, tree: &mut PciTree) {
     };
     for function in tree.functions.values_mut().filter(of_an_adapter) {
         let bytes = Reading::from_result(reader.read(&function.attribute("vpd")));
-        function.vpd = bytes.and_then(|bytes| vpd::parse(&bytes).into());
+        function.vpd = bytes.and_then(|bytes| Reading::from_option(vpd::parse(&bytes)));
     }
 }

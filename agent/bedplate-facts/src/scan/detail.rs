@@ -82,8 +82,8 @@ fn capabilities(
     }
     match caps::thorough(config) {
         Ok(found) => {
-            detail.ats = found.ats.into();
-            detail.sriov = found.sriov.into();
+            detail.ats = Reading::from_option(found.ats);
+            detail.sriov = Reading::from_option(found.sriov);
             function.acs = super::acs(function, pcie.port(), || Ok(found.acs));
         }
         Err(error) => {

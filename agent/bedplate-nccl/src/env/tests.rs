@@ -6,7 +6,7 @@ fn port(name: &str, state: &str, gid: Option<u16>) -> RdmaPort {
     RdmaPort {
         state: Reading::Known(state.to_owned()),
         link_layer: Reading::Known(layer.to_owned()),
-        gid: gid.map(|index| RoceGid { index, kind: GidKind::Ipv4 }).into(),
+        gid: Reading::from_option(gid.map(|index| RoceGid { index, kind: GidKind::Ipv4 })),
         ..RdmaPort::unread("0000:18:00.0".parse().unwrap(), name, &"not asked".into())
     }
 }
