@@ -304,7 +304,7 @@ pub struct IommuPlan {
 }
 
 impl std::ops::BitOrAssign for IommuPlan {
-    /// What either of the two has.
+    /// Sets each flag that either of the two has.
     fn bitor_assign(&mut self, other: Self) {
         self.changes |= other.changes;
         self.pending |= other.pending;

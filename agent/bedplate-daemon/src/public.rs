@@ -183,7 +183,7 @@ fn action(action: &mut Action) {
             // What others put on the line.
             *before = None;
         }
-        // Shown as they are. A new action is put here or above: the compiler asks.
+        // No secret text: shown unmasked. The match is exhaustive, so that each new action is considered.
         Action::WriteAttribute(_)
         | Action::SetConfigBits(_)
         | Action::SetVf(_)
