@@ -1,9 +1,9 @@
-//! Processors: maker and architecture, as far as kernel arguments depend on them.
+//! Processors: vendor and architecture, as far as kernel arguments depend on them.
 
 use serde::{Deserialize, Serialize};
 
 crate::named! {
-    /// Maker of the CPU, as far as IOMMU parameters care.
+    /// Vendor of the CPU, as far as IOMMU parameters depend on it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum CpuVendor {

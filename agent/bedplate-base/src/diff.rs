@@ -1,4 +1,4 @@
-//! The difference between two lists, and between two texts as a unified diff.
+//! Differences between two lists, and unified diffs of two texts.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -11,15 +11,16 @@ use similar::{ChangeTag, DiffOp, group_diff_ops};
 /// Equal lines around a change.
 const CONTEXT: usize = 3;
 
-/// The steps from one list to another. Asks for Myers' algorithm itself, because the library's choice of one at run time would put
-/// all that it knows into the program.
+/// Returns the steps from `old` to `new`. Calls Myers' algorithm directly: choosing an algorithm at run time would link
+/// all of the library's algorithms.
 pub fn diff_operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
     let Ok(()) = myers::diff(&mut hook, old, 0..old.len(), new, 0..new.len());
     hook.into_inner().into_inner().into_ops()
 }
 
-/// The unified diff of two texts, with the names of both in its head; empty where they are the same.
+/// Returns the unified diff of two texts, with both names in its header. Returns an empty string if the texts are
+/// equal.
 pub fn unified_diff(old: &str, new: &str, old_name: &str, new_name: &str) -> String {
     let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = new.split_inclusive('\n').collect();
@@ -48,8 +49,8 @@ pub fn unified_diff(old: &str, new: &str, old_name: &str, new_name: &str) -> Str
     out
 }
 
-/// Lines as the head of a hunk names them, from 1: the first and how many; without the number where it is one, and the line before
-/// it where it is none.
+/// Formats the range of a hunk: first line (counted from 1) and number of lines. Omits the number if it is 1. An empty
+/// range gives the line before it.
 fn format_range(lines: Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
@@ -62,14 +63,14 @@ fn format_range(lines: Range<usize>) -> String {
 mod tests {
     use super::*;
 
-    /// The library's own printer.
+    /// Reference output: the printer of the `similar` crate.
     fn reference(old: &str, new: &str) -> String {
         similar::TextDiff::from_lines(old, new).unified_diff().header("a", "b").to_string()
     }
 
     proptest::proptest! {
         #[test]
-        fn unified_diff_is_that_of_the_library(
+        fn unified_diff_matches_library(
             old in "([abc]{0,2}\n){0,24}[ab]?",
             new in "([abc]{0,2}\n){0,24}[ab]?",
         ) {
@@ -77,9 +78,9 @@ mod tests {
         }
     }
 
-    /// As diff(1) and patch(1) have it; the library's printer splits lines there.
+    /// diff(1) and patch(1) do not split lines at a carriage return; the library's printer does.
     #[test]
-    fn carriage_return_alone_ends_no_line() {
+    fn carriage_return_alone_does_not_end_a_line() {
         let diff = unified_diff("a\rb\n", "a\rc\n", "a", "b");
         assert_eq!(diff, "--- a\n+++ b\n@@ -1 +1 @@\n-a\rb\n+a\rc\n");
     }

@@ -1,18 +1,19 @@
-//! Lengths of time as operators write and read them: one grammar for the profile and for every option. Pure.
+//! Durations as operators write and read them: one grammar for the profile and for every option. Pure.
 
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 
-/// A length of time such as `90s`, `30m`, `1h 30m`, `1d12h`: jiff's friendly format, where a day has 24 hours. Months and
-/// years are refused, as their length depends on the day, and so is what has a sign or lies in the past (`4h ago`).
+/// Parses a duration (`90s`, `30m`, `1h 30m`, `1d12h`) in jiff's friendly format; a day has 24 hours. Rejects months
+/// and years, whose length varies, and durations that are signed or in the past (`4h ago`).
 pub fn parse(text: &str) -> Option<SignedDuration> {
     let span: Span = text.parse().ok()?;
     let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     let signed = text.starts_with(['-', '+']) || length.is_negative();
-    // jiff passes over blanks behind a unit.
+    // jiff accepts blanks after a unit.
     (!signed && text.trim_end() == text).then_some(length)
 }
 
-/// `2d 3h`, `1h 30m`, `5m`: the two largest units. At least a minute, as `0m left` reads as none.
+/// Formats the two largest units: `2d 3h`, `1h 30m`, `5m`. Returns at least one minute, because `0m left` reads as "no
+/// time left".
 pub fn format_rounded(length: SignedDuration) -> String {
     let minutes = length.as_mins().max(1);
     let (days, hours, minutes) = (minutes / (24 * 60), minutes / 60 % 24, minutes % 60);
@@ -26,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_of_time() {
+    fn valid_durations_are_parsed() {
         for (text, seconds) in [
             ("0s", 0),
             ("40s", 40),
@@ -45,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_length_of_time() {
+    fn invalid_durations_are_rejected() {
         for text in [
             "",
             "4",
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_the_two_largest_units() {
+    fn format_rounded_keeps_two_largest_units() {
         let says = |minutes| format_rounded(SignedDuration::from_mins(minutes));
         assert_eq!([says(0), says(90), says(1440), says(3061)], ["1m", "1h 30m", "1d", "2d 3h"]);
     }

@@ -1,8 +1,8 @@
-//! An error with everything that caused it. No error repeats its cause in its own words, so each is said once.
+//! Text of an error and its causes. An error's own text must not repeat its cause, so that each cause appears once.
 
 use std::error::Error;
 
-/// The error and its causes in one line, the nearest first.
+/// Returns the error and its causes in one line, the nearest cause first.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     for cause in causes(error) {
@@ -12,7 +12,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// The causes of an error, the nearest first.
+/// Returns the causes of an error, the nearest first.
 pub fn causes<'a>(error: &'a dyn Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(error.source(), |&cause| cause.source())
 }
@@ -30,7 +30,7 @@ mod tests {
     struct Middle(#[source] std::io::Error);
 
     #[test]
-    fn every_cause_is_said_once_and_the_nearest_first() {
+    fn each_cause_appears_once_nearest_first() {
         let error = Outer(Middle(std::io::Error::other("the disk is gone")));
         assert_eq!(chain(&error), "cannot start: no profile: the disk is gone");
         assert_eq!(chain(&error.0.0), "the disk is gone");

@@ -1,8 +1,8 @@
-//! The part of a kernel message in front of its text.
+//! Prefix of a kernel message.
 
-/// Whether what stands before a message is what the kernel puts there: nothing, or a few parts of one or two words, each with a
-/// colon behind it (`nvidia 0000:18:00.0: `, `pcieport 0000:17:01.0: pciehp: Slot(12): `). Text that users choose (names of
-/// programs and files) stands in no such place: a program's has its process id in brackets behind it.
+/// Whether `before` is a prefix that the kernel writes. It is empty, or consists of parts of one or two words, each
+/// followed by a colon (`nvidia 0000:18:00.0: `, `pcieport 0000:17:01.0: pciehp: Slot(12): `). Text that users choose
+/// (names of programs and files) does not match: a process id in brackets follows a program's name.
 pub fn is_prefix(before: &str) -> bool {
     let before = before.strip_prefix("[Firmware Bug]: ").unwrap_or(before);
     let is_part = |part: &str| {
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_users_choose_is_no_prefix() {
+    fn user_chosen_text_is_not_a_prefix() {
         for own in [
             "",
             "nvidia 0000:18:00.0: ",

@@ -1,4 +1,4 @@
-//! Values and texts that every other crate uses: PCI addresses, attributes of VFs, readings that may be unknown, masked
+//! Values and texts that every other crate uses: PCI addresses, VF attributes, readings that may be unknown, masked
 //! identifiers, safe text for terminals, times and durations. No I/O.
 //!
 //! Depends on no other crate of bedplate. Start with [`Reading`] in `reading.rs` and [`value`].

@@ -1,5 +1,5 @@
-//! What may be shown of words that come from a host's files. A list of what is harmless, never of what is secret: the names of
-//! kernel arguments, and values that bedplate knows the meaning of. Everything else is masked. Pure.
+//! Masking of text that comes from a host's files. Works from a list of harmless content, never from a list of secrets:
+//! only names of kernel arguments and values that bedplate understands are shown. Everything else is masked. Pure.
 
 mod harmless_words;
 pub mod identity;
@@ -7,10 +7,10 @@ pub mod tool_output;
 
 use std::fmt::Write as _;
 
-/// What stands in the place of a value, for people.
+/// Replacement for a masked value in displayed text.
 pub const MASKED: &str = "…";
 
-/// Longest name of an argument that is shown: what is longer is no name.
+/// Maximum length of an argument name that is shown; longer text is not a name.
 const LONGEST_NAME: usize = 64;
 
 /// Whether `value` may be shown as the value of a kernel argument of this name.
@@ -20,18 +20,19 @@ pub fn is_harmless(name: &str, value: &str) -> bool {
     }
     let name = name.replace('-', "_");
     let known = harmless_words::ARGUMENTS.binary_search(&name.as_str()).is_ok();
-    // Paths of kernels say which one is booted, and nothing else.
+    // Kernel paths reveal only which kernel is booted.
     let image = name == "BOOT_IMAGE" && is_kernel_image(value);
     (known && is_list(value)) || image
 }
 
-/// Whether the argument is one that stands for itself (`quiet`, `nosmt`).
+/// Whether the argument is complete without a value (`quiet`, `nosmt`).
 pub fn is_flag(word: &str) -> bool {
     harmless_words::FLAGS.contains(&word)
         || harmless_words::ARGUMENTS.contains(&word.replace('-', "_").as_str())
 }
 
-/// Whether a text can be the name of an argument, a variable or a module: a name is shown, unless it names a machine.
+/// Whether a text can be the name of an argument, a variable or a module. Names are shown, unless they identify a
+/// machine.
 pub fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= LONGEST_NAME
@@ -39,7 +40,8 @@ pub fn is_name(text: &str) -> bool {
         && identity::places(text).is_empty()
 }
 
-/// A value that cannot be a secret by itself: a truth value, a word of the kernel's, a small number, a few of them.
+/// Whether a value cannot be a secret by itself: empty, a small number, or a keyword of the kernel (truth values
+/// included).
 pub fn is_plain(value: &str) -> bool {
     let number = |text: &str| {
         !text.is_empty() && text.len() <= 3 && text.bytes().all(|c| c.is_ascii_digit())
@@ -49,7 +51,7 @@ pub fn is_plain(value: &str) -> bool {
         || harmless_words::VALUES.contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// A number of any size, or several: what the kernel counts in.
+/// Whether a value consists of numbers of any size, as the kernel counts.
 pub fn is_numeric(value: &str) -> bool {
     let number = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap_or(text.strip_prefix('-').unwrap_or(text));
@@ -61,15 +63,15 @@ pub fn is_numeric(value: &str) -> bool {
     value.split([' ', '\t', ',']).filter(|part| !part.is_empty()).all(number)
 }
 
-/// Options, numbers, addresses of PCI functions, with what is between them.
+/// Whether a value consists of options, numbers, addresses of PCI functions and separators.
 fn is_list(value: &str) -> bool {
     value.len() <= 2048
         && value.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.,:;/@+-*|=~!()<>".contains(&c))
         && identity::places(value).is_empty()
 }
 
-/// `/vmlinuz-6.8.0-45-generic`, below the directories that boot loaders have: of `/boot`, or of the btrfs subvolume that Debian
-/// (`@`) or Fedora (`root`) keeps it in.
+/// Whether a value is a kernel path (`/vmlinuz-6.8.0-45-generic`) below a directory that boot loaders use: `/boot`, or
+/// its btrfs subvolume on Debian (`@`) or Fedora (`root`).
 fn is_kernel_image(value: &str) -> bool {
     let path =
         value.split_once(')').filter(|_| value.starts_with('(')).map_or(value, |(_, path)| path);
@@ -84,7 +86,7 @@ fn is_kernel_image(value: &str) -> bool {
         && name.bytes().any(|c| c == b'-' || c == b'.')
 }
 
-/// Whether a name says that its value is a secret, even where that is a number.
+/// Whether the name suggests that the value is a secret, even a numeric one.
 pub fn sounds_secret(name: &str) -> bool {
     const WORDS: [&str; 13] = [
         "pass", "pin", "pw", "pwd", "key", "otp", "seed", "salt", "user", "auth", "cookie", "psk",
@@ -96,7 +98,7 @@ pub fn sounds_secret(name: &str) -> bool {
         .any(|word| WORDS.contains(&word) || BEGINNINGS.iter().any(|start| word.starts_with(start)))
 }
 
-/// A sentence with every `name=value` in it masked whose value is not known to be harmless.
+/// Masks every `name=value` in a sentence, unless the value is known to be harmless.
 pub fn mask_message(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -109,7 +111,7 @@ pub fn mask_message(text: &str) -> String {
             [start.map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8))..];
         let end = value_end(after);
         let value = &after[..end];
-        // Of `+=` and the like nothing is a value, of `=word` in a quotation all.
+        // `+=` and similar operators have no value; `=word` in a quotation is entirely a value.
         let none = name.is_empty() && (!before.ends_with(['`', ' ']) || value.starts_with('='));
         if none || value.is_empty() || (!name.is_empty() && is_shown(name, value)) {
             clean.push_str(value);
@@ -117,7 +119,7 @@ pub fn mask_message(text: &str) -> String {
             continue;
         }
         let _ = write!(clean, "{MASKED}");
-        // What follows within the same quotation may belong to it.
+        // Text that follows within the same quotation may belong to the value.
         let quoted = text[..text.len() - after.len()].matches('`').count() % 2 == 1;
         let end = after.find('`').filter(|_| quoted).unwrap_or(end).max(end);
         rest = &after[end..];
@@ -126,7 +128,7 @@ pub fn mask_message(text: &str) -> String {
     userinfo(&clean)
 }
 
-/// Assignments in commands that bedplate tells operators to run. Its source has them, so that they hold no secret.
+/// Assignments in commands that bedplate tells operators to run. They are constants of its source and hold no secret.
 const OWN: [(&str, &str); 1] = [("d", "/etc/systemd/system/bedplate-$unit@.service.d")];
 
 fn is_shown(name: &str, value: &str) -> bool {
@@ -137,7 +139,7 @@ fn is_shown(name: &str, value: &str) -> bool {
         || is_harmless(name.trim_start_matches('-'), bare)
 }
 
-/// Whether a value only stands for others, as in bedplate's own remedies: `…`, `REASON`, `$GRUB_CMDLINE_LINUX …`.
+/// Whether a value is only a placeholder in a fix that bedplate prints: `…`, `REASON`, `$GRUB_CMDLINE_LINUX …`.
 fn is_template(value: &str) -> bool {
     let stands_for_others = |word: &str| {
         let variable = word.strip_prefix('$').unwrap_or_default();
@@ -148,7 +150,7 @@ fn is_template(value: &str) -> bool {
     !value.is_empty() && value.split(' ').all(stands_for_others)
 }
 
-/// Where a value ends: at a blank that is not in quotes, at the end of the quotation that it stands in.
+/// Returns the end of a value: an unquoted blank, or the end of the enclosing quotation.
 fn value_end(text: &str) -> usize {
     let mut quoted = false;
     for (at, c) in text.char_indices() {
@@ -163,7 +165,7 @@ fn value_end(text: &str) -> usize {
     text.len()
 }
 
-/// `scheme://user:word@host` without user and word.
+/// Masks the user information in URLs (`scheme://user:password@host`).
 fn userinfo(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -183,7 +185,7 @@ fn userinfo(text: &str) -> String {
     clean + rest
 }
 
-/// A message with what it quotes masked, unless `is_ours` knows the words.
+/// Masks quoted text in a message, unless `is_ours` accepts it.
 pub fn quotations(message: &str, is_ours: &dyn Fn(&str) -> bool) -> String {
     let mut clean = String::with_capacity(message.len());
     let mut rest = message;
@@ -203,7 +205,7 @@ pub fn quotations(message: &str, is_ours: &dyn Fn(&str) -> bool) -> String {
     clean + rest
 }
 
-/// Of a server's URL what names the server: no user, no password, no path.
+/// Reduces a URL to its server: removes user, password and path.
 pub fn server(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return MASKED.to_owned() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

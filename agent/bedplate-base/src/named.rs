@@ -1,7 +1,7 @@
-//! Enums whose variants have one name each, written once.
+//! Enums whose variants have one name each, declared once.
 
-/// Declares an enum of which each variant has a name: the text that serde, a JSON Schema, [`std::fmt::Display`] and the
-/// method `name` give. `ALL` has every variant, in order.
+/// Declares an enum whose variants have names: the text that serde, a JSON Schema, [`std::fmt::Display`] and the method
+/// `name` use. `ALL` lists every variant in order.
 #[macro_export]
 macro_rules! named {
     ($(#[$meta:meta])* pub enum $type:ident {
@@ -13,11 +13,11 @@ macro_rules! named {
         }
 
         impl $type {
-            /// Every one, in order.
+            /// All variants, in order.
             #[allow(dead_code, reason = "of few enums all are listed")]
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// As JSON, reports and profiles spell it.
+            /// Name in JSON, reports and profiles.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)+

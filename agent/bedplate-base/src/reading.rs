@@ -1,61 +1,61 @@
-//! A value that may have stayed unread, and why: a cause, on which decisions rest, and words for people.
+//! Values that may be unknown, with a reason: a cause for decisions and a text for display.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// Why a path could not be read. "Not there" is an answer; everything else is *unknown*, never "fine".
+/// Reason why a path could not be read. "Not there" is an answer; every other variant means *unknown*, never "fine".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing at this path.
+    /// Nothing exists at this path.
     #[error("{path} is not there")]
     NotFound {
         /// Path inside the host.
         path: String,
     },
-    /// The kernel wants more privilege.
+    /// The kernel requires more privilege.
     #[error("{path} cannot be read without more privilege")]
     Denied {
         /// Path inside the host.
         path: String,
     },
-    /// A snapshot that did not record this path.
+    /// The snapshot does not contain this path.
     #[error("{path} was not recorded in this snapshot")]
     NotRecorded {
         /// Path inside the host.
         path: String,
     },
-    /// Others could have written it, and it decides what is done as root.
+    /// Other users could have written the file, and it controls what bedplate does as root.
     #[error("{path} is not trusted: {why}")]
     Untrusted {
         /// Path on the machine that bedplate runs on.
         path: String,
-        /// Why not, and the command that helps.
+        /// Reason, and the command that fixes it.
         why: String,
     },
-    /// Anything else the system said (a directory where a file should be, EINVAL of an empty GID, EIO …).
+    /// Any other error of the system (a directory instead of a file, EINVAL of an empty GID, EIO …).
     #[error("{path} cannot be read: {reason}")]
     Failed {
         /// Path inside the host.
         path: String,
-        /// The system's words.
+        /// Message of the system.
         reason: String,
     },
 }
 
 impl ReadError {
-    /// Whether it is known that there is nothing there.
+    /// Whether the path is known to be absent.
     pub fn is_absent(&self) -> bool {
         matches!(self, ReadError::NotFound { .. })
     }
 }
 
-/// A read of something that need not be there.
+/// A read of something that may be absent.
 pub trait OptionalRead<T> {
-    /// The value; `None`: there is nothing at the path.
+    /// Returns the value, or `None` if the path does not exist.
     ///
     /// # Errors
-    /// It is there, or may be, and cannot be read.
+    /// If the path exists, or may exist, and cannot be read.
     fn optional(self) -> Result<Option<T>, ReadError>;
 }
 
@@ -68,20 +68,20 @@ impl<T> OptionalRead<T> for Result<T, ReadError> {
     }
 }
 
-/// A value that may have stayed unread.
+/// A value that may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", content = "value", rename_all = "kebab-case")]
 pub enum Reading<T> {
-    /// Read.
+    /// The value that was read.
     Known(T),
-    /// Known not to be there.
+    /// Known to be absent.
     Absent,
-    /// Could not be read, or not understood.
+    /// Could not be read or understood.
     Unknown(Reason),
 }
 
 impl<T> Reading<T> {
-    /// From a read, with "not there" kept apart from "not readable".
+    /// Converts the result of a read; "not there" stays distinct from "not readable".
     pub fn from_result(result: Result<T, ReadError>) -> Self {
         match result {
             Ok(value) => Reading::Known(value),
@@ -90,17 +90,17 @@ impl<T> Reading<T> {
         }
     }
 
-    /// From a value that was read; `None`: known not to be there.
+    /// Converts a value that was read; `None` means known to be absent.
     pub fn from_option(value: Option<T>) -> Self {
         value.map_or(Reading::Absent, Reading::Known)
     }
 
-    /// Not known, and why.
+    /// Returns an unknown reading with its reason.
     pub fn unknown(why: impl Into<Reason>) -> Self {
         Reading::Unknown(why.into())
     }
 
-    /// The value, if read.
+    /// Returns the value if it is known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Reading::Known(value) => Some(value),
@@ -108,10 +108,10 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The value; `None`: it is known not to be there.
+    /// Returns the value, or `None` if it is known to be absent.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// If the value is unknown; returns the reason.
     pub fn optional(&self) -> Result<Option<&T>, &Reason> {
         match self {
             Reading::Known(value) => Ok(Some(value)),
@@ -120,7 +120,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The reading that `f` makes of the value; the same state without one.
+    /// Applies `f` to a known value; keeps the state otherwise.
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
         match self {
             Reading::Known(value) => f(value),
@@ -129,51 +129,51 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The same state of a mapped value.
+    /// Maps a known value; keeps the state otherwise.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
         self.and_then(|value| Reading::Known(f(value)))
     }
 }
 
-/// What kept a value from being known.
+/// Cause of an unknown value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The snapshot did not record it.
+    /// The snapshot does not contain it.
     NotRecorded,
     /// The kernel shows it to root only.
     Denied,
-    /// An unprivileged reader gets 64 bytes of config space, and it is beyond them. The words say to run as root.
+    /// An unprivileged reader gets only the first 64 bytes of config space. The text says to run as root.
     ShortConfig,
-    /// The device that holds it answers no read: powered down, hung or gone.
+    /// The device that has the value does not answer reads: powered down, hung or gone.
     NoAnswer,
-    /// Reading failed in another way.
+    /// Reading failed for another reason.
     NotReadable,
-    /// It was read, or there was nothing to read, and its meaning is not known.
+    /// Its meaning is unknown, whether it was read or there was nothing to read.
     NotUnderstood,
-    /// Nothing that was asked for needs it.
+    /// No requested item needs it.
     NotAsked,
 }
 
-/// Why a value is not known. The words are for people only: what has to be decided is decided by the cause.
+/// Reason why a value is unknown. The text is for display only; decisions depend on the cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// What kept the value from being known.
+    /// Cause of the unknown value.
     pub cause: Cause,
     words: Cow<'static, str>,
 }
 
 impl Reason {
-    /// A cause in words.
+    /// Creates a reason from a cause and its text.
     pub fn new(cause: Cause, words: impl fmt::Display) -> Self {
         Reason { cause, words: Cow::Owned(words.to_string()) }
     }
 
-    /// That nothing needs it: said of thousands of functions, so the words are not copied.
+    /// Creates the reason for a value that nothing needs. Borrows the text, because thousands of functions share it.
     pub const fn not_asked(words: &'static str) -> Self {
         Reason { cause: Cause::NotAsked, words: Cow::Borrowed(words) }
     }
 
-    /// The same cause, with what it is about in front: `its driver is not known: …`.
+    /// Prefixes the text with its subject (`its driver is not known: …`); the cause is unchanged.
     #[must_use]
     pub fn about(self, what: impl fmt::Display) -> Self {
         Reason { words: Cow::Owned(format!("{what}: {}", self.words)), ..self }

@@ -3,21 +3,21 @@
 use serde::Serialize;
 
 crate::named! {
-    /// Recovery actions, from the least to the most.
+    /// Recovery actions, in increasing severity.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum Recovery {
-        /// Nothing beyond the remedies: no job has to leave the host for them.
+        /// Nothing beyond the fixes; jobs may stay on the host.
         None = "none",
-        /// Take the host out of the scheduler; what follows needs a person.
+        /// Take the host out of the scheduler; the next step requires operator action.
         Drain = "drain",
-        /// Drain and reset the GPU (`nvidia-smi --gpu-reset`); on a board with NVSwitches all of them.
+        /// Drain and reset the GPU (`nvidia-smi --gpu-reset`); on a board with NVSwitches, all GPUs.
         ResetGpu = "reset-gpu",
         /// Drain and reboot.
         Reboot = "reboot",
         /// Drain, power off and on.
         PowerCycle = "power-cycle",
-        /// Drain and replace what is named.
+        /// Drain and replace the named part.
         ReplacePart = "replace-part",
     }
 }

@@ -1,4 +1,4 @@
-//! Newtypes that cannot hold nonsense. No I/O, no knowledge of profiles or hosts.
+//! Newtypes that cannot hold invalid values. No I/O, no knowledge of profiles or hosts.
 
 pub mod flow_control;
 mod kernel_version;
@@ -14,13 +14,13 @@ pub use kernel_version::KernelVersion;
 pub use register::RegisterBits;
 use vf::{Guid, Mac};
 
-/// Why a text is not a value of the wanted type. Display is a sentence fit for a profile error.
+/// Error for a text that is not a value of the required type. `Display` is a sentence fit for a profile error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {expected}")]
 pub struct NotAValue {
     /// The offending text.
     pub text: String,
-    /// What was expected, with an example.
+    /// Description of valid text, with an example.
     pub expected: &'static str,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for PciAddress {
 impl FromStr for PciAddress {
     type Err = NotAValue;
 
-    /// Accepts `dddd:bb:dd.f` and, with domain 0 understood, `bb:dd.f`.
+    /// Accepts `dddd:bb:dd.f`, and `bb:dd.f` for domain 0.
     fn from_str(text: &str) -> Result<Self, NotAValue> {
         let parse = || {
             let (rest, function) = text.rsplit_once('.')?;
@@ -75,12 +75,13 @@ impl FromStr for PciAddress {
     }
 }
 
-/// A kernel module's name, with `-` folded to `_` as `/sys/module` and `/proc/modules` spell it (handbook §9).
+/// A kernel module's name, normalized: `-` is replaced by `_`, as `/sys/module` and `/proc/modules` spell it (handbook
+/// §9).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModuleName(String);
 
 impl ModuleName {
-    /// The folded name.
+    /// Returns the normalized name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -154,11 +155,11 @@ impl AcsBits {
     pub const EC: AcsBits = AcsBits(0x20);
     /// Direct Translated P2P.
     pub const DT: AcsBits = AcsBits(0x40);
-    /// The bits that send peer-to-peer requests up to the host bridge (handbook §3.2).
+    /// Bits that redirect peer-to-peer requests to the host bridge (handbook §3.2).
     pub const REDIRECT: AcsBits = AcsBits(0x04 | 0x08 | 0x20);
-    /// The bits Linux asks for when it computes IOMMU groups (handbook §3.3).
+    /// Bits that Linux requires when it computes IOMMU groups (handbook §3.3).
     pub const ISOLATION: AcsBits = AcsBits(0x01 | 0x04 | 0x08 | 0x10);
-    /// Every bit the specification defines.
+    /// Every bit that the specification defines.
     pub const ALL: AcsBits = AcsBits(0x7f);
 
     const NAMES: [(u16, &'static str); 7] = [
@@ -171,17 +172,17 @@ impl AcsBits {
         (0x40, "DT"),
     ];
 
-    /// Bits in both.
+    /// Returns the bits in both.
     pub fn and(self, other: AcsBits) -> AcsBits {
         AcsBits(self.0 & other.0)
     }
 
-    /// Bits in either.
+    /// Returns the bits in either.
     pub fn or(self, other: AcsBits) -> AcsBits {
         AcsBits(self.0 | other.0)
     }
 
-    /// These bits without `other`.
+    /// Returns these bits without `other`.
     pub fn without(self, other: AcsBits) -> AcsBits {
         AcsBits(self.0 & !other.0)
     }
@@ -193,7 +194,7 @@ impl AcsBits {
 }
 
 impl fmt::Display for AcsBits {
-    /// `SV RR CR UF`, or `none`.
+    /// Formats as `SV RR CR UF`, or `none`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = Self::NAMES
             .iter()
@@ -205,7 +206,7 @@ impl fmt::Display for AcsBits {
     }
 }
 
-/// A schema for types that are text in JSON, with a pattern that says which text.
+/// Implements `JsonSchema` for types that are text in JSON, with a pattern.
 #[cfg(feature = "schemars")]
 macro_rules! schema_as_text {
     ($($name:ty => $pattern:literal),*) => {$(
@@ -231,7 +232,7 @@ schema_as_text!(
     Guid => "^([0-9a-fA-F]{2}:){7}[0-9a-fA-F]{2}$"
 );
 
-/// Serde through `Display` and `FromStr`, for the types whose text form is their only form.
+/// Implements serde through `Display` and `FromStr`, for types whose only form is text.
 macro_rules! serde_as_text {
     ($($name:ty),*) => {$(
         impl Serialize for $name {
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn module_names_fold() {
+    fn module_names_are_normalized() {
         assert_eq!("nvidia-peermem".parse::<ModuleName>().unwrap().as_str(), "nvidia_peermem");
         assert!("a b".parse::<ModuleName>().is_err());
         assert!("../x".parse::<ModuleName>().is_err());

@@ -1,16 +1,16 @@
-//! Numbers and lists in sentences for people.
+//! Numbers and lists in displayed sentences.
 
-/// `1 GPU`, `8 GPUs`.
+/// Formats a count with its noun: `1 GPU`, `8 GPUs`.
 pub fn counted(count: usize, one: &str) -> String {
     counted_as(count, one, &format!("{one}s"))
 }
 
-/// `1 switch`, `2 switches`.
+/// Formats a count with an irregular plural: `1 switch`, `2 switches`.
 pub fn counted_as(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// `a`, `a or b`, `a, b or c`; `word` stands before the last one.
+/// Joins a list: `a`, `a or b`, `a, b or c`; `word` precedes the last item.
 pub fn joined(all: &[String], word: &str) -> String {
     match all {
         [first @ .., last] if !first.is_empty() => format!("{} {word} {last}", first.join(", ")),
@@ -18,7 +18,7 @@ pub fn joined(all: &[String], word: &str) -> String {
     }
 }
 
-/// The first few of a list, and how many more there are: `a, b and 3 more functions`.
+/// Lists the first few items and counts the rest: `a, b and 3 more functions`.
 pub fn some_of(all: impl ExactSizeIterator<Item = String>, few: usize, what: &str) -> String {
     let more = all.len().saturating_sub(few);
     let first: Vec<String> = all.take(few).collect();
@@ -28,7 +28,7 @@ pub fn some_of(all: impl ExactSizeIterator<Item = String>, few: usize, what: &st
     }
 }
 
-/// Numbers in ascending order as ranges: `0-3`, `5`.
+/// Formats ascending numbers as ranges: `0-3`, `5`.
 pub fn ranges(numbers: impl IntoIterator<Item = u32>) -> Vec<String> {
     let mut found: Vec<(u32, u32)> = Vec::new();
     for number in numbers {

@@ -1,9 +1,10 @@
-//! The words that are harmless: kernel arguments whose values are options, numbers and devices (Linux
-//! Documentation/admin-guide/kernel-parameters.txt; handbook §1), arguments that stand for themselves, values that say yes or no.
-//! Not here are those whose value is a path, a network, a disk, a credential or free text: `root=`, `ip=`, `ds=`, `rd.luks.*`.
+//! Harmless words: kernel arguments whose values are options, numbers and devices (Linux
+//! Documentation/admin-guide/kernel-parameters.txt; handbook §1), arguments without a value, and keyword values.
+//! Excludes arguments whose value is a path, a network, a disk, a credential or free text: `root=`, `ip=`, `ds=`,
+//! `rd.luks.*`.
 
 #[rustfmt::skip]
-/// Arguments with harmless values, in order; `-` as `_`.
+/// Arguments with harmless values, sorted; `-` is written as `_`.
 pub(super) const ARGUMENTS: &[&str] = &[
     "LINK_TYPE_P1", "LINK_TYPE_P2", "NUM_OF_VFS", "SRIOV_EN", "acpi", "acpi_enforce_resources",
     "acpi_irq_nobalance", "acpi_osi", "amd_iommu", "amd_iommu_intr", "amd_pstate",
@@ -44,7 +45,7 @@ pub(super) const ARGUMENTS: &[&str] = &[
     "workqueue.power_efficient", "x2apic", "xen_pciback.passthrough",
 ];
 #[rustfmt::skip]
-/// Arguments that stand for themselves.
+/// Arguments without a value.
 pub(super) const FLAGS: &[&str] = &[
     "$vt_handoff", "--", "-s", "debug", "emergency", "ignore_loglevel", "intel_iommu", "iommu",
     "keep_bootcon", "movable_node", "noapic", "noexec", "nofb", "nohibernate", "noht", "nohz",
@@ -54,7 +55,7 @@ pub(super) const FLAGS: &[&str] = &[
     "rootwait", "rw", "single", "skew_tick", "splash", "text", "threadirqs",
 ];
 #[rustfmt::skip]
-/// Values that are words of the kernel's.
+/// Values that are keywords of the kernel.
 pub(super) const VALUES: &[&str] = &[
     "on", "off", "yes", "no", "y", "n", "true", "false", "auto", "none", "force", "default",
     "enable", "enabled", "disable", "disabled", "never", "always", "madvise", "ignore", "strict",
@@ -67,7 +68,7 @@ pub(super) const VALUES: &[&str] = &[
 #[cfg(test)]
 mod tests {
     #[test]
-    fn arguments_are_in_order() {
+    fn arguments_are_sorted() {
         assert!(super::ARGUMENTS.is_sorted());
     }
 }

@@ -1,22 +1,23 @@
-//! What names one machine or one piece of hardware: MAC addresses and GUIDs in every spelling, UUIDs, machine ids. Found by
-//! their form, also inside of words (`enxaabbccddeeff`). Pure.
+//! Identifiers of a machine or of hardware: MAC addresses and GUIDs in every spelling, UUIDs, machine ids. Detected by
+//! form, also inside words (`enxaabbccddeeff`). Pure.
 
 use std::ops::Range;
 
-/// Hexadecimal digits in a row that are an address: a MAC has 12, a GUID 16, a machine id 32.
+/// Minimum number of consecutive hexadecimal digits in an identifier: a MAC has 12, a GUID 16, a machine id 32.
 const LONG: usize = 12;
-/// Bytes in which groups are looked for from one place on; the longest address, of an IPoIB interface, has 59.
+/// Bytes searched for groups from one position. The longest address, of an IPoIB interface, has 59.
 const LONGEST: usize = 64;
-/// Digits of what stands for an identity in a snapshot: zeros, and a number at the end.
+/// Number of leading zeros by which a masked identifier is recognized; its number is at the end.
 const ZEROS: usize = 8;
 
-/// Where they stand in a text, from left to right.
+/// Returns the ranges of the identifiers in a text, from left to right.
 pub fn places(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
-        // What is longer is looked at again behind its start: a chain of groups without an end must not cost its square.
+        // Longer chains are searched again after this part. The limit keeps an endless chain of groups from costing
+        // quadratic time.
         let rest = &bytes[at..bytes.len().min(at + LONGEST)];
         let length = uuid(rest).or_else(|| groups(rest)).or_else(|| run(&bytes[at..]));
         match length {
@@ -32,7 +33,7 @@ pub fn places(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The same text with each of them replaced.
+/// Returns the text with each identifier replaced.
 pub fn replaced(text: &str, mut with: impl FnMut(&str) -> String) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut from = 0;
@@ -44,7 +45,7 @@ pub fn replaced(text: &str, mut with: impl FnMut(&str) -> String) -> String {
     clean + &text[from..]
 }
 
-/// What stands for the `number`th of them, in the same spelling.
+/// Returns the replacement for the identifier with this number, in the same spelling.
 pub fn mask(spelling: &str, number: usize) -> String {
     let digits = spelling.bytes().filter(u8::is_ascii_hexdigit).count();
     let number = number.to_string();
@@ -61,11 +62,11 @@ pub fn mask(spelling: &str, number: usize) -> String {
             false => c,
         })
         .collect();
-    // Only ASCII was found, and ASCII put in its place.
+    // Identifiers are ASCII, and so are their replacements.
     masked.into_iter().rev().map(char::from).collect()
 }
 
-/// Whether it is one that was masked before: that one stays.
+/// Whether the identifier is masked already; such an identifier is left unchanged.
 fn is_masked(text: &[u8]) -> bool {
     text.iter().filter(|c| c.is_ascii_hexdigit()).take(ZEROS).all(|c| *c == b'0')
 }
@@ -74,7 +75,7 @@ fn hex(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|c| c.is_ascii_hexdigit()).count()
 }
 
-/// 8-4-4-4-12.
+/// Returns the length of a UUID (8-4-4-4-12 digits).
 fn uuid(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     for (index, digits) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -92,7 +93,7 @@ fn uuid(bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// Six or more pairs, or three or more groups of four, with one separator between them.
+/// Returns the length of six or more pairs, or three or more groups of four, with one separator between them.
 fn groups(bytes: &[u8]) -> Option<usize> {
     for (size, least) in [(2, 6), (4, 3)] {
         let Some(separator) = bytes.get(size).filter(|c| b":-.".contains(c)) else { continue };
@@ -107,7 +108,8 @@ fn groups(bytes: &[u8]) -> Option<usize> {
             at += 1;
         }
         let end = if bytes.get(at.wrapping_sub(1)) == Some(separator) { at - 1 } else { at };
-        // Years and versions are groups of digits, too (`2026.1103.0001`); addresses with groups of four have letters.
+        // Years and versions are also groups of digits (`2026.1103.0001`). Addresses with groups of four contain
+        // letters.
         let letters = bytes[..end].iter().any(u8::is_ascii_alphabetic);
         if count >= least && (size == 2 || letters) {
             return Some(end);
@@ -126,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_chain_of_groups_takes_no_longer_than_other_text() {
+    fn long_chain_of_groups_takes_linear_time() {
         let chain = "1234.".repeat(100_000);
         assert!(places(&chain).is_empty());
         let digits = "ab".repeat(1000);
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_pci_functions_and_versions_are_none() {
+    fn pci_addresses_and_versions_are_not_identifiers() {
         for kept in [
             "pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:18:00.0",
             "6.8.0-45-generic",

@@ -1,4 +1,4 @@
-//! What is shown, and what is not.
+//! Tests of which text is shown and which is masked.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn everything_else_is_masked() {
 }
 
 #[test]
-fn quotations_show_our_own_words_only() {
+fn quotations_show_only_own_words() {
     let ours = |word: &str| word == "busy_command";
     let message =
         "`busy_command` must be a list, not `hunter2`: invalid type: string \"word\", expected `";
@@ -56,7 +56,7 @@ fn quotations_show_our_own_words_only() {
 }
 
 #[test]
-fn a_server_is_named_without_what_opens_it() {
+fn server_is_shown_without_credentials() {
     assert_eq!(server("https://me:word@lock.example:90/hunter2/?t=1"), "https://lock.example:90/");
     assert_eq!(server("hunter2"), "…");
 }

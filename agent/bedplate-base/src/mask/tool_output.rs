@@ -1,9 +1,9 @@
-//! What a tool printed: it may quote the files that it read. Words of the tools' and the kernel's own messages stay, and
-//! the places of what they read and write; everything else is masked. Pure.
+//! Masking of the output of tools, which may quote the files that they read. Shows words of the messages of tools and
+//! kernel, and the system paths that tools read and write. Masks everything else. Pure.
 
 use super::{MASKED, is_flag, is_kernel_image, is_plain, mask_message, quotations};
 
-/// Where paths begin that name no more than a part of the system.
+/// Prefixes of paths that reveal only a part of the system.
 const SYSTEM_PATHS: [&str; 16] = [
     "/bin/",
     "/boot/efi/",
@@ -23,8 +23,8 @@ const SYSTEM_PATHS: [&str; 16] = [
     "/proc/",
 ];
 
-/// Words of messages: of `strerror`, of shells, and of the tools that bedplate runs (GRUB's, dracut, kernel-install,
-/// update-initramfs, mlxconfig, devlink), in lower case and in order.
+/// Words of messages of `strerror`, of shells, and of the tools that bedplate runs (GRUB's tools, dracut,
+/// kernel-install, update-initramfs, mlxconfig, devlink). Lower case, sorted.
 #[rustfmt::skip]
 const WORDS: &[&str] = &[
     "a", "aborted", "aborting", "access", "address", "after", "all", "allocate", "already", "an",
@@ -59,7 +59,7 @@ const WORDS: &[&str] = &[
     "without", "word", "write", "writing", "wrong", "you",
 ];
 
-/// What a tool printed, line by line, with everything masked that could come from a file or from the operator.
+/// Masks, line by line, every part of a tool's output that could come from a file or from the operator.
 pub fn masked(printed: &str) -> String {
     printed.lines().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -72,7 +72,7 @@ fn line(line: &str) -> String {
         let is_assignment = core.split_once('=').is_some_and(|(_, value)| value == MASKED);
         let word = match core.is_empty() || core == MASKED || is_assignment || is_shown(core) {
             true => word.to_owned(),
-            // What ends a clause stays.
+            // A colon that ends a clause stays.
             false => MASKED.to_owned() + if word.ends_with(':') { ":" } else { "" },
         };
         if word != MASKED || shown.last().is_none_or(|last| last != MASKED) {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_in_order() {
+    fn words_are_sorted_and_unique() {
         assert!(WORDS.is_sorted());
         assert!(WORDS.windows(2).all(|pair| pair[0] != pair[1]));
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_files_is_masked() {
+    fn text_from_files_is_masked() {
         for (printed, said) in [
             ("/etc/default/grub: 3: hunter2: not found", "/etc/default/grub: 3: …: not found"),
             ("line 4: rd.luks.key=/hunter2: No such file", "line 4: rd.luks.key=… No such file"),

@@ -1,25 +1,26 @@
-//! The version in a kernel's release.
+//! Version number in a kernel release.
 
 use std::fmt;
 
-/// `6.12.117+deb13-amd64` is 6.12.117; a missing patch level is 0.
+/// Version of a kernel: `6.12.117+deb13-amd64` is 6.12.117. A missing patch level is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelVersion {
-    /// The first number.
+    /// First number.
     pub major: u32,
-    /// The second number.
+    /// Second number.
     pub minor: u32,
-    /// The third number.
+    /// Third number.
     pub patch: u32,
 }
 
 impl KernelVersion {
-    /// The first release of a series.
+    /// Returns the first release of a series.
     pub const fn new(major: u32, minor: u32) -> Self {
         KernelVersion { major, minor, patch: 0 }
     }
 
-    /// The version that a release (`uname -r`) begins with; `None`: it begins with none.
+    /// Parses the version at the start of a release (`uname -r`). Returns `None` if the release does not start with a
+    /// version.
     pub fn from_release(release: &str) -> Option<Self> {
         let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
         let mut numbers = release[..end].split('.').map(|part| part.parse().ok());
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_of_distributions_begin_with_a_version() {
+    fn distribution_releases_start_with_a_version() {
         let table = [
             ("6.12.117+deb13-amd64", (6, 12, 117)),
             ("6.8.0-45-generic", (6, 8, 0)),

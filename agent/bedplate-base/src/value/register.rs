@@ -4,64 +4,64 @@ use serde::{Deserialize, Serialize};
 
 use super::AcsBits;
 
-/// What some bits of a register are, or are to be; nothing is said of the others.
+/// Actual or desired values of some bits of a register. The remaining bits are unspecified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RegisterBits {
-    /// Which bits.
+    /// Bits that are specified.
     pub mask: u16,
-    /// Their value.
+    /// Values of the specified bits.
     pub value: u16,
 }
 
 impl RegisterBits {
-    /// All bits of a register.
+    /// Specifies all bits of a register.
     pub const fn whole(register: u16) -> Self {
         RegisterBits { mask: u16::MAX, value: register }
     }
 
-    /// Bits of a register that holds this.
+    /// Specifies the bits in `mask`, with their values in `register`.
     pub const fn of(register: u16, mask: u16) -> Self {
         RegisterBits { mask, value: register & mask }
     }
 
-    /// Whether a register that holds this has these bits.
+    /// Whether `register` has these bits.
     pub const fn are_in(self, register: u16) -> bool {
         (register ^ self.value) & self.mask == 0
     }
 
-    /// The register with these bits; other bits as they are.
+    /// Returns `register` with these bits; the rest is unchanged.
     pub const fn applied_to(self, register: u16) -> u16 {
         register & !self.mask | self.value & self.mask
     }
 
-    /// Those of these bits that `mask` names.
+    /// Returns those of these bits that are in `mask`.
     pub const fn limited_to(self, mask: u16) -> Self {
         RegisterBits::of(self.value, self.mask & mask)
     }
 
-    /// These bits, and those of `earlier` that are not among them.
+    /// Returns these bits, and those of `earlier` that are not specified here.
     pub const fn or(self, earlier: Self) -> Self {
         RegisterBits { mask: self.mask | earlier.mask, value: self.applied_to(earlier.value) }
     }
 
-    /// Both wishes; where they contradict each other the bit is to be on, which isolates where the register is ACS control.
+    /// Merges both requests. Where they conflict, the bit is set, which isolates if the register is ACS control.
     pub const fn isolating(self, other: Self) -> Self {
         RegisterBits { mask: self.mask | other.mask, value: self.value | other.value }
     }
 
-    /// Those of these bits that are to be on, where the register is ACS control.
+    /// Returns the bits to set, for an ACS control register.
     pub const fn on(self) -> AcsBits {
         AcsBits(self.mask & self.value)
     }
 
-    /// Those of these bits that are to be off, where the register is ACS control.
+    /// Returns the bits to clear, for an ACS control register.
     pub const fn off(self) -> AcsBits {
         AcsBits(self.mask & !self.value)
     }
 
-    /// From the flags of `pci=config_acs=`: the most significant bit first (DT EC UF CR RR TB SV), `1`, `0`, or `x` for a bit that
-    /// is left alone (handbook §1.4). `None`: another character, or more than 16.
+    /// Parses the flags of `pci=config_acs=`: the most significant bit first (DT EC UF CR RR TB SV), `1`, `0`, or `x`
+    /// for an unchanged bit (handbook §1.4). Returns `None` for any other character or more than 16 flags.
     pub const fn from_flags(flags: &str) -> Option<Self> {
         let flags = flags.as_bytes();
         let mut bits = RegisterBits { mask: 0, value: 0 };
@@ -79,7 +79,7 @@ impl RegisterBits {
         if flags.len() <= 16 { Some(bits) } else { None }
     }
 
-    /// The flags that `pci=config_acs=` takes for these bits, one for each that the specification defines.
+    /// Returns the flags for `pci=config_acs=`, one for each bit that the specification defines.
     pub fn flags(self) -> String {
         let flag = |bit: u16| match (self.mask >> bit & 1, self.value >> bit & 1) {
             (0, _) => 'x',
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_read_and_written_from_the_most_significant_bit() {
+    fn flags_start_with_most_significant_bit() {
         for flags in ["xx000x0", "1x111x1", "xx101x1", "xxx00xx", "0000000", "xxxxxxx"] {
             assert_eq!(
                 RegisterBits::from_flags(flags).map(RegisterBits::flags).as_deref(),

@@ -1,5 +1,5 @@
-//! What a PF's driver keeps of each of its VFs, and the mode of its eswitch: as profiles name it, as rtnetlink and devlink
-//! carry it, and as snapshots record it. Addresses that are derived from the PF's come from here. Pure.
+//! Attributes that a PF's driver stores for its VFs, and the mode of its eswitch: as profiles name them, rtnetlink and
+//! devlink carry them, and snapshots record them. Also derives VF addresses from the PF's. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::NotAValue;
 
-/// The part of an address that tells cards of one maker apart: it stays in every derived address.
+/// Width of the address part that distinguishes cards of one vendor. Every derived address contains this part.
 const CARD_BITS: u32 = 24;
 
 /// An Ethernet address.
@@ -17,17 +17,17 @@ const CARD_BITS: u32 = 24;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// The address of VF `number` of the PF that has this one: locally administered, unicast, the same in every run.
-    /// The number is put over bytes 2 and 3 by exclusive or, so that no two VFs of a PF get the same address, none gets
-    /// the PF's, and PFs of one maker differ in the last three bytes as before.
+    /// Derives the address of VF `number` from this PF address: locally administered, unicast, the same in every run.
+    /// XORs the number into bytes 2 and 3. So VFs of a PF differ from each other and from the PF, and PFs of one vendor
+    /// still differ in the last three bytes.
     pub fn derived(self, number: u16) -> Mac {
         let [a, b, c, d, e, f] = self.0;
         let own = derive(u64::from_be_bytes([0, 0, a, b, c, d, e, f]), number).to_be_bytes();
-        // Locally administered and not a group (IEEE 802, bits 1 and 0 of the first byte).
+        // Locally administered and not a group address (IEEE 802, bits 1 and 0 of the first byte).
         Mac([own[2] & !1 | 2, own[3], own[4], own[5], own[6], own[7]])
     }
 
-    /// Whether the driver was given none: it, or the guest, makes one up.
+    /// Whether no address is configured. The driver or the guest then generates one.
     pub fn is_unset(self) -> bool {
         self.0 == [0; 6]
     }
@@ -38,19 +38,20 @@ impl Mac {
 pub struct Guid(pub u64);
 
 impl Guid {
-    /// The GUID of VF `number` of the PF whose port has this one, made as [`Mac::derived`] makes addresses.
+    /// Derives the GUID of VF `number` from this PF port GUID, in the same way as [`Mac::derived`].
     pub fn derived(self, number: u16) -> Guid {
         Guid(derive(self.0, number) | 2 << 56)
     }
 
-    /// Whether the VF has none: its port stays down.
+    /// Whether no GUID is configured. The port of the VF then stays down.
     pub fn is_unset(self) -> bool {
         self.0 == 0
     }
 }
 
 fn derive(base: u64, number: u16) -> u64 {
-    // From 1 on: a PF whose address is locally administered already keeps it to itself. There are fewer than 65,535 VFs.
+    // Counts from 1, so that a PF whose address is already locally administered keeps it to itself. There are fewer
+    // than 65,535 VFs.
     base ^ u64::from(number.saturating_add(1)) << CARD_BITS
 }
 
@@ -118,7 +119,7 @@ pub enum VlanProtocol {
     Dot1ad,
 }
 
-/// The VLAN that the NIC puts a VF into; 0 = none.
+/// VLAN that the NIC puts a VF into; 0 = no VLAN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -154,11 +155,11 @@ crate::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum VfLinkState {
-        /// As the PF's.
+        /// Follows the PF's link.
         Auto = "auto",
-        /// Up, whatever the PF's is.
+        /// Always up, independent of the PF's link.
         Enable = "enable",
-        /// Down.
+        /// Always down.
         Disable = "disable",
     }
 }
@@ -170,14 +171,14 @@ crate::named! {
     pub enum EswitchMode {
         /// The NIC forwards by MAC address and VLAN.
         Legacy = "legacy",
-        /// Each VF has a representor on the host, and the host's bridge or tc decides.
+        /// Each VF has a representor on the host; the host's bridge or tc forwards.
         Switchdev = "switchdev",
     }
 }
 
 macro_rules! attributes {
     ($($(#[doc = $doc:literal])+ $field:ident: $type:ty, $name:literal, |$value:ident| $text:expr;)+) => {
-        /// Attributes of one VF. `None`: the driver does not report it, or nobody asked for it.
+        /// Attributes of one VF. `None`: not reported by the driver, or not requested.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
@@ -190,22 +191,22 @@ macro_rules! attributes {
         }
 
         impl VfAttributes {
-            /// The same attributes without those that `other` has with the same value.
+            /// Returns these attributes without those that have the same value in `other`.
             pub fn without(&self, other: &Self) -> Self {
                 VfAttributes { $($field: self.$field.filter(|own| other.$field != Some(*own)),)+ }
             }
 
-            /// Those of `self` that `other` has, too, whatever their values.
+            /// Returns those of these attributes that `other` also has, with any value.
             pub fn intersect(&self, other: &Self) -> Self {
                 VfAttributes { $($field: self.$field.filter(|_| other.$field.is_some()),)+ }
             }
 
-            /// Those of `self`, and those of `other` that `self` has not.
+            /// Returns these attributes, and those of `other` that are missing here.
             pub fn or(&self, other: &Self) -> Self {
                 VfAttributes { $($field: self.$field.or(other.$field),)+ }
             }
 
-            /// Each by itself, in the order of this table.
+            /// Returns each attribute by itself, in the order of this table.
             pub fn each(&self) -> Vec<Self> {
                 let all = [$(VfAttributes {
                     $field: self.$field,
@@ -214,7 +215,7 @@ macro_rules! attributes {
                 all.into_iter().filter(|one| !one.is_empty()).collect()
             }
 
-            /// Name and value of each, for people.
+            /// Returns name and value of each attribute, for display.
             pub fn named(&self) -> Vec<(&'static str, String)> {
                 let all = [$(($name, self.$field.map(|$value| $text)),)+];
                 all.into_iter().filter_map(|(name, text)| Some((name, text?))).collect()
@@ -240,25 +241,25 @@ attributes! {
     port_guid: Guid, "port GUID", |guid| if guid.is_unset() { "unset".to_owned() } else { guid.to_string() };
     /// VLAN.
     vlan: Vlan, "VLAN", |vlan| vlan.to_string();
-    /// Whether the VF may change its address, be promiscuous and the like.
+    /// Whether the VF may change its address, enable promiscuous mode and so on.
     trust: bool, "trust", |on| on_off(on);
     /// Whether frames with another source address are dropped.
     spoof_check: bool, "spoof check", |on| on_off(on);
-    /// Link.
+    /// Link state.
     link_state: VfLinkState, "link state", |state| state.to_string();
-    /// Mbit/s that the VF is to get at least; 0 = nothing is promised.
+    /// Guaranteed minimum rate in Mbit/s; 0 = no guarantee.
     min_tx_rate: u32, "min tx rate", |mbit| if mbit == 0 { "none".to_owned() } else { rate(mbit) };
-    /// Mbit/s that the VF may send at most; 0 = no limit.
+    /// Maximum rate in Mbit/s; 0 = no limit.
     max_tx_rate: u32, "max tx rate", |mbit| rate(mbit);
 }
 
 impl VfAttributes {
-    /// Whether there are none.
+    /// Whether no attribute is set.
     pub fn is_empty(&self) -> bool {
         *self == VfAttributes::default()
     }
 
-    /// Whether one of them is read by the VF's driver only when it starts.
+    /// Whether one of them is read by the VF's driver only at its start.
     pub fn need_restart(&self) -> bool {
         self.mac.is_some() || self.node_guid.is_some() || self.port_guid.is_some()
     }
@@ -273,14 +274,14 @@ impl fmt::Display for VfAttributes {
     }
 }
 
-/// What the kernel says of a PF's interface and its VFs.
+/// Kernel's report of a PF's interface and its VFs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VfTable {
-    /// The PF's permanent Ethernet address; none on InfiniBand.
+    /// Permanent Ethernet address of the PF; `None` on InfiniBand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<Mac>,
-    /// The GUID of the PF's port, from its permanent address; none on Ethernet.
+    /// GUID of the PF's port, from its permanent address; `None` on Ethernet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guid: Option<Guid>,
     /// VFs by number.
@@ -289,13 +290,14 @@ pub struct VfTable {
 }
 
 impl VfTable {
-    /// The same without the card's addresses. What was derived from them stays derived: a snapshot gives the same plan.
+    /// Returns the table without the card's addresses. Derived addresses stay derived, so a snapshot gives the same
+    /// plan.
     pub fn masked(&self) -> Self {
         let (no_mac, no_guid) = (Mac([0; 6]), Guid(0));
         let mac = |own: Mac, number| match self.mac {
             _ if own.is_unset() => own,
             Some(base) if own == base.derived(number) => no_mac.derived(number),
-            // Locally administered as well, and derived from nothing.
+            // Also locally administered, but not a derived address.
             _ => Mac([6, 0, 0, 0, 0, 0]),
         };
         let guid = |own: Guid, number| match self.guid {

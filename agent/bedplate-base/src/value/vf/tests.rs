@@ -1,4 +1,4 @@
-//! Derived addresses, and what a snapshot keeps of them.
+//! Tests of derived addresses, and of what a snapshot retains of them.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn mac(text: &str) -> Mac {
 }
 
 #[test]
-fn a_derived_address_is_the_same_in_every_run() {
+fn derived_addresses_are_stable() {
     for (pf, number, vf) in [
         ("9c:63:c0:aa:bb:cc", 0, "9e:63:c1:aa:bb:cc"),
         ("9c:63:c0:aa:bb:cc", 7, "9e:63:c8:aa:bb:cc"),
@@ -27,9 +27,9 @@ fn a_derived_address_is_the_same_in_every_run() {
 }
 
 proptest! {
-    /// Every VF has its own, none has the PF's, and neighbours of the same maker stay apart.
+    /// VFs have distinct addresses that differ from the PF's, and neighbours of the same vendor do not collide.
     #[test]
-    fn no_two_derived_addresses_are_the_same(base in any::<[u8; 6]>(), guid in any::<u64>()) {
+    fn derived_addresses_are_unique(base in any::<[u8; 6]>(), guid in any::<u64>()) {
         let pf = Mac([base[0] & !1, base[1], base[2], base[3], base[4], base[5]]);
         let next = Mac([pf.0[0], pf.0[1], pf.0[2], pf.0[3], pf.0[4], pf.0[5] ^ 1]);
         let mut macs = BTreeSet::from([pf, next]);
@@ -47,7 +47,7 @@ proptest! {
 }
 
 #[test]
-fn a_masked_table_holds_no_address_of_the_card_and_gives_the_same_answers() {
+fn masked_table_hides_addresses_and_keeps_answers() {
     let pf = mac("9c:63:c0:aa:bb:cc");
     let vf = |mac| VfAttributes { mac: Some(mac), trust: Some(true), ..VfAttributes::default() };
     let table = VfTable {
@@ -75,7 +75,7 @@ fn a_masked_table_holds_no_address_of_the_card_and_gives_the_same_answers() {
 }
 
 #[test]
-fn what_differs_is_told_apart_from_what_was_not_asked_for() {
+fn differing_attributes_exclude_unrequested_ones() {
     let found = VfAttributes {
         trust: Some(false),
         vlan: Some(Vlan::default()),
