@@ -1,4 +1,4 @@
-//! Lock → plan again → apply → observe again, and the way back: the one place where a host is changed.
+//! Lock → plan again → apply → observe again, and revert: the only module that changes a host.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use bedplate_facts::{Depth, Facts, observe};
 use bedplate_host::write::DirWriter;
 use bedplate_host::{DirReader, HostKind, ImageRoot, Reader, Writer};
 
-/// The host that is changed.
+/// Host to change.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// The running machine.
     Live,
-    /// A root directory that is not running.
+    /// Root directory whose system is not running.
     Image {
-        /// The directory, opened once: whatever has its name later is another one.
+        /// The directory, opened once: its path may later name another directory.
         root: Arc<ImageRoot>,
         /// Whether the image's own tools are run inside it.
         chroot_tools: bool,
@@ -33,7 +33,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// An image, which has to be the caller's or root's own.
+    /// Opens the image at `root`, which must belong to the caller or to root.
     ///
     /// # Errors
     /// [`EngineError::Image`].
@@ -42,7 +42,7 @@ impl Target {
         Ok(Target::Image { root, chroot_tools })
     }
 
-    /// Whether it is this machine, also as an image root at `/`.
+    /// Whether the target is this machine, also as an image root at `/`.
     pub fn is_running_machine(&self) -> bool {
         match self {
             Target::Live => true,
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// Whether it is an image root in which another system runs: a container, for example.
+    /// Whether the target is an image root in which another system runs: a container, for example.
     pub fn has_running_system(&self) -> bool {
         match self {
             Target::Live => false,
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// A reader that knows nothing yet: one that was in use may know directories that are gone.
+    /// Returns a reader with an empty cache: a reader that was in use may know directories that are gone.
     pub fn reader(&self) -> DirReader {
         match self {
             Target::Live => DirReader::live(),
@@ -76,7 +76,7 @@ impl Target {
     }
 }
 
-/// Whether the host can be changed at all: better said before an operator is asked.
+/// Checks that the host can be changed at all, so that it fails before an operator is prompted.
 ///
 /// # Errors
 /// [`EngineError::Unwritable`].
@@ -86,24 +86,24 @@ pub fn may_change(target: &Target) -> Result<(), EngineError> {
     writer.check_trust(ledger::DIRECTORY).map_err(EngineError::Unwritable)
 }
 
-/// What came of applying a plan.
+/// Result of applying a plan.
 #[derive(Debug)]
 pub struct ApplyOutcome {
-    /// What was planned under the lock, and done.
+    /// Plan that was made under the lock and carried out.
     pub before: PreparedPlan,
-    /// Outcome.
+    /// Result of each change.
     pub report: ApplyReport,
-    /// What the host is now. That it cannot be looked at does not undo what was done.
+    /// Plan made after the changes. If the host cannot be read afterwards, the changes remain.
     pub after: Result<PreparedPlan, EngineError>,
-    /// Arguments that were taken off the command line and stay in effect until the next boot: no later plan can tell of
-    /// them.
+    /// Arguments that were removed from the command line and stay in effect until the next boot: no later plan can
+    /// report them.
     pub still_in_effect: Vec<String>,
 }
 
-/// Takes the host's lock, plans again under it, does what `select` leaves of the plan, and observes the host again.
+/// Takes the host's lock, plans again, applies the part of the plan that `select` leaves, and observes the host again.
 ///
 /// # Errors
-/// [`EngineError`], and what `select` refuses with; then nothing was changed.
+/// [`EngineError`], or the error of `select`; then nothing was changed.
 pub fn apply(
     target: &Target,
     request: &Request<'_>,
@@ -114,7 +114,7 @@ pub fn apply(
     let mut writer = target.writer();
     let _lock = writer.lock().map_err(EngineError::Lock)?;
     restore_cut_short(&trusted(&target.reader())?, &mut writer)?;
-    // What was planned before the lock may be done by now, by another bedplate or an operator.
+    // Another bedplate process or an operator may have made the planned changes before the lock was taken.
     let reader = target.reader();
     let mut before = prepare(&reader, request)?;
     before.may_be_applied()?;
@@ -126,7 +126,7 @@ pub fn apply(
     let report = apply::apply(&before.plan, &mut before.ledger, executor, now);
     let mut still_in_effect = Vec::new();
     let reader = target.reader();
-    // The ledger has the claims by now.
+    // The ledger now holds the claims.
     let again = Request { image: ImageRequest { ran: &[], ..request.image }, ..*request };
     let after = prepare(&reader, &again).map(|mut after| {
         still_in_effect = in_effect_until_boot(&reader, &after.facts, &owned);
@@ -139,19 +139,19 @@ pub fn apply(
     Ok(ApplyOutcome { before, report, after, still_in_effect })
 }
 
-/// What came of a revert.
+/// Result of a revert.
 #[derive(Debug)]
 pub struct RevertOutcome {
-    /// What was planned under the lock, and done.
+    /// Plan that was made under the lock and carried out.
     pub plan: RevertPlan,
-    /// Outcome.
+    /// Result of each step.
     pub report: RevertReport,
-    /// Arguments that were taken off the command line and stay in effect until the next boot.
+    /// Arguments that were removed from the command line and stay in effect until the next boot.
     pub still_in_effect: Vec<String>,
 }
 
 impl RevertOutcome {
-    /// What `bedplate revert` would do now.
+    /// Plans a revert of the host's present state.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -160,8 +160,8 @@ impl RevertOutcome {
         Ok(revert::plan(&trusted(&reader)?, &reader, &writer, force))
     }
 
-    /// Whether `bedplate revert` has something to do though `plan` has no step: a change was cut short, or a tool that is left to
-    /// the image build is not in the ledger yet.
+    /// Whether `bedplate revert` has something to do although `plan` has no step: a change was cut short, or the ledger
+    /// lacks a pending tool that the image build has to run.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -172,7 +172,7 @@ impl RevertOutcome {
     }
 }
 
-/// Takes the host's lock and puts back what the ledger recorded; `locked` is called once the lock is had.
+/// Takes the host's lock and restores the originals recorded in the ledger. Calls `locked` once the lock is held.
 ///
 /// # Errors
 /// [`EngineError`]; then nothing was changed.
@@ -197,10 +197,11 @@ pub fn revert(
     Ok(RevertOutcome { plan, report, still_in_effect })
 }
 
-/// Notes that owed tools of an image have run, and says so of each; they are named as for [`ImageRequest::ran`].
+/// Records that pending tools of an image have run, and returns a line for each. `named` has the form of
+/// [`ImageRequest::ran`].
 ///
 /// # Errors
-/// [`EngineError`]; then nothing was noted.
+/// [`EngineError`]; then nothing was recorded.
 pub fn note_ran(target: &Target, named: &[String]) -> Result<Vec<String>, EngineError> {
     if named.is_empty() {
         return Ok(Vec::new());
@@ -227,7 +228,7 @@ pub fn plan_seal(target: &Target, machine: &mut dyn Machine) -> Result<SealPlan,
     Ok(seal::plan(&trusted(&reader)?, &reader, machine.in_use().as_ref()))
 }
 
-/// Takes the host's lock, plans again and seals the host.
+/// Takes the host's lock, plans again, and seals the host.
 ///
 /// # Errors
 /// [`EngineError`]; then nothing was removed.
@@ -240,7 +241,7 @@ pub fn seal(target: &Target, machine: &mut dyn Machine) -> Result<SealReport, En
     Ok(seal::run(plan, &mut ledger, (&reader, &mut writer), machine))
 }
 
-/// Puts back the files that a power cut took away while they were replaced: a plan has to be made from what was there.
+/// Restores files lost to a power cut during their replacement: a plan must be based on the original contents.
 fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), EngineError> {
     let mut files = ledger.unfinished();
     files
@@ -248,7 +249,7 @@ fn restore_cut_short(ledger: &Ledger, writer: &mut dyn Writer) -> Result<(), Eng
         .map_err(EngineError::Unwritable)
 }
 
-/// Those of bedplate's own kernel arguments that were taken off the command line and are in effect all the same.
+/// Returns bedplate's own kernel arguments that were removed from the command line and are still in effect.
 fn in_effect_until_boot(reader: &dyn Reader, facts: &Facts, owned: &[Token]) -> Vec<String> {
     match reader.kind() {
         HostKind::Live => cmdline::gone_at_next_boot(reader, facts, owned),
@@ -260,9 +261,9 @@ fn in_effect_until_boot(reader: &dyn Reader, facts: &Facts, owned: &[Token]) -> 
 mod tests {
     use super::*;
 
-    /// Of the other one it is not known that bedplate emptied it.
+    /// For `/b.conf`, no record shows that bedplate emptied it.
     #[test]
-    fn only_a_file_whose_change_was_cut_short_is_put_back() {
+    fn file_is_restored_only_if_its_change_was_cut_short() {
         let root = tempfile::tempdir().unwrap();
         let at = |name: &str| root.path().join(name);
         let record = |unfinished: &str| {

@@ -1,5 +1,5 @@
-//! What of the hardware could be seen at all: "nothing to do" may only be said of what was read. Not there, not readable and
-//! not recorded are three different things. Pure.
+//! Coverage of the hardware inventory: a plan may report no changes only for items that were read. Absent, unreadable
+//! and unrecorded are three different states. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use bedplate_facts::pci::{Function, PciTree};
 use bedplate_host::HostKind;
 
 const KIND: KindId = KindId::Host;
-/// Functions named before they are only counted.
+/// Maximum number of functions listed by address.
 const NAMED: usize = 4;
 
-/// A machine without a GPU is worth a word: most of what a profile asks for has no subject there. What could not be read
-/// is unknown, once.
+/// Notes a host without GPUs, because most profile settings then have no effect. Reports unreadable devices as unknown,
+/// once each.
 pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
     let note = |text: String| KIND.note("GPUs", text);
     match &facts.pci {
@@ -40,7 +40,7 @@ pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
             "this host shows no PCI devices (/sys/bus/pci/devices is not there): ACS and VFs have nothing to act on"
                 .into(),
         )),
-        // The kinds that need the tree say so themselves.
+        // Kinds that need the PCI tree report this reason themselves.
         Reading::Unknown(reason) if body.unknowns.iter().all(|one| one.reason != **reason) => {
             let subject = "PCI functions".to_owned();
             body.unknowns.push(KIND.unknown(subject, reason.to_string()));
@@ -49,7 +49,7 @@ pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
     }
 }
 
-/// Functions of which not even the class is known: any of them may be a GPU.
+/// Reports functions with an unreadable class: any of them may be a GPU.
 fn unread(tree: &PciTree, body: &mut KindPlan) -> bool {
     let gaps = tree.unread();
     let Some(first) = gaps.first() else { return false };
@@ -66,7 +66,7 @@ fn unread(tree: &PciTree, body: &mut KindPlan) -> bool {
     true
 }
 
-/// GPUs and NICs of which something could not be read, by what that is.
+/// Reports partly unreadable GPUs and NICs, grouped by reason.
 fn partly(tree: &PciTree, body: &mut KindPlan) {
     let mut reasons: BTreeMap<String, Vec<PciAddress>> = BTreeMap::new();
     for gap in &tree.gaps {
@@ -81,7 +81,7 @@ fn partly(tree: &PciTree, body: &mut KindPlan) {
     }
 }
 
-/// The reason as it is of all functions alike.
+/// Returns `reason` with `*` in place of the address, so that equal reasons of several functions match.
 fn of_any(reason: &str, address: PciAddress) -> String {
     reason.replace(&address.to_string(), "*")
 }

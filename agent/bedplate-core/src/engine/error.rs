@@ -4,45 +4,45 @@ use super::profile_source::{self, SourceError};
 use crate::ledger::LedgerError;
 use bedplate_host::{ImageError, LockError, WriteError};
 
-/// Why a host was not planned for, or not changed.
+/// Why a host was not planned or not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// There is no profile that could be used.
+    /// No usable profile.
     #[error(transparent)]
     Profile(#[from] SourceError),
-    /// The operator has put no profile on the host, and no other was asked for.
+    /// The operator has put no profile on the host, and the request named no other.
     #[error("{}", profile_source::no_own_profile())]
     NoProfile,
-    /// The profile says what can never be right, and there is no reason to let it pass.
+    /// Error-level lints in the profile, without a reason to allow them.
     #[error("nothing was done: the profile says what can never be right: {}", lints.join(", "))]
     Lints {
-        /// Ids of the lints, each with its place.
+        /// Ids of the lints, each with its location.
         lints: Vec<String>,
     },
     /// The ledger cannot be used.
     #[error("cannot tell what bedplate did before")]
     Ledger(#[from] LedgerError),
-    /// The directory that is to stand for the host cannot be used.
+    /// The image root given by `--root` cannot be used.
     #[error("cannot use --root")]
     Image(#[source] ImageError),
-    /// bedplate could not keep its ledger there: it changes nothing without.
+    /// bedplate cannot write its ledger, and makes no changes without it.
     #[error("cannot change this host")]
     Unwritable(#[source] WriteError),
-    /// A tool named by `--ran` is never owed.
+    /// A tool named by `--ran` that can never be pending.
     #[error("bedplate runs no tool {tool}")]
     NotOwed {
-        /// As it was named.
+        /// The tool as named on the command line.
         tool: String,
-        /// Commands that are owed.
+        /// Pending commands.
         owed: Vec<String>,
     },
-    /// The ledger did not take that an owed tool has run.
+    /// The ledger could not record that a pending tool has run.
     #[error("cannot note that a tool has run: {0}")]
     NotNoted(String),
-    /// Another bedplate is at work.
+    /// Another bedplate process is running.
     #[error("cannot start")]
     Lock(#[source] LockError),
-    /// What was agreed to is not what would be done.
+    /// The plan that the operator accepted differs from the plan made under the lock.
     #[error("the host has changed since this plan was shown: run apply again")]
     HostChanged,
 }

@@ -1,4 +1,5 @@
-//! State of an image beside its plan: tools that its build still has to run, and units that no boot would start.
+//! State of an image in addition to its plan: tools that its build still has to run, and units that no boot would
+//! start.
 
 use super::profile_source::Choice;
 use super::{EngineError, PreparedPlan, Request, choose};
@@ -14,10 +15,10 @@ use bedplate_base::{ReadError, Reading, chain};
 use bedplate_facts::systemd_units;
 use bedplate_host::{HostKind, Reader};
 
-/// The target that starts bedplate's units.
+/// Target that starts bedplate's units.
 const TARGET: &str = "multi-user.target";
 
-/// The state of an image; `None`: the host is none.
+/// Returns the state of an image. `None`: the host is not an image.
 pub(super) fn state(reader: &dyn Reader, planned: &PreparedPlan) -> Option<ImageState> {
     if reader.kind() != HostKind::Image {
         return None;
@@ -35,7 +36,7 @@ pub(super) fn state(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Image
     Some(ImageState { unfinished, owed, has_profile, disabled, overruled, may_enforce })
 }
 
-/// Whether the image has the profile that it is judged by.
+/// Whether the image contains the profile that it is evaluated with.
 fn has_profile(reader: &dyn Reader, planned: &PreparedPlan) -> Reading<bool> {
     let mut facts = planned.facts.clone();
     let request = Request::dry_run(Choice::HostOnly);
@@ -46,7 +47,7 @@ fn has_profile(reader: &dyn Reader, planned: &PreparedPlan) -> Reading<bool> {
     }
 }
 
-/// Commands that are all that is left of the plan.
+/// Returns the commands left to run, if the plan has nothing else left to do; otherwise an empty list.
 fn pending_commands(planned: &PreparedPlan) -> Vec<String> {
     let plan = &planned.plan;
     if !plan.is_empty() && !plan.waits_for_tools() {
@@ -64,7 +65,7 @@ fn pending_commands(planned: &PreparedPlan) -> Vec<String> {
     commands
 }
 
-/// Units that no boot starts.
+/// Returns bedplate's units that no boot starts.
 fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
     let check = |unit: &str| -> Result<Option<String>, ReadError> {
         let is_wanted =
@@ -76,13 +77,14 @@ fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
     Reading::from_result(units.map(|units| units.into_iter().flatten().collect()))
 }
 
-/// Whether the profile asks for what only the machine can take or decide, kinds aside that the image build sees to.
+/// Whether the profile has settings that only the machine can apply or decide. Ignores kinds that the image build
+/// handles.
 ///
 /// # Errors
-/// Why that is not known.
+/// Why this is not known.
 fn leaves_to_machine(reader: &dyn Reader, planned: &PreparedPlan) -> Result<bool, String> {
     let is_deferred = planned.plan.body.changes.iter().any(|change| change.deferred.is_some());
-    // Rendered files bring it where they leave something.
+    // Rendered files include this drop-in if they leave work to the machine.
     if is_deferred || reader.exists(systemd_units::OWN_DROP_IN).unwrap_or(false) {
         return Ok(true);
     }
@@ -91,7 +93,7 @@ fn leaves_to_machine(reader: &dyn Reader, planned: &PreparedPlan) -> Result<bool
         .map_err(|error| chain(&error))?;
     let counts = |kind: KindId| !planned.without.contains(&kind);
     let kind_of = |id: &str| id.split(['/', '.']).next().and_then(kind::named).is_none_or(counts);
-    // Rules and `.link` files make VFs; of their attributes they set some, or none.
+    // Rules and `.link` files create VFs; they set only some of the attributes, or none.
     let needs_more =
         |rule: &SriovRule| rule.vf != WantedAttributes::default() || rule.eswitch.is_some();
     let makes_vfs = build.own_vfs().next().is_some() && !has_vf_rules(reader, planned);
@@ -100,7 +102,7 @@ fn leaves_to_machine(reader: &dyn Reader, planned: &PreparedPlan) -> Result<bool
         || counts(KindId::Modules) && build.gpudirect.is_some_and(|asked| !asked.is_decided))
 }
 
-/// Whether files that were rendered from this very profile make VFs without bedplate: udev's rules, or `.link` files.
+/// Whether files rendered from this exact profile create VFs without bedplate: udev rules or `.link` files.
 fn has_vf_rules(reader: &dyn Reader, planned: &PreparedPlan) -> bool {
     let digest = Sha::digest(show(&planned.loaded, false).as_bytes()).to_string();
     let is_of_profile = |path: &str| {
@@ -108,7 +110,7 @@ fn has_vf_rules(reader: &dyn Reader, planned: &PreparedPlan) -> bool {
         head(&text).any(|line| line.contains(&digest))
     };
     let name = |place: &&str| format!("{place}/{}", sriov::UDEV_RULES);
-    // udev reads one of several files of the same name.
+    // udev reads only one of several files with the same name.
     let mut rules = sriov::UDEV_DIRECTORIES.iter().map(name);
     let first = rules.find(|path| reader.exists(path) != Ok(false));
     let links = reader.list(sriov::LINK_DIRECTORY).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the lints of profiles say of a host's own kernel arguments: each is taken for a profile that asks for nothing else.
+//! Profile lints applied to the host's own kernel arguments: each argument is checked as a profile of its own.
 
 use crate::kind::cmdline::show::{Argument, CommandLineView};
 use crate::profile::{LayerText, load};
@@ -7,10 +7,10 @@ use crate::verify::IneffectiveArgument;
 use bedplate_base::CpuVendor;
 use bedplate_facts::Facts;
 
-/// Lints that are about how a profile says something, not about what the kernel makes of it.
+/// Lints about the form of a profile, not about the kernel's handling of an argument.
 const OF_PROFILES: [&str; 2] = ["acs-by-hand", "iommu-by-hand"];
 
-/// Arguments of the running kernel and of the next boot that a lint finds.
+/// Returns the arguments of the running kernel and of the next boot that a lint reports.
 pub(super) fn ineffective_arguments(
     line: &CommandLineView,
     facts: &Facts,
@@ -33,7 +33,7 @@ pub(super) fn ineffective_arguments(
 fn ineffective(argument: &Argument, cpu: &str) -> Vec<IneffectiveArgument> {
     let args = toml_text(&argument.argument);
     let text = format!("schema = 1\nname = \"host\"\n{cpu}[cmdline]\nargs = [{args}]\n");
-    // What a profile may not ask for (`root=`) no lint speaks of.
+    // No lint covers arguments that a profile may not set (`root=`).
     let Ok(loaded) = load(&[LayerText { path: "/proc/cmdline", text: &text }], &[]) else {
         return Vec::new();
     };

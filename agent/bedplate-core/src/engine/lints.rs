@@ -1,22 +1,21 @@
-//! Lints of level error: a profile that says what can never be right is not applied and not rendered, unless there is a
-//! reason to let it pass.
+//! Error-level lints: a profile with one is neither applied nor rendered, unless a reason allows it.
 
 use super::EngineError;
 use crate::plan::allowed_lints::AllowedLint;
 use crate::plan::{Blocker, KindId, KindPlan};
 use crate::profile::{Diagnostic, LoadedProfile, Severity};
 
-/// The lints of level error in a profile, by whether there is a reason to let them pass.
+/// Error-level lints of a profile, by whether a reason allows them.
 #[derive(Debug, Default)]
 pub struct LintVerdict<'a> {
-    /// There is none: they stop it.
+    /// Lints without a reason: they block the profile.
     stopping: Vec<&'a Diagnostic>,
-    /// There is one.
+    /// Lints allowed with a reason.
     allowed: Vec<AllowedLint>,
 }
 
 impl<'a> LintVerdict<'a> {
-    /// By what the caller lets pass, and the profile itself.
+    /// Sorts the lints of a profile by the reasons of the caller (`allowed`) and of the profile itself.
     pub fn new(loaded: &'a LoadedProfile, allowed: &[AllowedLint]) -> Self {
         let mut judged = LintVerdict::default();
         for lint in loaded.lints.iter().filter(|lint| lint.severity == Severity::Error) {
@@ -30,12 +29,12 @@ impl<'a> LintVerdict<'a> {
         judged
     }
 
-    /// Those that stop it, each with its place.
+    /// Returns the blocking lints, each with its location.
     pub fn stopping(&self) -> Vec<String> {
         self.stopping.iter().map(|lint| format!("{} at {}", lint.id, place(lint))).collect()
     }
 
-    /// Whether anything may come of the profile at all.
+    /// Checks that no lint blocks the profile.
     ///
     /// # Errors
     /// [`EngineError::Lints`].
@@ -43,9 +42,9 @@ impl<'a> LintVerdict<'a> {
         stop_for(&self.stopping())
     }
 
-    /// Says it in a plan.
+    /// Adds blockers and notes to a plan.
     pub(super) fn report(self, body: &mut KindPlan) {
-        // First: nothing else counts before this is dealt with.
+        // First, because no other item matters until these are resolved.
         body.blockers.splice(0..0, self.stopping.iter().map(|lint| blocker(lint)));
         body.notes.extend(self.allowed.iter().map(|lint| {
             KindId::Profile.note(format!("lint {}", lint.id), format!("let pass: {}", lint.reason))
@@ -54,7 +53,7 @@ impl<'a> LintVerdict<'a> {
     }
 }
 
-/// An error if there are any that stop the profile.
+/// Returns an error if `lints` is not empty.
 pub(super) fn stop_for(lints: &[String]) -> Result<(), EngineError> {
     match lints {
         [] => Ok(()),
@@ -68,7 +67,7 @@ fn place(lint: &Diagnostic) -> String {
 }
 
 fn blocker(lint: &Diagnostic) -> Blocker {
-    // The first line says what to do, the second where the fact stands.
+    // The first help line is the fix, the second the source of the fact.
     let remedy = lint.help.first().map_or("correct the profile", String::as_str);
     KindId::Profile.blocker(
         format!("lint {}", lint.id),

@@ -1,6 +1,6 @@
-//! The pipeline: profile and facts make desired state; each kind compares it with the host; the sections make the plan.
-//! Synchronous. Planning ([`prepare()`], [`plan`]) holds a reader only; [`apply`] and [`revert`] walk the way back and forth
-//! under the host's lock.
+//! The pipeline: profile and facts give the desired state; each kind compares it with the host; their sections make up
+//! the plan. Synchronous. Planning ([`prepare()`], [`plan`]) holds only a reader; [`apply`] and [`revert`] change the
+//! host under its lock.
 
 mod change;
 mod coverage;
@@ -34,16 +34,16 @@ use bedplate_base::Reading;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::{HostKind, Reader};
 
-/// What planning came to.
+/// Result of planning.
 pub struct Outcome {
     /// The plan.
     pub plan: Plan,
-    /// The desired state it is for.
+    /// Desired state that the plan is for.
     pub desired: Desired,
 }
 
-/// What the host is, with what its boot entries say of the next boot: the kernel, and whether the IOMMU stays off. Facts
-/// alone know no boot entries.
+/// Observes the host and adds two facts about the next boot from its boot entries: the kernel, and whether the IOMMU
+/// stays off. `bedplate_facts::observe` reads no boot entries.
 pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let mut facts = bedplate_facts::observe(reader, depth);
     facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
@@ -52,7 +52,7 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     facts
 }
 
-/// Takes the CPU vendor that the profile is for where the host cannot be asked (an image has no CPU).
+/// Assumes the CPU vendor of the profile if the host's is not known (an image has no CPU).
 pub fn assume_cpu(facts: &mut Facts, profile: &Profile) {
     if facts.cpu.vendor.known().is_none()
         && let Some(vendor) = profile.matching.cpu_vendor
@@ -61,9 +61,9 @@ pub fn assume_cpu(facts: &mut Facts, profile: &Profile) {
     }
 }
 
-/// Compare and plan.
+/// Compares the host with the profile and plans the changes.
 pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledger) -> Outcome {
-    // What bedplate itself put on the line is no fact of the host's.
+    // bedplate's own arguments on the command line are not facts about the host.
     let facts = match cmdline::iommu_off_by_others(profile, reader, facts, ledger) {
         Some(off_by) => {
             let mut facts = facts.clone();
@@ -117,7 +117,7 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.overruled.extend(more.overruled);
 }
 
-/// An image is not running: what only a running machine has is shown, and left for its first boot.
+/// Defers runtime changes in an image to its first boot: an image is not running.
 /// A snapshot keeps the plan of the host it was recorded from.
 fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
     if host != HostKind::Image {
@@ -132,8 +132,7 @@ fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
     }
 }
 
-/// One named predicate for what the plan asks of the machine's power state. A change whose effect is unknown does not
-/// exist: every change names one, and the most disruptive wins (design §8.5).
+/// Reboot that the plan needs. Every change names its effect, and the most disruptive one decides (design §8.5).
 fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
     if host == HostKind::Image {
         return RebootNeed::None;
@@ -144,8 +143,8 @@ fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
     planned.chain(pending).map(need_of).max().unwrap_or(RebootNeed::None)
 }
 
-/// Whether a plan may ask for a reboot: not into an entry that is known to fail, and not while a loader whose entries bedplate
-/// reads does not show which line it starts.
+/// Whether a plan may request a reboot: not into a boot entry that is known to fail, and not while a loader whose
+/// entries bedplate reads does not show which line it starts.
 fn may_ask_for_reboot(next_boot: &NextBoot, reader: &dyn Reader, facts: &Facts) -> bool {
     match next_boot {
         NextBoot::Sound => true,
@@ -154,8 +153,8 @@ fn may_ask_for_reboot(next_boot: &NextBoot, reader: &dyn Reader, facts: &Facts) 
     }
 }
 
-/// What the host waits for now: what is written already and counts with the next boot. What is still to be written asks for
-/// nothing before it is there, and memory for nothing at all: a fresh plan is the only witness.
+/// Reboot that already written changes need to take effect. Unwritten changes need none yet. Computed from a fresh plan
+/// only, never from memory.
 pub fn waits_for(plan: &Plan) -> RebootNeed {
     plan.body
         .pending

@@ -1,10 +1,10 @@
-//! Kinds that an image build sees to itself: a plan leaves them alone. Tools that are owed stay owed, whatever is left out.
+//! Kinds that an image build handles itself: a plan omits them. Pending tools stay pending in any case.
 
 use crate::ledger::{Ledger, PendingTool};
 use crate::plan::{Action, IommuPlan, KindId, KindPlan};
 use bedplate_host::HostKind;
 
-/// Takes everything about these kinds out of a plan but the tools that have run, and adds a note for each.
+/// Removes everything about `kinds` from a plan except tools that have run, and adds a note for each kind.
 pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     let stays = |kind: &KindId| !kinds.contains(kind);
     body.changes.retain(|change| stays(&change.kind));
@@ -25,7 +25,7 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     }));
 }
 
-/// Notes the tools of an image that are owed and that the plan does not run.
+/// Notes the pending tools of an image that the plan does not run.
 pub(crate) fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
     if host != HostKind::Image {
         return;

@@ -1,4 +1,4 @@
-//! Host → facts → profile → plan: the one place where these are put together.
+//! Host → facts → profile → plan: the only module that combines them.
 
 use std::borrow::Cow;
 
@@ -17,39 +17,39 @@ use bedplate_base::{CpuVendor, ReadError, Reading};
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::{HostKind, Reader, fat_backup};
 
-/// What to plan.
+/// Input of planning.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Which profile.
+    /// Profile to use.
     pub choice: Choice<'a>,
-    /// CPU vendor to assume of a host that cannot be asked.
+    /// CPU vendor to assume if the host's is not known.
     pub cpu: Option<CpuVendor>,
-    /// Only changes that act on the running machine and need no boot.
+    /// Whether to keep only changes that act on the running machine and need no boot.
     pub live_only: bool,
-    /// Lints of level error that are let pass, beside those that the profile itself allows.
+    /// Error-level lints to allow, in addition to those that the profile allows.
     pub allowed: &'a [AllowedLint],
-    /// Whether a ledger that only root may read is an error: applying needs it, a dry run needs no rights.
+    /// Whether a ledger that only root may read is an error: applying needs the ledger, a dry run needs no privileges.
     pub needs_ledger: bool,
-    /// Requests that concern image roots.
+    /// Options for image roots.
     pub image: ImageRequest<'a>,
 }
 
-/// Requests that concern image roots.
+/// Options for image roots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImageRequest<'a> {
-    /// Kinds that the image build sees to: nothing of them is planned.
+    /// Kinds that the image build handles: the plan omits them.
     pub without: &'a [KindId],
-    /// Owed tools that have run, each by its command or by the name of its program.
+    /// Pending tools that have run, each by its command or by the name of its program.
     pub ran: &'a [String],
 }
 
 impl ImageRequest<'_> {
-    /// No such request.
+    /// No options.
     pub const NONE: Self = ImageRequest { without: &[], ran: &[] };
 }
 
 impl<'a> Request<'a> {
-    /// A dry run by this profile, on the host as it is.
+    /// Request for a dry run with this profile, on the host as it is.
     pub const fn dry_run(choice: Choice<'a>) -> Self {
         Request {
             choice,
@@ -61,35 +61,35 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Applying goes by the profile as root; a dry run may look at any.
+    /// Applying requires a profile that only the caller or root can write; a dry run may read any.
     fn owner_check(&self) -> OwnerCheck {
         if self.needs_ledger { OwnerCheck::Require } else { OwnerCheck::Skip }
     }
 }
 
-/// A plan, with everything that it was made from.
+/// A plan, with its inputs.
 #[derive(Debug)]
 pub struct PreparedPlan {
     /// Facts about the host.
     pub facts: Facts,
     /// The profile.
     pub loaded: LoadedProfile,
-    /// The files of the host that the profile was read from.
+    /// Files of the host that the profile was read from.
     pub profile_files: Vec<String>,
-    /// What the profile comes to on this host.
+    /// Desired state of this host.
     pub desired: Desired,
-    /// What bedplate did here before.
+    /// Record of bedplate's earlier changes.
     pub ledger: Ledger,
-    /// The difference.
+    /// Changes from the present to the desired state.
     pub plan: Plan,
-    /// Lints that keep it from being applied, each with its place.
+    /// Lints that block the plan, each with its location.
     pub stopping: Vec<String>,
-    /// Kinds that the image build sees to.
+    /// Kinds that the image build handles.
     pub without: Vec<KindId>,
 }
 
 impl PreparedPlan {
-    /// Whether the profile may be applied at all.
+    /// Checks that the profile may be applied at all.
     ///
     /// # Errors
     /// [`EngineError::Lints`].
@@ -98,7 +98,8 @@ impl PreparedPlan {
     }
 }
 
-/// The profile for a host with these facts, which then know the CPU vendor that was said or that the profile is for.
+/// Chooses the profile for a host with these facts. Sets an unknown CPU vendor in `facts` to the one that the request
+/// or the profile names.
 ///
 /// # Errors
 /// [`EngineError::Profile`], [`EngineError::NoProfile`].
@@ -124,7 +125,7 @@ pub fn prepare(reader: &dyn Reader, request: &Request<'_>) -> Result<PreparedPla
     prepare_at(reader, request, Depth::Plan)
 }
 
-/// The same from facts of this depth; the plan is the same from [`Depth::Plan`] on.
+/// Like `prepare`, from facts of this depth; the plan is the same from [`Depth::Plan`] on.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -138,7 +139,7 @@ pub fn prepare_at(
     planned(reader, facts, chosen, request)
 }
 
-/// The same with a profile that is there already.
+/// Like `prepare`, with a profile that is already loaded.
 ///
 /// # Errors
 /// [`EngineError::Ledger`].
@@ -153,7 +154,7 @@ pub fn prepare_loaded(
     planned(reader, facts, chosen, &request)
 }
 
-/// The plan for a profile that was chosen by these facts.
+/// Plans for a profile that was chosen with these facts.
 ///
 /// # Errors
 /// [`EngineError::Ledger`].
@@ -165,13 +166,13 @@ pub(super) fn planned(
 ) -> Result<PreparedPlan, EngineError> {
     let (ledger, unknown) = ledger(reader, request.needs_ledger)?;
     let ChosenProfile { loaded, files } = chosen;
-    // Without the ledger every file of bedplate's would look like one.
+    // Without the ledger, every file of bedplate's own would look like an orphan.
     let orphans = match unknown {
         None => orphans::orphans(reader, &ledger),
         Some(_) => Vec::new(),
     };
     let mut as_paid = Cow::Borrowed(&ledger);
-    // Of rendered files in an image it is not known whether the tools that read them have run since.
+    // It is not known whether the tools that read rendered files in an image have run since.
     for orphan in orphans.iter().filter(|_| facts.host == HostKind::Image) {
         if let Some(tool) = &orphan.reader {
             as_paid.to_mut().owe(PendingTool::new(orphan.kind, &tool.argv, &tool.purpose));
@@ -209,8 +210,8 @@ pub(super) fn planned(
     })
 }
 
-/// The owed tools that `--ran` names, and notes about tools that are not owed now. The host's own files count for more: a boot
-/// menu without the arguments is planned for as before.
+/// Returns the pending tools named by `--ran`, and notes about tools that are not pending now. The host's own files
+/// take precedence: a boot menu without the arguments is still planned for.
 ///
 /// # Errors
 /// [`EngineError::NotOwed`].
@@ -241,7 +242,8 @@ pub(super) fn mark_tools_run(
     Ok((paid, notes))
 }
 
-/// What `apply` puts back before it plans: a plan for a host with an empty boot entry is not what will be done.
+/// Returns notes about files that `apply` restores before it plans: a plan made before that, with an empty boot entry,
+/// will change.
 fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
     let is_gone = |path: &str| match reader.read(path) {
         Ok(bytes) => bytes.is_empty(),
@@ -261,7 +263,7 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
     ledger.unfinished().filter_map(note).collect()
 }
 
-/// The host's ledger, if it asks for nothing but what the kinds do.
+/// Loads the host's ledger, and rejects one with actions outside the kinds' write scope.
 ///
 /// # Errors
 /// [`LedgerError`].
@@ -273,8 +275,8 @@ pub(super) fn trusted(reader: &dyn Reader) -> Result<Ledger, LedgerError> {
     }
 }
 
-/// A ledger that only root may read, or that others may have written, is one more thing that is not known, where a plan is
-/// all that is wanted.
+/// Loads the ledger. If only a plan is needed, a ledger that is root-only or writable by other users counts as unknown,
+/// not as an error.
 fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>), LedgerError> {
     match trusted(reader) {
         Err(LedgerError::Unreadable(
@@ -294,9 +296,9 @@ mod tests {
     use bedplate_host::snapshot::{Node, Snapshot};
     use bedplate_testhosts as demo;
 
-    /// The daemon plans from what the checks need; `bedplate plan` reads less.
+    /// The daemon plans from the facts that the checks need; `bedplate plan` reads fewer.
     #[test]
-    fn more_facts_make_no_other_plan() {
+    fn plan_is_the_same_from_thorough_facts() {
         let choice = Choice::HostOrShipped;
         let request = Request::dry_run(choice);
         for name in demo::names() {
@@ -306,9 +308,9 @@ mod tests {
         }
     }
 
-    /// Of the one without a record nobody knows why it is empty; the one with a content was replaced after all.
+    /// The unrecorded file is empty for an unknown reason; the file with content was replaced in full.
     #[test]
-    fn a_plan_names_the_files_that_are_put_back_first() {
+    fn plan_names_files_restored_first() {
         let mut host = Snapshot::new(false);
         let record = r#"{"kind":"cmdline","original":{"state":"absent"},"ours":[],
             "unfinished":{"change":"cmdline/x","before":{"state":"absent"}}}"#;

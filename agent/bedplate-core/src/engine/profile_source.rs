@@ -1,5 +1,5 @@
-//! Which profile: what the command line names, else what the host keeps in /etc/bedplate, else the shipped profile
-//! that fits the hardware best. Reads files; what they mean is the profile module's business.
+//! Selection of the profile: the one named on the command line, else the host's own in /etc/bedplate, else the shipped
+//! profile that fits the hardware best. Reads the files; the profile module parses them.
 
 mod error;
 #[cfg(test)]
@@ -19,48 +19,49 @@ pub use error::SourceError;
 
 /// The host's own profile.
 pub const HOST_PROFILE: &str = "/etc/bedplate/profile.toml";
-/// Profiles of a mixed fleet, of which the best match is taken.
+/// Profiles of a mixed fleet; the best match is used.
 pub const HOST_PROFILES: &str = "/etc/bedplate/profiles";
 /// Layers laid over the profile, in sorted order.
 pub(crate) const HOST_LAYERS: &str = "/etc/bedplate/profile.d";
 
-/// Longest text that is taken for a profile. A kernel command line ends at 2 KiB (handbook §1), and the shipped
-/// profiles are shorter than 8 KiB with all their comments.
+/// Maximum length of a profile in bytes. A kernel command line ends at 2 KiB (handbook §1), and the shipped profiles
+/// are shorter than 8 KiB with all their comments.
 const MOST_BYTES: usize = 128 * 1024;
 
-/// Where a host keeps them.
+/// Directory of the host's profiles.
 const HOST_DIRECTORY: &str = "/etc/bedplate";
 
-/// Whether it matters whose a profile is that is named on the command line.
+/// Whether the owner of a profile named on the command line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerCheck {
-    /// Anything may be read, a pipe as well: it is only looked at.
+    /// No: any file may be read, also a pipe, because the profile is only displayed.
     Skip,
-    /// Only what belongs to the caller or to root, and others cannot write: it decides what is done as root.
+    /// Yes: the file must belong to the caller or to root, and other users must not be able to write it, because it
+    /// decides what root does.
     Require,
 }
 
-/// Which profile is asked for.
+/// Requested profile.
 #[derive(Debug, Clone, Copy)]
 pub enum Choice<'a> {
-    /// A shipped profile's name, a file, or a directory of which the best match is taken.
+    /// Name of a shipped profile, a file, or a directory of which the best match is used.
     Named(&'a str),
-    /// What the operator has put on the host, else the shipped profile that fits the hardware best.
+    /// The operator's profile on the host, else the shipped profile that fits the hardware best.
     HostOrShipped,
-    /// Only what the operator has put on the host: nothing is enforced on a guess.
+    /// Only the operator's profile on the host: the daemon never enforces a guess.
     HostOnly,
 }
 
-/// A profile, merged and validated, and where it came from.
+/// A profile, merged and validated, with its source files.
 #[derive(Debug)]
 pub struct ChosenProfile {
-    /// It.
+    /// The profile.
     pub loaded: LoadedProfile,
-    /// The files of the host that it was read from.
+    /// Files of the host that the profile was read from.
     pub files: Vec<String>,
 }
 
-/// One text of a profile.
+/// Text of one layer of a profile.
 #[derive(Debug, Clone)]
 pub struct Layer {
     path: String,
@@ -68,12 +69,12 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// A shipped profile as a layer.
+    /// Makes a layer of a shipped profile.
     pub fn of_shipped(shipped: &Shipped) -> Self {
         Layer { path: shipped.path(), text: shipped.text.to_owned() }
     }
 
-    /// Name in messages.
+    /// Path to show in messages.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -86,7 +87,7 @@ impl Layer {
     }
 }
 
-/// The profile for this host; `None`: [`Choice::HostOnly`], and there is none.
+/// Returns the profile for this host. `None`: [`Choice::HostOnly`], and the host has no profile.
 ///
 /// # Errors
 /// [`SourceError`].
@@ -113,7 +114,8 @@ pub fn choose(
     Ok(Some(ChosenProfile { loaded: finish(&layers)?, files }))
 }
 
-/// Whether the profile would be the shipped one that fits the hardware best: neither the command line nor the host names one.
+/// Whether the choice falls to the shipped profile that fits the hardware best: neither the command line nor the host
+/// names one.
 ///
 /// # Errors
 /// [`SourceError`].
@@ -123,7 +125,7 @@ pub fn is_guessed(choice: Choice<'_>, reader: &dyn Reader) -> Result<bool, Sourc
         && host_files(reader, HOST_PROFILES)?.is_empty())
 }
 
-/// Why such a guess is not applied to the running machine unasked.
+/// Text for an apply on the running machine without a named profile: a guess is not applied unrequested.
 pub fn no_profile_named() -> String {
     format!(
         "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing was changed: name one with \
@@ -131,7 +133,7 @@ pub fn no_profile_named() -> String {
     )
 }
 
-/// What to tell a host that has none.
+/// Text for a host without a profile of its own.
 pub(crate) fn no_own_profile() -> String {
     format!(
         "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing is enforced. Put one there \
@@ -139,7 +141,7 @@ pub(crate) fn no_own_profile() -> String {
     )
 }
 
-/// Merge and validate; errors come with place and remedy.
+/// Merges the layers and validates the result; errors have a location and a fix.
 ///
 /// # Errors
 /// [`SourceError::Invalid`].
@@ -149,7 +151,7 @@ pub fn finish(layers: &[Layer]) -> Result<LoadedProfile, SourceError> {
     profile::load(&texts, profile::shipped()).map_err(|errors| SourceError::Invalid(errors.0))
 }
 
-/// A profile that says `match = "auto"` is laid over the shipped one that fits the hardware best.
+/// Lays a profile with `match = "auto"` over the shipped one that fits the hardware best.
 fn matched(layer: Layer, facts: &Facts) -> Result<Vec<Layer>, SourceError> {
     match profile::asks_for_match(&layer.text) {
         true => Ok(vec![matching_shipped(facts)?, layer]),
@@ -163,7 +165,7 @@ fn matching_shipped(facts: &Facts) -> Result<Layer, SourceError> {
     shipped.map(Layer::of_shipped).ok_or(SourceError::UnknownName { name })
 }
 
-/// A file, or, where there is none of that name, a shipped profile.
+/// Returns the file at `path`, or the shipped profile of that name if there is no such file.
 ///
 /// # Errors
 /// [`SourceError`].
@@ -175,7 +177,7 @@ pub fn file_or_shipped(path: &Path) -> Result<Layer, SourceError> {
     }
 }
 
-/// A shipped name, a file, or a directory.
+/// Resolves the name of a shipped profile, a file, or a directory.
 fn named(name: &str, check: OwnerCheck, facts: &Facts) -> Result<Layer, SourceError> {
     let looks_like_path = name.contains('/') || name.ends_with(".toml");
     if !looks_like_path
@@ -193,7 +195,7 @@ fn named(name: &str, check: OwnerCheck, facts: &Facts) -> Result<Layer, SourceEr
     read_file(path, check)
 }
 
-/// One file of the machine that bedplate runs on, named by the caller.
+/// Reads one file of the machine that bedplate runs on, named by the caller.
 fn read_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
     match check {
         OwnerCheck::Skip => shown_file(path, std::fs::File::open(path)),
@@ -201,8 +203,8 @@ fn read_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
     }
 }
 
-/// A file that is only read. Messages quote the lines of profiles, and sudo may let a user name any file as one: where a file is
-/// not TOML, lines are quoted from the user's own profile only.
+/// Reads a file for display only. Messages quote lines of profiles, and sudo may let a user name any file as a profile:
+/// lines of a file that is not TOML are quoted only from the user's own profile.
 fn shown_file(path: &Path, opened: std::io::Result<std::fs::File>) -> Result<Layer, SourceError> {
     let file = opened.map_err(unreadable(path))?;
     let owner = file.metadata().map_err(unreadable(path))?.uid();
@@ -214,7 +216,7 @@ fn shown_file(path: &Path, opened: std::io::Result<std::fs::File>) -> Result<Lay
     }
 }
 
-/// One of a directory's files: a pipe among them would hold up the reading of all.
+/// Reads a file of a directory: a pipe must not block the rest.
 fn listed_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
     match check {
         OwnerCheck::Skip => shown_file(path, file::open(path).map(|(file, _)| file)),
@@ -223,12 +225,13 @@ fn listed_file(path: &Path, check: OwnerCheck) -> Result<Layer, SourceError> {
 }
 
 fn own_file(path: &Path) -> Result<Layer, SourceError> {
-    // A command to run has to name the same file wherever it is run.
+    // A command in a message must name the same file in every working directory.
     let absolute = std::path::absolute(path).map_err(unreadable(path))?;
     let shown = absolute.display().to_string();
     let (opened, stat) = file::open(path).map_err(unreadable(path))?;
     check_trust(trust::distrust(&stat, &shown), &shown)?;
-    // Who may write a directory can put another file there: that of the name, and the one that links lead to.
+    // Whoever can write a directory can replace a file in it: check the directory of the name and the one that links
+    // lead to.
     let parent = absolute.parent().unwrap_or(Path::new("/"));
     let named = nix::sys::stat::stat(parent).map_err(|errno| unreadable(parent)(errno.into()))?;
     let real = file::real_directory(&opened);
@@ -272,7 +275,7 @@ fn directory(dir: &Path, check: OwnerCheck) -> Result<Vec<Layer>, SourceError> {
     paths.iter().map(|path| listed_file(path, check)).collect()
 }
 
-/// What is installed in the host's /etc/bedplate: the profiles that it may use, and the layers laid over any of them.
+/// Returns the profiles in the host's /etc/bedplate, and the layers laid over any of them.
 ///
 /// # Errors
 /// [`SourceError`].
@@ -291,7 +294,7 @@ fn host_profile(reader: &dyn Reader) -> Result<Option<Layer>, SourceError> {
     Layer { path: HOST_PROFILE.into(), text }.of_a_bearable_size().map(Some)
 }
 
-/// What the operator has put on the host; `None`: nothing.
+/// Returns the operator's profile on the host. `None`: there is none.
 fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, SourceError> {
     if let Some(profile) = host_profile(reader)? {
         return matched(profile, facts).map(Some);
@@ -304,15 +307,15 @@ fn own(reader: &dyn Reader, facts: &Facts) -> Result<Option<Vec<Layer>>, SourceE
     }
 }
 
-/// The name of the shipped profile that fits the hardware best.
+/// Returns the name of the shipped profile that fits the hardware best.
 ///
 /// # Errors
-/// None fits, or several do.
+/// No profile fits, or several fit equally.
 pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
     let conditions: Vec<_> =
         shipped_profiles().map(|(name, profile)| (name.to_owned(), profile.matching)).collect();
     profile::pick(&conditions, facts).map(str::to_owned).map_err(|error| match error {
-        // Why a host is none of the named machines is for `bedplate profile list` to say.
+        // `bedplate profile list` shows why a host is none of the named machines.
         MatchError::NoneFits(mut misfits) => {
             misfits.retain(|misfit| misfit.profile.starts_with("generic-"));
             MatchError::NoneFits(misfits)
@@ -321,20 +324,20 @@ pub fn best_shipped(facts: &Facts) -> Result<String, MatchError> {
     })
 }
 
-/// A shipped profile, held against a host.
+/// Shipped profile, compared with a host.
 #[derive(Debug, Clone)]
 pub struct ListedProfile {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// Machines that it is for.
     pub description: String,
-    /// Its conditions.
+    /// Result of its conditions.
     pub judged: MatchResult,
-    /// Whether it is the one that fits best.
+    /// Whether it fits best.
     pub best: bool,
 }
 
-/// All shipped profiles, held against a host.
+/// Compares all shipped profiles with a host.
 pub fn listed(facts: &Facts) -> Vec<ListedProfile> {
     let best = best_shipped(facts).ok();
     let row = |(name, profile): (&'static str, Profile)| ListedProfile {
@@ -349,7 +352,7 @@ pub fn listed(facts: &Facts) -> Vec<ListedProfile> {
 fn shipped_profiles() -> impl Iterator<Item = (&'static str, Profile)> {
     profile::shipped().iter().filter_map(|shipped| {
         let layer = LayerText { path: &shipped.path(), text: shipped.text };
-        // A test holds that every shipped profile loads.
+        // A test ensures that every shipped profile loads.
         let loaded = profile::load(&[layer], profile::shipped()).ok()?;
         Some((shipped.name, loaded.profile))
     })
@@ -377,7 +380,7 @@ fn host_files(reader: &dyn Reader, dir: &str) -> Result<Vec<Layer>, SourceError>
     let names = match trusted.and_then(|()| reader.list(dir)) {
         Ok(names) => names,
         Err(error) if error.is_absent() => return Ok(Vec::new()),
-        // A snapshot made without this directory has none to lay over.
+        // A snapshot made without this directory has no layers.
         Err(ReadError::NotRecorded { .. }) => return Ok(Vec::new()),
         Err(error) => return Err(SourceError::Host(error)),
     };

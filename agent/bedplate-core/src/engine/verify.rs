@@ -1,5 +1,4 @@
-//! Host → evidence → the answer whether it is ready. A profile is asked for as well where the operator has put one on the host,
-//! or named one.
+//! Host → evidence → readiness. Includes the profile, if the operator has put one on the host or named one.
 
 use std::collections::BTreeMap;
 
@@ -20,35 +19,35 @@ use bedplate_base::{ReadError, Reading};
 use bedplate_facts::{Depth, Facts, kernel_log};
 use bedplate_host::{KernelLog, Reader};
 
-/// What was found of a host, and what it is.
+/// Result of `bedplate verify` for a host.
 #[derive(Debug)]
 pub struct VerifyOutcome {
     /// Facts about the host.
     pub facts: Facts,
-    /// The profile that was asked for, too.
+    /// The profile that the host was evaluated with, if any.
     pub loaded: Option<LoadedProfile>,
     /// Findings.
     pub report: Report,
-    /// Why the profile on the host was not used, though there is one.
+    /// Why the profile on the host could not be used.
     pub unusable: Option<EngineError>,
 }
 
-/// All that is to be said of a host.
+/// Full report of a host.
 #[derive(Debug)]
 pub struct HostReport {
     /// Facts about the host.
     pub facts: Facts,
-    /// What every check found.
+    /// Results of all checks.
     pub report: Report,
-    /// What the profile on it would change; `None`: it has none.
+    /// Changes that the host's profile would make. `None`: the host has no profile.
     pub plan: Result<Option<Plan>, NoPlan>,
 }
 
-/// Judges a host by the checks that are selected. A profile on the host that cannot be used is itself a finding; the host
-/// is judged without it.
+/// Evaluates a host by the selected checks. An unusable profile on the host is itself a finding; the host is evaluated
+/// without it.
 ///
 /// # Errors
-/// [`EngineError`]: a profile was named, and it cannot be used.
+/// [`EngineError`]: a profile was named and cannot be used.
 pub fn verify(
     reader: &dyn Reader,
     request: &Request<'_>,
@@ -66,7 +65,7 @@ pub fn verify(
     Ok(VerifyOutcome { facts, loaded: planned.map(|planned| planned.loaded), report, unusable })
 }
 
-/// Judges a host by every check and plans by the profile on it, whatever state that is in.
+/// Evaluates a host by every check, and plans with the profile on it, whether usable or not.
 pub fn host_report(reader: &dyn Reader) -> HostReport {
     let choice = Choice::HostOnly;
     let request = Request::dry_run(choice);
@@ -78,7 +77,7 @@ pub fn host_report(reader: &dyn Reader) -> HostReport {
     HostReport { facts, report, plan: planned.map(|planned| planned.map(|planned| planned.plan)) }
 }
 
-/// The plan; `None`: only the profile on the host was asked for, and there is none.
+/// Returns the plan. `None`: the request is `Choice::HostOnly`, and the host has no profile.
 fn own_plan(
     reader: &dyn Reader,
     facts: &mut Facts,
@@ -94,15 +93,15 @@ fn own_plan(
 fn no_plan(error: &EngineError) -> NoPlan {
     match error {
         EngineError::Ledger(_) => NoPlan::Ledger,
-        // A profile that others could have written is there to be read, and is none.
+        // A profile that other users could have written is readable, but must not be used.
         EngineError::Profile(SourceError::Host(ReadError::Untrusted { .. })) => NoPlan::Unusable,
         EngineError::Profile(SourceError::Host(_)) => NoPlan::Unread,
         _ => NoPlan::Unusable,
     }
 }
 
-/// Judges a host that was planned for by every check, by the facts of the plan: they have to be thorough
-/// ([`Depth::Thorough`]). `log`: what the kernel's log says ([`kernel_log::redacted_line`]).
+/// Evaluates a planned host by every check, from the facts of the plan, which must be of [`Depth::Thorough`]. `log`:
+/// redacted lines of the kernel log ([`kernel_log::redacted_line`]).
 pub fn verify_planned(
     reader: &dyn Reader,
     planned: &PreparedPlan,

@@ -1,13 +1,13 @@
-//! Why there is no profile to plan with.
+//! Errors of the selection of a profile.
 
 use super::MOST_BYTES;
 use crate::profile::{self, Diagnostic, MatchError};
 use bedplate_base::ReadError;
 
-/// Why there is no profile to plan with.
+/// Why no profile can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// Its texts are no profile; every finding has its place.
+    /// The texts are not a valid profile; every finding has its location.
     #[error("the profile cannot be used")]
     Invalid(Vec<Diagnostic>),
     /// A file cannot be read.
@@ -29,43 +29,43 @@ pub enum SourceError {
     /// A file of the host cannot be read.
     #[error("cannot read the host's profile")]
     Host(#[source] ReadError),
-    /// Others could have written it, and it decides what is done as root.
+    /// Other users could have written the profile, which decides what root does.
     #[error("the profile {path} is not trusted: {why}")]
     Untrusted {
         /// The file or its directory.
         path: String,
-        /// Why not, and the command that helps.
+        /// Why, and the command that fixes it.
         why: String,
     },
-    /// A file that is no text.
+    /// A file that is not UTF-8 text.
     #[error("the profile {path} is not UTF-8 text: save it as UTF-8")]
     NotText {
         /// The file.
         path: String,
     },
-    /// A file that is not TOML, and may be anything.
+    /// A file that is not TOML, and may hold any content.
     #[error(
         "the profile {path} is not TOML (line {line}); to see that line, name a file of your own that ends in .toml"
     )]
     NotToml {
         /// The file.
         path: String,
-        /// Its first line that is none, from 1.
+        /// First line that is not TOML, from 1.
         line: usize,
     },
-    /// A file that is far too large.
+    /// A file above the size limit.
     #[error("{path} is larger than {} KiB: that is no profile", MOST_BYTES / 1024)]
     TooLarge {
         /// The file.
         path: String,
     },
-    /// Neither a shipped profile nor a file.
+    /// Neither a shipped profile nor a file has this name.
     #[error(
         "no profile is called `{name}`: {}shipped ones are {}; a file is given by its path, such as ./site.toml",
         did_you_mean(.name), shipped_names().join(", ")
     )]
     UnknownName {
-        /// The request.
+        /// Requested name.
         name: String,
     },
     /// A directory without profiles.
@@ -74,16 +74,16 @@ pub enum SourceError {
         /// The directory.
         place: String,
     },
-    /// No shipped profile is for this host, or more than one is.
+    /// No shipped profile, or more than one, fits this host.
     #[error(
         "no shipped profile can be chosen for this host: name one with --profile, or write one (`bedplate profile \
             init --extends NAME`)"
     )]
     NoShipped(#[source] MatchError),
-    /// None of several profiles is for this host, or more than one is.
+    /// No profile of several, or more than one, fits this host.
     #[error("no profile of {place} can be chosen for this host; name one with --profile")]
     NoMatch {
-        /// Where they are.
+        /// Directory of the profiles.
         place: String,
         /// Why.
         source: MatchError,

@@ -1,11 +1,11 @@
-//! Where no shipped profile is for a machine.
+//! Machines that no shipped profile fits.
 
 use super::*;
 use bedplate_facts::{Depth, observe};
 use bedplate_testhosts::HostSpec;
 
 #[test]
-fn where_none_fits_the_general_reasons_are_given() {
+fn no_match_reports_reasons_of_generic_profiles() {
     let strange = HostSpec::from_toml("machine = \"plain\"\ncpu = \"other\"").unwrap().build();
     let facts = observe(&strange, Depth::Plan);
     let error = choose(Choice::HostOrShipped, OwnerCheck::Require, &strange, &facts).unwrap_err();
