@@ -1,5 +1,5 @@
-//! When what a check found leads to a symptom, where it does not always: a check speaks of more than one thing, and a cause on
-//! one sort of host is none on another.
+//! Conditions under which a check's finding explains a symptom: a check covers more than one fault, and a cause on one
+//! type of host need not be a cause on another.
 
 use crate::kind::sriov;
 use crate::verify::{
@@ -14,22 +14,22 @@ use bedplate_facts::superchip::{Superchip, superchip};
 
 const MELLANOX: u16 = 0x15b3;
 
-/// Whatever it found.
+/// Always holds.
 pub(super) fn always(_: &Facts, _: &Judged) -> bool {
     true
 }
 
-/// An Arm CPU of NVIDIA with a kernel on which only translated DMA works.
+/// The host has an Arm CPU of NVIDIA and a kernel on which only translated DMA works.
 pub(super) fn on_old_grace(facts: &Facts, _: &Judged) -> bool {
     matches!(superchip(facts), Superchip::Translated)
 }
 
-/// Any other host: there translation is what is in the way.
+/// The host is of any other type: there, translation is the fault.
 pub(super) fn elsewhere(facts: &Facts, judged: &Judged) -> bool {
     !on_old_grace(facts, judged)
 }
 
-/// There are Data Direct functions.
+/// The host has Data Direct functions.
 pub(super) fn with_data_direct(facts: &Facts, _: &Judged) -> bool {
     has(facts, Function::is_data_direct)
 }
@@ -39,12 +39,12 @@ pub(super) fn without_gpu(facts: &Facts, _: &Judged) -> bool {
     !has(facts, Function::is_gpu)
 }
 
-/// No GPU is listed, or fewer than below switches of the same kind.
+/// No GPU is listed, or fewer than below switches of the same model.
 pub(super) fn of_missing_gpu(facts: &Facts, judged: &Judged) -> bool {
     without_gpu(facts, judged) || fewer(judged, DeviceKind::Gpu)
 }
 
-/// No NIC is listed that may carry RDMA, or fewer than below switches of the same kind.
+/// No RDMA-capable NIC is listed, or fewer than below switches of the same model.
 pub(super) fn of_missing_nic(facts: &Facts, judged: &Judged) -> bool {
     without_nic(facts, judged) || fewer(judged, DeviceKind::Nic)
 }
@@ -56,7 +56,7 @@ fn fewer(judged: &Judged, wanted: DeviceKind) -> bool {
     })
 }
 
-/// A link on the way to a GPU has lost lanes or transactions.
+/// A link on the path to a GPU has lost lanes or transactions.
 pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
     let Some(tree) = facts.pci.known() else { return false };
     let is_gpus = |at: PciAddress| {
@@ -71,7 +71,7 @@ pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
     })
 }
 
-/// No NIC is listed that may carry RDMA.
+/// No RDMA-capable NIC is listed.
 pub(super) fn without_nic(facts: &Facts, _: &Judged) -> bool {
     !has(facts, |function| {
         !function.infiniband.is_empty() || (function.is_nic() && function.vendor.0 == MELLANOX)
@@ -82,12 +82,12 @@ fn has(facts: &Facts, test: impl Fn(&Function) -> bool) -> bool {
     facts.pci.known().is_some_and(|tree| tree.functions.values().any(test))
 }
 
-/// It is as bad as the check knows, not in part: no port at all is active.
+/// The finding has the full severity of its check: no port at all is active, for example.
 pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
     judged.verdict == Verdict::Fail || judged.severity == Severity::Warn
 }
 
-/// Conditions that ask for a code.
+/// Conditions that test for a code.
 macro_rules! conditions {
     ($($(#[$about:meta])* $name:ident: $code:pat $(if $test:expr)?,)+) => {
         $(
@@ -102,40 +102,40 @@ macro_rules! conditions {
 conditions! {
     /// Device nodes of GPUs are missing.
     of_gpu_nodes: Finding::Limits(LimitsFinding::NodeMissing { kind: DeviceKind::Gpu, .. }),
-    /// A NIC has no ATS where guests need it; one that has it for nothing works all the same.
+    /// A NIC lacks ATS where guests need it. A NIC with needless ATS still works.
     of_missing_ats: Finding::Acs(AcsFinding::NoAts { .. }),
-    /// A VF has no address, rather than that of another.
+    /// A VF has no address, rather than one that another VF has too.
     of_zero_address: Finding::Sriov(SriovFinding::ZeroAddress { .. }),
-    /// VFs are among what is left to do.
+    /// The changes still to make include VFs.
     of_vfs: Finding::Profile(ProfileFinding::NotInEffect { setting: sriov::NAME, .. }),
-    /// The argument is one of `pci=`.
+    /// The rejected argument is one of `pci=`.
     of_pci_argument: Finding::CommandLine(CommandLineFinding::ArgumentRefused { argument, .. })
         if argument.starts_with("pci="),
     /// No port of the GPUs' NICs is active.
     of_no_port: Finding::Rdma(RdmaFinding::NoActivePort { .. }),
-    /// A GPU does not answer, or a port above one may not.
+    /// A GPU, or possibly a port above one, does not answer.
     of_dead_gpu: Finding::Device(DeviceFinding::NoAnswer { device })
         if matches!(device.kind, DeviceKind::Gpu | DeviceKind::Port),
-    /// A NIC does not answer, or a port above one may not.
+    /// A NIC, or possibly a port above one, does not answer.
     of_dead_nic: Finding::Device(DeviceFinding::NoAnswer { device })
         if device.kind != DeviceKind::Gpu,
-    /// The log is about a GPU that reports an error or does not answer.
+    /// The kernel log reports a GPU error or an unresponsive GPU.
     of_gpu: Finding::Log(LogFinding::Logged {
         sign: MessageKind::OffTheBus | MessageKind::Xid | MessageKind::SwitchFatal, ..
     }),
-    /// The log is about a GPU that does not answer.
+    /// The kernel log reports an unresponsive GPU.
     of_lost_gpu: Finding::Log(LogFinding::Logged { sign: MessageKind::OffTheBus, .. }),
-    /// The log is about links.
+    /// The kernel log reports link faults.
     of_links: Finding::Log(LogFinding::Logged {
         sign: MessageKind::Uncorrected | MessageKind::Fatal | MessageKind::Contained | MessageKind::LinkDown, ..
     }),
-    /// The log is about a link that went down.
+    /// The kernel log reports a link that went down.
     of_lost_link: Finding::Log(LogFinding::Logged {
         sign: MessageKind::Contained | MessageKind::LinkDown, ..
     }),
 }
 
-/// The log is about the driver of a GPU.
+/// The kernel log reports a fault of a GPU driver.
 pub(super) fn of_gpu_driver(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |sign, module| match module {
         Some(module) => {
@@ -145,12 +145,12 @@ pub(super) fn of_gpu_driver(_: &Facts, judged: &Judged) -> bool {
     })
 }
 
-/// The log is about nvidia_peermem.
+/// The kernel log reports a fault of nvidia_peermem.
 pub(super) fn of_peermem(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |sign, module| sign == MessageKind::Peermem || module.is_some_and(is_peermem))
 }
 
-/// The log is about the driver of a NIC, or about RDMA.
+/// The kernel log reports a fault of a NIC driver or of the RDMA stack.
 pub(super) fn of_rdma_driver(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |_, module| module.is_some_and(is_rdma))
 }

@@ -1,5 +1,5 @@
-//! Which symptoms a log shows. It is read as a stream, and may hold anything: of a line only the start is kept, and of lines
-//! only the first that show a symptom.
+//! Recognition of symptoms in a log. The log is read as a stream and may hold any bytes: only the start of a line, and
+//! only the first lines of a symptom, are retained.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,54 @@ use serde::Serialize;
 use super::{Pattern, SYMPTOMS, Symptom};
 use bedplate_base::terminal::brief;
 
-/// Bytes of a line that are looked at: NCCL's lines are shorter (src/debug.cc, 1024).
+/// Bytes of a line that are examined: NCCL's lines are shorter (src/debug.cc, 1024).
 const LINE: usize = 4096;
-/// Lines that are cited for a symptom, and characters of each.
+/// Limits of a symptom's citations: number of lines, and characters of each.
 const CITED: usize = 3;
 const CHARACTERS: usize = 200;
 
-/// A channel that carries GPU memory directly (handbook §8.8).
+/// Pattern of a channel that carries GPU memory directly (handbook §8.8).
 const DIRECT: Pattern = Pattern { has: &["via NET/", "/GDRDMA"], lacks: &[] };
 
 /// A line of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Citation {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// Its start, without what could steer a terminal.
+    /// Start of the line, without characters that could steer a terminal.
     pub text: String,
 }
 
 /// Lines that show one symptom.
 #[derive(Debug, Clone, Default)]
 pub struct Lines {
-    /// How many.
+    /// Number of lines.
     pub count: u64,
-    /// The first of them.
+    /// The first lines, for citation.
     pub first: Vec<Citation>,
 }
 
-/// What was recognised in a log.
+/// Symptoms recognised in a log.
 #[derive(Debug, Default)]
 pub struct Recognised {
     /// Lines read.
     pub lines: u64,
-    /// Channels of NCCL that carry GPU memory directly.
+    /// Lines about NCCL channels that carry GPU memory directly.
     pub direct: u64,
-    /// It is no log, but a recording of a host.
+    /// Whether the input is a recording of a host, not a log.
     pub is_snapshot: bool,
     symptoms: BTreeMap<&'static str, Lines>,
 }
 
 impl Recognised {
-    /// Symptoms that it shows, in the order of the table.
+    /// Returns the symptoms found, in the order of the table.
     pub fn symptoms(&self) -> impl Iterator<Item = (&'static Symptom, &Lines)> {
         SYMPTOMS.iter().filter_map(|symptom| Some((symptom, self.symptoms.get(symptom.id)?)))
     }
 }
 
-/// Takes a log in pieces.
+/// Reads a log in pieces.
 #[derive(Debug, Default)]
 pub struct Recogniser {
     line: Vec<u8>,
@@ -64,7 +64,7 @@ pub struct Recogniser {
 }
 
 impl Recogniser {
-    /// The next piece, of any length.
+    /// Reads the next piece, of any length.
     pub fn feed(&mut self, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (own, ends) = match piece.strip_suffix(b"\n") {
@@ -80,7 +80,7 @@ impl Recogniser {
         }
     }
 
-    /// What was recognised, once all of it was read.
+    /// Returns the result, after the last piece.
     pub fn finish(mut self) -> Recognised {
         if self.begun {
             self.end_line();

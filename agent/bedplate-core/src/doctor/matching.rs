@@ -1,18 +1,18 @@
-//! Which symptom is meant by what people type.
+//! Matching of free text to symptoms.
 
 use super::{SYMPTOMS, Symptom};
 
-/// Longest text that is looked at.
+/// Characters of a text that are examined.
 const LONGEST: usize = 4096;
-/// Most GPUs that a host has: `only 6 gpus` means that some are missing.
+/// Maximum number of GPUs in a host: `only 6 gpus` means that some are missing.
 const MOST_GPUS: u8 = 16;
 
-/// A symptom by its id.
+/// Returns the symptom with this id.
 pub fn find(id: &str) -> Option<&'static Symptom> {
     SYMPTOMS.iter().find(|symptom| symptom.id == id)
 }
 
-/// Symptoms of which a phrase is in the text. Where a phrase holds another's, only the longer one counts.
+/// Returns the symptoms with a phrase in the text. If one phrase contains another, only the longer one matches.
 pub fn matching(text: &str) -> Vec<&'static Symptom> {
     let text = normalized(text);
     let lacks_gpus = lacks_gpus(&text);
@@ -31,7 +31,7 @@ pub fn matching(text: &str) -> Vec<&'static Symptom> {
     meant.map(|(symptom, _)| *symptom).collect()
 }
 
-/// Whether the text, between blanks, says of a number of GPUs that it is too small: `only 6 gpus`, `nvidia smi shows 7 gpus`.
+/// Whether the text, enclosed in blanks, reports too few GPUs: `only 6 gpus`, `nvidia smi shows 7 gpus`.
 fn lacks_gpus(text: &str) -> bool {
     let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
     let is_low = |few: &str, many: &str| match (few.parse::<u8>(), many.parse::<u8>()) {
@@ -51,14 +51,14 @@ fn lacks_gpus(text: &str) -> bool {
         })
 }
 
-/// Words that say nothing of what is meant.
+/// Words without meaning for a match.
 const COMMON: [&str; 10] =
     ["the", "not", "does", "doesnt", "only", "with", "and", "for", "after", "was"];
 
-/// Letters of a word of which one may be wrong; of a longer one two may.
+/// Shortest word that may have two wrong letters; a shorter one may have one.
 const LONG: usize = 8;
 
-/// Whether a word is another one, or a misspelling of it.
+/// Whether a word equals a known one, or is a misspelling of it.
 fn is_similar(word: &str, known: &str) -> bool {
     let (short, long) = (word.len().min(known.len()), word.len().max(known.len()));
     let wrong = match short {
@@ -69,7 +69,7 @@ fn is_similar(word: &str, known: &str) -> bool {
     word == known || long - short <= wrong && strsim::damerau_levenshtein(word, known) <= wrong
 }
 
-/// Symptoms that share a word with the text, misspelt ones too: those that share the most, in the order of the table.
+/// Returns the symptoms that share the most words with the text, also misspelt ones, in the order of the table.
 pub fn nearest(text: &str) -> Vec<&'static Symptom> {
     let text = normalized(text);
     let words: Vec<&str> =
@@ -92,7 +92,7 @@ pub fn nearest(text: &str) -> Vec<&'static Symptom> {
         .collect()
 }
 
-/// Small letters and digits, in words between single blanks, so that a phrase is found as whole words.
+/// Converts the text to lower-case words between single blanks, so that a phrase matches whole words only.
 fn normalized(text: &str) -> String {
     let text: String = text.chars().take(LONGEST).collect::<String>().to_lowercase();
     let words = text.replace(['\'', '’'], "");

@@ -1,5 +1,5 @@
-//! From a symptom to its cause on this host: a table of symptoms ([`SYMPTOMS`]), each with the checks of `verify` that can
-//! explain it. A cause is named only where its check found it here; what could not be read is said apart. Pure.
+//! From a symptom to its cause on this host: a table of symptoms ([`SYMPTOMS`]), each with the checks of `verify` that
+//! can explain it. A cause is reported only if its check found it here; unreadable evidence is listed separately. Pure.
 
 mod conditions;
 mod log;
@@ -20,46 +20,46 @@ pub use table::SYMPTOMS;
 use crate::verify::{Evidence, Judged, Report, Verdict};
 use bedplate_facts::Facts;
 
-/// Something that people complain of.
+/// A symptom that operators report.
 #[derive(Debug)]
 pub struct Symptom {
     /// Stable name.
     pub id: &'static str,
-    /// As people say it.
+    /// Title, as operators describe the symptom.
     pub title: &'static str,
-    /// What it means, in one sentence without its full stop.
+    /// Meaning, in one sentence without a full stop.
     pub means: &'static str,
-    /// Words by which it is recognised in what people type, in small letters.
+    /// Phrases that identify the symptom in an operator's text, in lower case.
     pub phrases: &'static [&'static str],
-    /// Lines of logs that show it.
+    /// Patterns of log lines that show the symptom.
     pub lines: &'static [Pattern],
-    /// What can cause it, the likeliest first.
+    /// Possible causes, the likeliest first.
     pub causes: &'static [Cause],
 }
 
-/// A line of NCCL's debug output, or of the kernel's log.
+/// Pattern of a line of NCCL's debug output, or of the kernel log.
 #[derive(Debug)]
 pub struct Pattern {
-    /// All of this is in it.
+    /// Texts that the line must contain.
     pub has: &'static [&'static str],
-    /// None of this is.
+    /// Texts that the line must not contain.
     pub lacks: &'static [&'static str],
 }
 
-/// What can cause a symptom.
+/// A possible cause of a symptom.
 #[derive(Debug)]
 pub struct Cause {
-    /// The check that finds it, by its id.
+    /// Id of the check that finds the cause.
     pub check: &'static str,
-    /// How what it finds leads to the symptom, in one sentence without its full stop.
+    /// How the finding leads to the symptom, in one sentence without a full stop.
     pub explains: &'static str,
-    /// Whether what the check found on this host leads to the symptom.
+    /// Whether the finding on this host leads to the symptom.
     pub when: Condition,
-    /// Another check that has to have found something; alone this one explains nothing.
+    /// Second check that must have a finding too, or this cause explains nothing.
     pub beside: Option<&'static str>,
 }
 
-/// Whether what a check found leads to a symptom.
+/// Whether a check's finding leads to a symptom.
 pub(crate) type Condition = fn(&Facts, &Judged) -> bool;
 
 /// Whether the cause was found, from good to bad.
@@ -67,25 +67,25 @@ pub(crate) type Condition = fn(&Facts, &Judged) -> bool;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// None of the known causes is present on this host.
+    /// No known cause is present on this host.
     NotFound,
-    /// None was found, and something could not be read.
+    /// No cause was found, and some evidence could not be read.
     CannotTell,
-    /// There is one.
+    /// A cause was found.
     Found,
 }
 
-/// A check that was asked, and what it came to.
+/// A check and its result.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Asked"))]
 pub struct CheckAnswer {
-    /// Its id.
+    /// Check id.
     pub check: &'static str,
     /// Verdict.
     pub verdict: Verdict,
     /// Finding, in one sentence.
     pub finding: String,
-    /// How that leads to the symptom; of causes only.
+    /// How the finding leads to the symptom; only for causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explains: Option<&'static str>,
     /// Evidence.
@@ -95,39 +95,39 @@ pub struct CheckAnswer {
     pub remedy: Option<String>,
 }
 
-/// What a symptom comes to on a host.
+/// Diagnosis of a symptom on a host.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
-    /// The symptom's id.
+    /// Symptom id.
     pub symptom: &'static str,
-    /// As people say it.
+    /// Title, as operators describe the symptom.
     pub title: &'static str,
     /// Meaning.
     pub means: &'static str,
-    /// Whether its cause was found.
+    /// Whether a cause was found.
     pub answer: Answer,
     /// Causes that are present, the likeliest first.
     pub causes: Vec<CheckAnswer>,
-    /// Causes that are not: their checks pass, are about nothing here, or found something else.
+    /// Causes that are not present: their checks pass, do not apply here, or found something else.
     pub excluded: Vec<CheckAnswer>,
-    /// Those of which it is not known.
+    /// Causes whose checks are unknown.
     pub unknown: Vec<CheckAnswer>,
-    /// Lines of the log that show it.
+    /// Lines of the log that show the symptom.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Citation>,
-    /// How many lines there are in all.
+    /// Total number of such lines.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub line_count: u64,
 }
 
-/// Serde hands it over by reference.
+/// Takes a reference, as serde requires.
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
 impl Symptom {
-    /// What it comes to by what `verify` found.
+    /// Diagnoses the symptom from the results of `verify`.
     pub fn diagnose(&self, report: &Report, facts: &Facts) -> Diagnosis {
         let mut diagnosis = Diagnosis {
             symptom: self.id,
@@ -159,14 +159,14 @@ impl Symptom {
                 _ => diagnosis.excluded.push(asked),
             }
         }
-        // A check may be a cause in two ways.
+        // A check may explain a symptom in two ways.
         let causes: Vec<&str> = diagnosis.causes.iter().map(|cause| cause.check).collect();
         diagnosis.excluded.retain(|asked| !causes.contains(&asked.check));
         for list in [&mut diagnosis.excluded, &mut diagnosis.unknown] {
             let mut seen = BTreeSet::new();
             list.retain(|asked| seen.insert(asked.check));
         }
-        // Stable: of equal findings the likelier one stays first.
+        // A stable sort keeps the likelier of two equal findings first.
         diagnosis.causes.sort_by_key(|cause| cause.verdict != Verdict::Fail);
         diagnosis.answer = match (diagnosis.causes.is_empty(), diagnosis.unknown.is_empty()) {
             (false, _) => Answer::Found,

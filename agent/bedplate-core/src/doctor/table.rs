@@ -1,4 +1,5 @@
-//! The table of symptoms. What logs say is from handbook §4, §6, §8.8; what causes it from the sections that its checks name.
+//! The table of symptoms. Log lines are taken from handbook §4, §6, §8.8; causes from the sections that their checks
+//! cite.
 
 mod cuda;
 mod degraded;
@@ -15,17 +16,17 @@ const fn because(check: &'static str, explains: &'static str) -> Cause {
     Cause { check, explains, when: conditions::always, beside: None }
 }
 
-/// Only where `other` has found something, too.
+/// Applies only if the check `other` has a finding too.
 const fn together_with(other: &'static str, check: &'static str, explains: &'static str) -> Cause {
     Cause { check, explains, when: conditions::always, beside: Some(other) }
 }
 
-/// Only where `condition` says so.
+/// Applies only if `condition` holds.
 const fn when(condition: Condition, check: &'static str, explains: &'static str) -> Cause {
     Cause { check, explains, when: condition, beside: None }
 }
 
-/// Every symptom, from what stops a job to what slows it.
+/// Every symptom, from those that stop a job to those that slow it down.
 pub static SYMPTOMS: &[Symptom] = &[
     cuda::GPU_LOST,
     cuda::NO_CUDA_DEVICE,

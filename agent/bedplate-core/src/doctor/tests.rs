@@ -1,4 +1,4 @@
-//! The table, what is meant by words, and what a log shows. What hosts come to is in tests/data/cli/doctor.txt.
+//! Tests of the table, of text matching, and of log recognition. Diagnoses of hosts are in tests/data/cli/doctor.txt.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn symptoms_of(log: &str) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn every_row_is_complete_and_its_checks_are_there() {
+fn every_symptom_is_complete_and_its_checks_exist() {
     let mut seen = BTreeSet::new();
     for symptom in SYMPTOMS {
         assert!(seen.insert(symptom.id), "two symptoms are called {}", symptom.id);
@@ -42,7 +42,7 @@ fn every_row_is_complete_and_its_checks_are_there() {
 }
 
 #[test]
-fn a_symptom_is_found_by_its_own_words() {
+fn symptom_matches_its_own_phrases() {
     for symptom in SYMPTOMS {
         assert_eq!(find(symptom.id).map(|found| found.id), Some(symptom.id));
         assert_eq!(ids(&matching(symptom.title)), [symptom.id], "{}", symptom.title);
@@ -54,7 +54,7 @@ fn a_symptom_is_found_by_its_own_words() {
 }
 
 #[test]
-fn what_people_type_is_understood() {
+fn free_text_matches_one_symptom() {
     for (text, id) in [
         ("NET/Socket fallback", "socket-fallback"),
         ("NCCL says GPU Direct RDMA Disabled for HCA 0", "gdr-disabled"),
@@ -77,14 +77,14 @@ fn what_people_type_is_understood() {
         assert_eq!(ids(&matching(text)), [id], "{text}");
     }
     assert_eq!(ids(&matching("xid and low bandwidth")), ["gpu-lost", "low-bandwidth"]);
-    // Whole words only.
+    // Only whole words match.
     for text in ["", "it does not work", "slowly", "taxidermy", "\u{0}\u{1b}[31m"] {
         assert_eq!(ids(&matching(text)), Vec::<&str>::new(), "{text}");
     }
 }
 
 #[test]
-fn lines_of_nccl_and_of_the_kernel_are_recognised() {
+fn nccl_and_kernel_log_lines_are_recognised() {
     let nccl = "n1:7:9 [0] NCCL INFO NCCL_DEBUG set\n\
         n1:7:9 [0] NCCL INFO NET/IB : No device found.\n\
         n1:7:9 [0] NCCL INFO Using network Socket\n\
@@ -104,12 +104,12 @@ fn lines_of_nccl_and_of_the_kernel_are_recognised() {
     assert_eq!(symptoms_of(kernel), [("gpu-lost", 1), ("nic-down", 1), ("pcie-errors", 2)]);
     let shared = "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 9)\n";
     assert_eq!(symptoms_of(shared), [("registration", 1)]);
-    // How-tos quote these; NCCL never printed them (handbook §8.8).
+    // How-tos quote these lines; NCCL never printed them (handbook §8.8).
     assert_eq!(symptoms_of("Could not enable GPU Direct RDMA\nUsing GPUDirect RDMA\n"), []);
 }
 
 #[test]
-fn a_hostile_log_is_read_in_little_memory_and_steers_nothing() {
+fn hostile_log_needs_little_memory_and_is_sanitised() {
     let mut log = vec![b'x'; 1 << 20];
     log.extend_from_slice(b"Using network Socket NCCL INFO\n\0\0\x1b[2J NCCL INFO Using network Socket \x1b]0;own\x07\xff\n");
     log.extend_from_slice(&b"NET/IB : No device found.\n".repeat(1000));
@@ -281,7 +281,7 @@ const PHRASES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn phrases_mean_the_symptom_that_people_mean() {
+fn common_phrases_match_the_intended_symptom() {
     assert!(PHRASES.iter().map(|(_, phrases)| phrases.len()).sum::<usize>() >= 80);
     for (symptom, phrases) in PHRASES {
         for phrase in *phrases {
@@ -292,7 +292,7 @@ fn phrases_mean_the_symptom_that_people_mean() {
 }
 
 #[test]
-fn an_unknown_phrase_is_offered_symptoms_that_share_a_word() {
+fn unknown_phrase_suggests_symptoms_sharing_a_word() {
     assert!(matching("the port does odd things").is_empty());
     let near: Vec<&str> =
         nearest("the port does odd things").iter().map(|found| found.id).collect();

@@ -1,4 +1,4 @@
-//! Symptoms of what works, and not as it should.
+//! Symptoms of hosts that work, but not as they should.
 
 use super::super::{Symptom, conditions};
 use super::{because, has, together_with, when};

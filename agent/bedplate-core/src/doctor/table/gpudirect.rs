@@ -1,4 +1,4 @@
-//! Symptoms of GPUDirect RDMA that does not work.
+//! Symptoms of failing GPUDirect RDMA.
 
 use super::super::{Pattern, Symptom, conditions};
 use super::{because, has, when};

@@ -1,4 +1,4 @@
-//! Symptoms of NICs, of their VFs and of connections between hosts.
+//! Symptoms of NICs, their VFs, and connections between hosts.
 
 use super::super::{Symptom, conditions};
 use super::{because, has, when};
