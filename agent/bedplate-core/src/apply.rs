@@ -1,6 +1,6 @@
-//! The only interpreter of [`Action`]: takes a plan and does it, change by change. It makes no decisions: it reads,
-//! compares, returns early when equal, writes, reads back, and takes a change back that fails. What is about to be
-//! changed is in the ledger before it is changed.
+//! The only interpreter of [`Action`]: executes a plan, change by change, and makes no decisions. An action reads,
+//! compares, returns early when equal, writes, and reads back. A failed change is rolled back. Every change is recorded
+//! in the ledger before its first write.
 
 pub mod action;
 mod change;
@@ -19,44 +19,44 @@ pub(crate) use error::StepError;
 pub use report::{ApplyReport, ChangeReport, Left, Outcome, Restored};
 pub(crate) use store::{Store, find_file, saved_content};
 
-/// What a [`Check`] came to.
+/// Result of a [`Check`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is so.
+    /// The checked condition holds.
     Holds,
-    /// It is not so; what is instead.
+    /// The condition does not hold; the current state.
     Not(String),
-    /// It could not be found out, and why. Never taken for "it is so".
+    /// The condition could not be read, and why. Never treated as [`Answer::Holds`].
     Unknown(String),
 }
 
-/// Reads checks back: boot configuration needs parsers that the executor does not have. Must not change anything.
+/// Evaluates checks: boot configuration needs parsers that the executor does not have. Must not change anything.
 pub(crate) type Checker<'a> = &'a dyn Fn(&Check, &dyn Reader) -> Answer;
 
-/// Progress, for the caller to show.
+/// Progress event for the caller to display.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A change is looked at.
+    /// Work on a change begins.
     Change(&'a Change),
-    /// An action of it is done now.
+    /// An action of the change begins.
     Action(&'a Change, &'a Action),
-    /// It is over.
+    /// The change has ended.
     Ended(&'a ChangeReport),
 }
 
-/// What a plan is applied with.
+/// Host access and callbacks of [`apply`].
 pub struct Executor<'a> {
-    /// The host, to read.
+    /// Read access to the host.
     pub reader: &'a dyn Reader,
-    /// The same host, to write.
+    /// Write access to the same host.
     pub writer: &'a mut dyn Writer,
-    /// Reads checks back.
+    /// Evaluates checks.
     pub checker: Checker<'a>,
-    /// Told of progress.
+    /// Receives progress events.
     pub watch: &'a mut dyn FnMut(Event<'_>),
 }
 
-/// Do the plan. `ledger` is the host's, as loaded under the host's lock; `now` is written into the history.
+/// Applies `plan`. `ledger` is the host's, loaded under the host's lock; `now` is written into the history.
 pub fn apply(
     plan: &Plan,
     ledger: &mut Ledger,
@@ -68,7 +68,7 @@ pub fn apply(
     let found = store.ledger.clone();
     let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     report.warnings.extend(store.remove_stale_temporary_files(replaced_paths(plan)));
-    // Before anything is changed: a change that fails goes back to what these tools were run on.
+    // Must precede all changes: a failed change is rolled back to the state that these tools ran on.
     let has_run = |tool: &SettledTool| tool.after.is_none();
     let has_paid = |kind: KindId| {
         plan.body.settled_tools.iter().any(|tool| tool.kind == kind && has_run(tool))
@@ -105,13 +105,13 @@ pub fn apply(
         }
         report.changes.push(ended);
     }
-    // What is planned has been settled with its change.
+    // Changes in the plan have settled their own files.
     let is_planned = |change: &str| plan.body.changes.iter().any(|planned| planned.id == change);
     if let Err(error) = finish(&mut store, |_, change| !is_planned(change)) {
         report.warnings.push(not_noted(&error));
     }
     report.warnings.extend(newly_edited(&found, store.ledger));
-    // A run that did nothing and tried nothing leaves no trace.
+    // A run that did and tried nothing is not recorded.
     let tried =
         |change: &ChangeReport| matches!(change.outcome, Outcome::Done | Outcome::Failed { .. });
     if (report.changes.iter().any(tried) || *store.ledger != found)
@@ -124,7 +124,7 @@ pub fn apply(
     report
 }
 
-/// Files of finished changes that another program has edited meanwhile.
+/// Returns a warning per file of a finished change that another program has edited since.
 fn newly_edited(before: &Ledger, after: &Ledger) -> Vec<String> {
     let is_edited = |ledger: &Ledger, path: &str| {
         ledger.files.get(path).is_some_and(|record| record.edited && record.unfinished.is_none())
@@ -140,10 +140,10 @@ fn not_noted(error: &StepError) -> String {
     format!("the ledger was not brought up to date: {}", chain(error))
 }
 
-/// Enters in the ledger of an image that owed tools have run.
+/// Records in the ledger of an image that pending tools have run.
 ///
 /// # Errors
-/// The ledger cannot be written.
+/// Fails when the ledger cannot be written.
 pub(crate) fn note_paid(
     paid: &[SettledTool],
     ledger: &mut Ledger,
@@ -157,12 +157,12 @@ pub(crate) fn note_paid(
     finish(&mut store, |record, _| paid.iter().any(|tool| record.kind == tool.kind))
 }
 
-/// Enters the files of bedplate's that the ledger has lost, as they were planned.
+/// Records bedplate's files that the ledger has lost, as planned.
 fn adopt(store: &mut Store, plan: &Plan) -> Result<(), StepError> {
     store.update_ledger(|ledger| plan.body.orphans.iter().for_each(|orphan| orphan.adopt(ledger)))
 }
 
-/// Enters that owed tools need not run any more.
+/// Records that pending tools no longer have to run.
 fn record_paid_tools(
     store: &mut Store,
     plan: &Plan,
@@ -175,8 +175,8 @@ fn record_paid_tools(
     })
 }
 
-/// Settles changes that were cut short when all was done but the bookkeeping. Where a tool is still owed something is left
-/// to do. `is_over` is asked of a file's record and the change that began it.
+/// Settles files of changes that were interrupted after the last write but before the bookkeeping. Skips resource types
+/// with a pending tool. `is_over` gets a file's record and the id of the change that began it.
 fn finish(store: &mut Store, is_over: impl Fn(&FileRecord, &str) -> bool) -> Result<(), StepError> {
     let mut done = Vec::new();
     for (path, record) in &store.ledger.files {
@@ -200,7 +200,7 @@ fn replaced_paths(plan: &Plan) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The outcome of a change that is not tried: this host cannot take it, or what it needs has not come about.
+/// Returns the outcome of a change that must not be tried: it is deferred, or a change that it needs failed.
 fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
     if let Some(deferred) = &change.deferred {
         return Some(Outcome::Deferred { until: deferred.until.clone() });
@@ -220,7 +220,7 @@ fn waits_for(change: &Change, earlier: &[ChangeReport]) -> Option<Outcome> {
     })
 }
 
-/// The last lines that a tool printed, as one: they mostly say why it failed.
+/// Returns the last lines of a tool's output, joined into one line: they usually contain the reason for a failure.
 pub fn last_lines(output: &str) -> String {
     const LINES: usize = 5;
     const LONGEST: usize = 160;
@@ -261,22 +261,22 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
     }
 }
 
-/// An action, for people.
+/// Describes an action for operators.
 pub fn describe(action: &Action) -> String {
     action::operation_for(action).describe()
 }
 
-/// Whether an action may take seconds to minutes.
+/// Returns whether an action may take seconds to minutes.
 pub fn may_take_long(action: &Action) -> bool {
     action::operation_for(action).may_take_long()
 }
 
-/// What an action changes, as lines of a patch.
+/// Returns the effect of an action as lines of a patch.
 pub fn diff(action: &Action) -> String {
     action::operation_for(action).diff()
 }
 
-/// The line of an action in a plan, beside the items of the change called `subject`.
+/// Returns the line of an action in a plan, shown next to the items of the change called `subject`.
 pub fn plan_line(action: &Action, subject: &str) -> Option<String> {
     action::operation_for(action).plan_line(subject)
 }

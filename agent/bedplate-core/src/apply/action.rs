@@ -1,5 +1,5 @@
-//! What the program knows of each action: one file an action, one row in [`operation_for`]. An action reads, compares, returns
-//! early when equal, writes, and reads back; what it changes is in the ledger before it is changed.
+//! Operations behind the actions of a plan: one file per action, one arm in [`operation_for`]. An action reads,
+//! compares, returns early when equal, writes, and reads back. The ledger records a change before its first write.
 
 mod attribute;
 mod bind_vfs;
@@ -20,7 +20,7 @@ use super::{Checker, Store};
 use crate::ledger::{Generator, Ledger};
 use crate::plan::{Action, Change, WayBack};
 
-/// The row of each action.
+/// Returns the operation of an action.
 pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
     match action {
         Action::ReplaceFile { path, before, after } => {
@@ -42,36 +42,37 @@ pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
     }
 }
 
-/// One action, as the executor and the reports use it.
+/// An action, as used by the executor and the reports.
 pub(crate) trait Operation {
-    /// What is being done, for people.
+    /// Describes the action for operators.
     fn describe(&self) -> String;
 
-    /// What it changes, as lines of a patch: `+` for what will be there, `-` for what is there now.
+    /// Returns the effect as lines of a patch: `+` for the new state, `-` for the current one.
     fn diff(&self) -> String;
 
-    /// The line that it gets in a plan beside the items of the change called `subject`; none where the items say it all.
+    /// Returns the action's line in a plan, next to the items of the change called `subject`. `None` if the items
+    /// suffice.
     fn plan_line(&self, _subject: &str) -> Option<String> {
         None
     }
 
-    /// Whether it may take seconds to minutes, as tools and drivers do: then it is shown before it begins.
+    /// Returns whether the action may take seconds to minutes, as tools and drivers do. It is then announced first.
     fn may_take_long(&self) -> bool {
         true
     }
 
-    /// What it acts on. A later action of the same change on the same target overrules this one (a VF count of 0,
-    /// then of 8). `None`: nothing can overrule it.
+    /// Returns the object acted on. A later action of the same change on the same target overrules this one (a VF count
+    /// of 0, then of 8). `None`: nothing can overrule it.
     fn target(&self) -> Option<String> {
         None
     }
 
-    /// Whether there is nothing left to do. Reads only.
+    /// Returns whether nothing is left to do. Reads only.
     fn is_done(&self, store: &Store, task: Task) -> bool;
 
-    /// Before the change's first write: look at what is there, refuse it where it is not as planned, and enter it in
-    /// `ledger`. `first`: no earlier action of the change has the same target. What is known only while the change
-    /// is being made is entered by [`Operation::execute`].
+    /// Inspects the host before the change's first write, and records the current state in `ledger`. Fails if that
+    /// state differs from the planned one. `first`: no earlier action of the change has the same target. State that is
+    /// known only during the change is recorded by [`Operation::execute`].
     fn record(
         &self,
         _store: &mut Store,
@@ -82,42 +83,43 @@ pub(crate) trait Operation {
         Ok(())
     }
 
-    /// Do it and read it back. The ledger restores files; whatever else it changes, it pushes on `undo`, before the write.
+    /// Executes the action and reads it back. Pushes every effect on `undo` before its write, except files, which the
+    /// ledger restores.
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError>;
 
-    /// When the whole change is done: enter in `ledger` what is there now.
+    /// Records the current state in `ledger` once the whole change is done.
     fn record_result(&self, _store: &Store, _ledger: &mut Ledger) -> Result<(), StepError> {
         Ok(())
     }
 }
 
-/// The change that an action is part of.
+/// Context of an action: its change and the checker.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
     /// The change.
     pub change: &'a Change,
-    /// Reads checks back.
+    /// Evaluates checks.
     pub checker: Checker<'a>,
 }
 
-/// One thing that an action has done, or was about to do, and that is not a file.
+/// An undo step for an effect of an action, performed or about to be performed, that is not a file.
 pub trait Undo {
     /// Subject.
     fn subject(&self) -> String;
 
-    /// Whether the files of the change have to be put back first.
+    /// Returns whether the files of the change must be restored first.
     fn needs_files(&self) -> bool {
         false
     }
 
-    /// Make it be as it was, read it back, and settle the ledger in memory.
+    /// Restores the previous state, reads it back, and settles the ledger in memory.
     fn run(&self, store: &mut Store) -> Result<(), StepError>;
 }
 
-/// What a change has done so far, oldest first.
+/// Undo steps of a change so far, oldest first.
 pub(crate) type UndoList = Vec<Box<dyn Undo>>;
 
-/// A subject must be as it was when the plan was made: what others have changed since is not overwritten.
+/// Fails unless the subject still is as planned: later changes by other tools must not be overwritten.
 pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(), StepError> {
     match as_planned {
         true => Ok(()),
@@ -127,7 +129,7 @@ pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(),
     }
 }
 
-/// The tools of a change that make files from others.
+/// Returns the tools of a change that generate files from other files.
 fn generators(change: &Change) -> Vec<Generator> {
     let tools = change.actions.iter().filter_map(|action| match action {
         Action::RunTool { argv, purpose, way_back: WayBack::Repeat, limit_s, .. } => {
@@ -145,7 +147,7 @@ mod tests {
     use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 
     #[test]
-    fn what_waits_for_a_driver_is_shown_before_it_begins() {
+    fn driver_dependent_actions_are_announced_first() {
         let pf = "0000:18:00.0".parse().unwrap();
         let (interface, driver) = ("ens1f0".to_owned(), "vfio-pci".to_owned());
         let (none, limit_s) = (VfAttributes::default(), 5);

@@ -1,4 +1,4 @@
-//! One change: done whole, or taken back whole.
+//! Executes one change completely, or rolls it back completely.
 
 use super::action::file::UndoResult;
 use super::action::{self, Task, UndoList};
@@ -11,18 +11,18 @@ use crate::plan::{Action, Change, PendingUntilBoot};
 use bedplate_base::chain;
 use bedplate_host::HostKind;
 
-/// Until when live actions of an image wait.
+/// Deferral reason of runtime actions in an image.
 const FIRST_BOOT: &str = "at the first boot, by bedplate apply on the running machine";
 
-/// A change's actions, by what this host can do with them.
+/// A change's actions, grouped by what this host can do with them.
 struct Parts<'a> {
-    /// To be done now.
+    /// Actions to execute now.
     now: Vec<&'a Action>,
-    /// Tools that an operator has to run in the image; checks that depend on them wait as well.
+    /// Tools for an operator to run in the image; checks that depend on them wait too.
     owed: Vec<&'a Action>,
-    /// Why they cannot run in the image, where they were to.
+    /// Why required tools cannot run in the image.
     hindrance: Option<String>,
-    /// For the running machine only.
+    /// Actions for the running machine only.
     later: Vec<&'a Action>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Do one change.
+/// Executes one change.
 pub(super) fn run(
     store: &mut Store,
     checker: Checker,
@@ -117,10 +117,10 @@ fn carry_out(
     finish(store, change, parts, unseen, outcome)
 }
 
-/// Whether nothing is left to do of the change's part that this host takes now, done here or owed. An action that a
-/// later one of the same change overrules does not count.
+/// Returns whether this host's part of the change is complete, including pending tools. Ignores an action that a later
+/// one of the same change overrules.
 fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
-    // What owed tools come to is not checked later, so that it shows here alone whether they have run.
+    // The results of pending tools are not checked later, so only this check shows whether they have run.
     let checks = task.change.actions.iter().filter(|action| matches!(action, Action::Verify(_)));
     let checks = checks.filter(|_| !parts.owed.is_empty());
     let actions = parts.now.iter().chain(&parts.owed).copied().chain(checks);
@@ -133,8 +133,8 @@ fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
     })
 }
 
-/// Look at everything that the change would change, and write down what is there, durably, before the first write.
-/// The error names what was being done.
+/// Inspects everything that the change affects, and records the current state durably before the first write. The error
+/// includes a description of the failed step.
 fn begin(
     store: &mut Store,
     task: Task,
@@ -153,8 +153,8 @@ fn begin(
             .record(store, &mut ledger, task, first)
             .map_err(|error| (operation.describe(), error))?;
     }
-    // A tool that reads what is written here has to run after it, whatever happens in between. Without files to
-    // write, the next plan sees by itself what is missing, unless it is not for this run to do.
+    // A tool that reads files written here must run after them, even if this run is interrupted. Without files to
+    // write, the next plan detects missing work itself, unless this run only leaves the tools pending.
     let writes = parts.now.iter().any(|action| matches!(action, Action::ReplaceFile { .. }));
     if writes || !parts.owed.is_empty() {
         for (argv, purpose) in parts.tools() {
@@ -179,7 +179,7 @@ fn begin(
         .map_err(|error| ("write down what is there now".to_owned(), error))
 }
 
-/// The end of a change that went well: write down what is there now.
+/// Completes a successful change: records the resulting state.
 fn finish(
     store: &mut Store,
     change: &Change,
@@ -195,7 +195,7 @@ fn finish(
         for action in &parts.now {
             action::operation_for(action).record_result(store, ledger)?;
         }
-        // What an earlier run of this change wrote before it was cut short, and is not in this plan any more.
+        // Paths that an earlier, interrupted run of this change wrote and this plan no longer contains.
         for path in ledger.unfinished_of(&change.id) {
             action::file::record_result(store, ledger, &path)?;
         }
@@ -204,7 +204,7 @@ fn finish(
         }
         Ok(())
     };
-    // Until the owed tools have run, the change is not finished: what was there before it is kept.
+    // The change is unfinished until the pending tools have run: the previous state must be retained.
     let noted = match outcome {
         Outcome::Owed { .. } => Ok(()),
         _ => settle(&mut ledger).and_then(|()| settle_waits(store, &mut ledger, change, unseen)),
@@ -224,8 +224,8 @@ fn finish(
     }
 }
 
-/// What waits for a boot and shows nowhere until then is written down before the first write: after a kill right behind
-/// the write nothing would differ any more, and nothing would know of the boot that is due.
+/// Records unobservable pending changes before the first write. If bedplate is killed right after the write, nothing on
+/// the host differs any more, and only this record shows that a boot is due.
 fn begin_waits(
     store: &Store,
     ledger: &mut Ledger,
@@ -248,7 +248,7 @@ fn begin_waits(
     Ok(())
 }
 
-/// What the change took back in the same boot waits no longer; not before it is done.
+/// Removes the records of values that the change restored in the same boot. Must run after the change.
 fn settle_waits(
     store: &Store,
     ledger: &mut Ledger,
@@ -269,7 +269,7 @@ fn is_of(record: &WaitRecord, change: &Change, unseen: &[PendingUntilBoot]) -> b
     record.kind == change.kind && unseen.iter().any(|unseen| unseen.subject == record.subject)
 }
 
-/// The end of a change that failed.
+/// Rolls back a failed change.
 fn roll_back(
     store: &mut Store,
     earlier: &Ledger,
@@ -278,7 +278,7 @@ fn roll_back(
     undo: UndoList,
 ) -> Restored {
     let (mut restored, whole) = undo_all(store, earlier, &change.id, undo);
-    // On disk the ledger promises too much so far, never too little.
+    // Up to here the ledger on disk may record too much, never too little.
     let noted = store.update_ledger(|ledger| {
         if !whole {
             return;
@@ -288,7 +288,7 @@ fn roll_back(
             None => ledger.owned.remove(&change.kind),
         };
         ledger.waiting.clone_from(&earlier.waiting);
-        // Those of VFs that were to come went with them.
+        // Records of VFs to be created are dropped with those VFs.
         ledger.starts.retain(|name, _| earlier.starts.contains_key(name));
         for (argv, _) in parts.tools().filter(|(argv, _)| !earlier.owes(change.kind, argv)) {
             ledger.remove_pending_tool(change.kind, argv);
@@ -300,8 +300,8 @@ fn roll_back(
     restored
 }
 
-/// Takes everything back, the last first, then the files and the directories made for them. Returns also whether nothing of
-/// bedplate's work is left. The ledger is settled in memory only.
+/// Undoes all steps in reverse order, then the files and the directories created for them. Also returns whether nothing
+/// of bedplate's work is left. Settles the ledger in memory only.
 fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -> (Restored, bool) {
     let mut restored = Restored::default();
     let (late, early): (UndoList, UndoList) =
@@ -328,7 +328,7 @@ fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -
     let made: Vec<String> =
         store.ledger.directories.iter().rev().filter(|path| above(path)).cloned().collect();
     for directory in made {
-        // One that is not empty holds files of others, or is still needed; it stays recorded for revert.
+        // A directory that is not empty is in use, perhaps by other tools; it stays recorded for revert.
         if let Ok(true) = store.writer.remove_directory(&directory) {
             store.ledger.directories.remove(&directory);
         }
@@ -336,13 +336,13 @@ fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -
     (restored, whole)
 }
 
-/// Why a file stays that bedplate had written.
+/// Reason for leaving a file that bedplate had written.
 const EDITED_AFTER: &str = "another program has changed it since bedplate wrote it";
-/// Why a file stays that bedplate had not written.
+/// Reason for leaving a file that bedplate had not written.
 const EDITED_BEFORE: &str = "another program has changed it, and bedplate has not written it";
 
 impl Restored {
-    /// Takes steps back, in this order. Returns whether all went well.
+    /// Runs undo steps in this order. Returns whether all succeeded.
     fn undo(&mut self, store: &mut Store, steps: &UndoList) -> bool {
         let mut whole = true;
         for step in steps {

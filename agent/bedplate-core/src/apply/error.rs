@@ -1,4 +1,4 @@
-//! Why a step of an apply or a revert has failed.
+//! Errors of single steps of an apply or a revert.
 
 use std::error::Error;
 
@@ -6,55 +6,55 @@ use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::{ToolEnd, WriteError};
 
-/// Why something was not done, or is not as it was to be.
+/// Reason why a step failed or had another result than intended.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    /// What is there cannot be read.
+    /// The current state cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// It cannot be written.
+    /// The new state cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A saved content cannot be used.
+    /// Saved content cannot be used.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// A tool did not succeed.
+    /// A tool failed.
     #[error("{}: {end}", argv.join(" "))]
     Tool {
         /// Program and arguments.
         argv: Vec<String>,
-        /// How it ended.
+        /// How the tool ended.
         end: ToolEnd,
-        /// The end of its output.
+        /// End of the tool's output.
         output: String,
     },
-    /// A tool did not succeed, and a file that it makes could not be put back either.
+    /// A tool failed, and a file that it generates could not be restored either.
     #[error("{tool}; and {path} could not be put back")]
     NotPutBack {
-        /// Why the tool did not succeed.
+        /// Failure of the tool.
         tool: Box<StepError>,
-        /// The file.
+        /// File that could not be restored.
         path: String,
-        /// Why it could not be put back.
+        /// Failure of the restoration.
         source: Box<StepError>,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{what}")]
     Other {
-        /// The sentence.
+        /// Error message.
         what: String,
-        /// What it comes from.
+        /// Cause.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
 }
 
 impl StepError {
-    /// An error that has no other behind it.
+    /// Builds an error without a cause.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         StepError::Other { what: what.into(), source: None }
     }
 
-    /// An error that comes from another.
+    /// Builds an error with a cause.
     pub(crate) fn because(
         what: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
@@ -62,17 +62,17 @@ impl StepError {
         StepError::Other { what: what.into(), source: Some(source.into()) }
     }
 
-    /// A VF has got another driver meanwhile: what has bound it uses it.
+    /// Builds the error for a VF that another program has bound to `driver` and may be using.
     pub(crate) fn vf_taken(vf: &str, driver: &str) -> Self {
         StepError::new(format!("VF {vf} is bound to {driver}: plan again"))
     }
 
-    /// A PF has fewer VFs than it was given; `number` counts from 0.
+    /// Builds the error for a PF with fewer VFs than requested; `number` counts from 0.
     pub(crate) fn no_vf(number: u16, pf: PciAddress, source: ReadError) -> Self {
         StepError::because(format!("VF {number} of {pf} is missing"), source)
     }
 
-    /// The end of the tool's output, if it was a tool that failed.
+    /// Returns the end of the tool's output if a tool failed.
     pub fn output(&self) -> Option<&str> {
         match self {
             StepError::Tool { output, .. } => Some(output),
@@ -82,25 +82,25 @@ impl StepError {
     }
 }
 
-/// Why a saved content is not used.
+/// Reason why saved content is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// Others could have written it.
+    /// Other users could have written the file.
     #[error("the saved content is not used")]
     Untrusted(#[source] ReadError),
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the saved content is lost")]
     Lost(#[source] ReadError),
-    /// It is not what its name says.
+    /// The content does not match the digest in the file's name.
     #[error("the saved content {path} is damaged")]
     Damaged {
-        /// The file that holds it.
+        /// File that holds the content.
         path: String,
     },
 }
 
 impl ContentError {
-    /// Remedy.
+    /// Returns the fix.
     pub fn remedy(&self) -> &'static str {
         match self {
             ContentError::Untrusted(_) => {

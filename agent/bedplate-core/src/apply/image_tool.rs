@@ -1,26 +1,27 @@
-//! Tools of an image that cannot work there.
+//! Detection of tools that cannot work inside an image.
 
 use super::Store;
 use bedplate_base::terminal::brief;
 use bedplate_host::{HostKind, ToolEnd, ToolOutput};
 
-/// Tools that make GRUB's menu, each with the program that it asks first for the device of `/`.
+/// Tools that generate GRUB's menu, each with the program that it runs first to find the device of `/`.
 const MENU_TOOLS: [(&str, &str); 3] = [
     ("update-grub", "grub-probe"),
     ("grub-mkconfig", "grub-probe"),
     ("grub2-mkconfig", "grub2-probe"),
 ];
 
-/// Seconds that it may take.
+/// Time limit in seconds.
 const LIMIT_S: u32 = 60;
 
-/// Exit statuses of chroot(1) that could not start the program.
+/// Exit statuses of chroot(1) when it could not start the program.
 const NOT_STARTED: [i32; 3] = [125, 126, 127];
 
-/// Longest reason in a report.
+/// Maximum length of a reason in a report.
 const LONGEST: usize = 160;
 
-/// Why a tool cannot work in an image: GRUB finds no device behind the directory that the image is built in. `None` = it may.
+/// Returns why a tool cannot work in an image: GRUB finds no device behind the image's build directory. `None`: no
+/// known obstacle.
 pub(crate) fn image_obstacle(store: &mut Store, argv: &[String]) -> Option<String> {
     let program = argv.first()?;
     let (_, probe) = MENU_TOOLS.iter().find(|(tool, _)| tool == program)?;

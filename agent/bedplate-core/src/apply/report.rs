@@ -1,53 +1,53 @@
-//! Results of an apply: of each change, and of all of them.
+//! Results of an apply: per change, and as a whole.
 
 use serde::{Deserialize, Serialize};
 
 use crate::kind_id::KindId;
 use crate::plan::{Change, Effect};
 
-/// What became of a change.
+/// Outcome of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Done, and read back.
+    /// Applied and read back.
     Done,
-    /// Everything was so already; nothing was written.
+    /// Already converged; nothing was written.
     AlreadyDone,
-    /// The files are written; these tools of the image have still to run, and stay owed in the ledger.
+    /// The files are written; these tools of the image still have to run, and stay pending in the ledger.
     Owed {
-        /// Commands to run inside the image, programs and arguments.
+        /// Commands to run inside the image: programs and arguments.
         commands: Vec<Vec<String>>,
-        /// Why they cannot run in the image as it is now, where they were to.
+        /// Why required tools cannot run in the image at present.
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// This host cannot take it; nothing was written.
+    /// This host cannot apply it; nothing was written.
     Deferred {
-        /// Who has to do it, and when.
+        /// Party that has to apply it, and when.
         until: String,
     },
-    /// An action failed, and the change was taken back.
+    /// An action failed, and the change was rolled back.
     Failed {
-        /// What was being done.
+        /// Description of the failed action.
         action: String,
-        /// Why it failed.
+        /// Reason for the failure.
         why: String,
-        /// The end of the tool's output, if it was a tool.
+        /// End of the tool's output, if the action runs a tool.
         #[serde(skip_serializing_if = "Option::is_none")]
         output: Option<String>,
-        /// What was taken back.
+        /// Result of the rollback.
         restored: Restored,
     },
-    /// A change that it needs has failed.
+    /// A change that this one needs has failed.
     Blocked {
-        /// Ids of those changes.
+        /// Ids of the failed changes.
         by: Vec<String>,
     },
 }
 
 impl Outcome {
-    /// Why the change did not come about, in one line; `None`: it did, as far as this host can take it.
+    /// Returns in one line why the change was not applied; `None` if it was, as far as this host can apply it.
     pub fn failure(&self) -> Option<String> {
         match self {
             Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => None,
@@ -64,60 +64,60 @@ impl Outcome {
     }
 }
 
-/// What was taken back after a failure.
+/// Result of a rollback.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Restored {
-    /// Subjects that are as they were before the change.
+    /// Subjects that are in their previous state.
     pub back: Vec<String>,
-    /// Subjects that are not, and why. Empty = the change was taken back whole.
+    /// Subjects that are not, and why. Empty: the change was rolled back completely.
     pub left: Vec<Left>,
 }
 
-/// Something that stayed.
+/// A subject that was not rolled back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Left {
-    /// What.
+    /// Name of the subject.
     pub subject: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// One change, afterwards.
+/// A change and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ChangeReport {
-    /// The change's id.
+    /// Id of the change.
     pub id: String,
-    /// Its kind.
+    /// Resource type.
     pub kind: KindId,
-    /// Its title.
+    /// Title of the change.
     pub subject: String,
-    /// When it counts.
+    /// When the change takes effect.
     pub effect: Effect,
-    /// Outcome.
+    /// Outcome of the change.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Its actions that only the running machine can take, and that wait for it.
+    /// Deferred actions of the change, which only the running machine can execute.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schemars", schemars(default))]
-    // Not there is a shape of its own: the schema must not ask for it.
+    // Serialization omits an empty list: the schema must not require the field.
     pub deferred: Vec<String>,
 }
 
-/// The whole apply.
+/// Results of a whole apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ApplyReport {
-    /// Every change of the plan, in its order.
+    /// Every change of the plan, in plan order.
     pub changes: Vec<ChangeReport>,
-    /// What went wrong beside the changes (history not written, a temporary file not removed).
+    /// Failures outside the changes (history not written, a temporary file not removed).
     pub warnings: Vec<String>,
 }
 
 impl ApplyReport {
-    /// Whether nothing failed and nothing was blocked by a failure.
+    /// Returns whether nothing failed and no failure blocked a change.
     pub fn succeeded(&self) -> bool {
         !self.changes.iter().any(|change| {
             matches!(change.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. })
@@ -126,7 +126,7 @@ impl ApplyReport {
 }
 
 impl ChangeReport {
-    /// A change with its outcome.
+    /// Builds the report of a change.
     pub fn new(change: &Change, outcome: Outcome) -> Self {
         ChangeReport {
             id: change.id.clone(),

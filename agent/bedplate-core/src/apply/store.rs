@@ -1,5 +1,5 @@
-//! The ledger and the saved contents, kept on the host: every record is durable before what it is about is changed.
-//! Reads and writes through the host's two halves only.
+//! Persistence of the ledger and saved contents on the host. Every record is durable before its subject is changed. All
+//! access goes through the host's reader and writer.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::{Expected, Reader, Writer, boot_id};
 
-/// A file, as it is now.
+/// Current state of a file.
 pub struct FoundFile {
-    /// For the ledger.
+    /// State for the ledger.
     pub state: FileState,
-    /// Content; `None` = not there.
+    /// Content; `None`: the file is absent.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -23,23 +23,23 @@ pub struct Store<'a> {
     pub(crate) reader: &'a dyn Reader,
     pub(crate) writer: &'a mut dyn Writer,
     pub(crate) ledger: &'a mut Ledger,
-    /// PFs that did not answer in time, and may still be at it: whatever else is asked of them would wait for that.
+    /// PFs that timed out and may still be busy: any further request to them would block.
     pub silent: BTreeSet<PciAddress>,
-    /// Files that this run has written, or was about to write, itself.
+    /// Files that this run has written, or was about to write.
     pub written: BTreeSet<String>,
-    /// The ledger's text on disk.
+    /// Text of the ledger on disk.
     saved: String,
 }
 
 impl<'a> Store<'a> {
-    /// `ledger` is what is on the host now.
+    /// Creates a store. `ledger` is the host's current ledger.
     pub fn new(reader: &'a dyn Reader, writer: &'a mut dyn Writer, ledger: &'a mut Ledger) -> Self {
-        // A ledger that cannot be text cannot be saved later either: then the error is reported.
+        // A ledger that cannot be serialized cannot be saved later either; the error is reported then.
         let saved = ledger.text().unwrap_or_default();
         Store { reader, writer, ledger, silent: BTreeSet::new(), written: BTreeSet::new(), saved }
     }
 
-    /// Change the ledger, durably; if that fails it stays as it was.
+    /// Changes the ledger durably. On failure the ledger stays unchanged.
     pub fn update_ledger(&mut self, change: impl FnOnce(&mut Ledger)) -> Result<(), StepError> {
         let old = self.ledger.clone();
         change(self.ledger);
@@ -67,17 +67,17 @@ impl<'a> Store<'a> {
         Ok(self.writer.make_directory(path, 0o700)?)
     }
 
-    /// A file as it is now.
+    /// Reads the current state of a file.
     pub fn file(&self, path: &str) -> Result<FoundFile, StepError> {
         find_file(self.reader, self.writer, path)
     }
 
-    /// An attribute's value now.
+    /// Reads the current value of an attribute.
     pub fn attribute(&self, path: &str) -> Result<String, StepError> {
         Ok(self.reader.attribute(path)?)
     }
 
-    /// Write an attribute, and do not read it back.
+    /// Writes an attribute without reading it back.
     pub fn write_attribute(
         &mut self,
         path: &str,
@@ -87,7 +87,7 @@ impl<'a> Store<'a> {
         Ok(self.writer.write_attribute(path, value, limit_s)?)
     }
 
-    /// Nothing more is asked of a PF that did not answer.
+    /// Fails if the PF has timed out before.
     pub fn expect_answers(&self, pf: PciAddress) -> Result<(), StepError> {
         match self.silent.contains(&pf) {
             true => Err(StepError::new(format!(
@@ -97,13 +97,13 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Which boot of the kernel this is.
+    /// Returns the id of the current boot.
     pub fn boot_id(&self) -> Result<String, StepError> {
         let boot = boot_id::read(self.reader);
         boot.map_err(|error| StepError::because("cannot tell which boot this is", error))
     }
 
-    /// Save a content, so that the ledger can name it.
+    /// Saves a content so that the ledger can refer to it.
     pub fn save_content(&mut self, found: &FoundFile) -> Result<(), StepError> {
         let (Some(bytes), Some(sha)) = (&found.bytes, found.state.sha()) else { return Ok(()) };
         if saved_content(self.reader, sha).is_ok() {
@@ -114,7 +114,7 @@ impl<'a> Store<'a> {
         Ok(self.writer.replace_file(&sha.blob(), bytes, 0o600)?)
     }
 
-    /// Make a file that still is as `found` be as it was: content, owner, mode, attributes.
+    /// Restores content, owner, mode, and attributes of a file that still is as `found`.
     pub fn restore_file(
         &mut self,
         path: &str,
@@ -142,7 +142,7 @@ impl<'a> Store<'a> {
         expect_written(self.file(path)?.state == *to, path)
     }
 
-    /// Directories above `path` that are missing, outermost first.
+    /// Returns the missing directories above `path`, outermost first.
     pub fn missing_directories(&self, path: &str) -> Result<Vec<String>, StepError> {
         let mut missing = Vec::new();
         let mut at = path;
@@ -157,7 +157,7 @@ impl<'a> Store<'a> {
         Ok(missing)
     }
 
-    /// Remove what killed runs left beside the files that they may have been writing. Returns what went wrong.
+    /// Removes temporary files of killed runs next to the files that those may have been writing. Returns the failures.
     pub fn remove_stale_temporary_files<'p>(
         &mut self,
         paths: impl Iterator<Item = &'p str>,
@@ -172,7 +172,7 @@ impl<'a> Store<'a> {
             .collect()
     }
 
-    /// Remove saved contents that nothing needs any more. Returns what went wrong.
+    /// Removes saved contents that the ledger no longer references. Returns the failures.
     pub fn remove_surplus_contents(&mut self) -> Vec<String> {
         let names = match self.reader.list(ledger::BLOBS) {
             Ok(names) => names,
@@ -190,7 +190,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// A saved content; what is not what its name says is not used.
+/// Returns a saved content, which must match the digest in its name.
 pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, ContentError> {
     let trusted = reader.trusted_directory(ledger::BLOBS);
     let bytes =
@@ -204,7 +204,7 @@ pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, C
     }
 }
 
-/// After a write: the subject must read as it was written.
+/// Fails unless the subject reads back as written.
 pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), StepError> {
     match same {
         true => Ok(()),
@@ -212,7 +212,7 @@ pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), StepError>
     }
 }
 
-/// A file as it is now.
+/// Reads the current state of a file.
 pub(crate) fn find_file(
     reader: &dyn Reader,
     writer: &dyn Writer,

@@ -1,5 +1,5 @@
-//! Giving VFs a driver: by name, one by one, through `driver_override` (handbook §5.1). Which VFs a PF has is only known
-//! once they are there.
+//! Binds VFs to a driver by name, one by one, through `driver_override` (handbook §5.1). The VFs of a PF are known only
+//! once they exist.
 
 use super::{Operation, StepError, Store, Task, Undo, UndoList};
 use crate::ledger::Ledger;
@@ -31,7 +31,7 @@ impl Operation for BindVfs<'_> {
         self.unbound_vfs(store).is_ok_and(|unbound| unbound.is_empty())
     }
 
-    /// Bind the VFs that are not bound. They come to be within the change, so the ledger gets them here.
+    /// Binds the unbound VFs. They are created within the change, so they are recorded in the ledger here.
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
         let driver = self.driver;
         let vfs = self.unbound_vfs(store)?;
@@ -68,7 +68,7 @@ impl Operation for BindVfs<'_> {
 }
 
 impl BindVfs<'_> {
-    /// The first `count` VFs of the PF, by their addresses.
+    /// Returns the addresses of the PF's first `count` VFs.
     fn vfs(&self, store: &Store) -> Result<Vec<String>, StepError> {
         let pf = self.pf;
         (0..self.count)
@@ -79,7 +79,7 @@ impl BindVfs<'_> {
             .collect()
     }
 
-    /// Those VFs that do not have the driver. One that has another is an error: whatever bound it uses it.
+    /// Returns the VFs without a driver. A VF bound to another driver is an error: that driver may be in use.
     fn unbound_vfs(&self, store: &Store) -> Result<Vec<String>, StepError> {
         let mut without = Vec::new();
         for vf in self.vfs(store)? {
@@ -92,7 +92,7 @@ impl BindVfs<'_> {
         Ok(without)
     }
 
-    /// Telling a VF the driver's name.
+    /// Returns the write of the driver's name to a VF's `driver_override`.
     fn driver_override(&self, store: &Store, vf: &str) -> Result<WriteAttribute, StepError> {
         let path = format!("{DEVICES}/{vf}/driver_override");
         let (before, after) = (store.attribute(&path)?, self.driver.to_owned());
@@ -100,11 +100,11 @@ impl BindVfs<'_> {
     }
 }
 
-/// A VF and the driver it is given.
+/// A VF and its new driver.
 #[derive(Clone)]
 struct VfBinding {
     vf: String,
-    /// Its `driver_override`, from what it read before to the driver.
+    /// Write to its `driver_override`, from the previous value to the driver's name.
     action: WriteAttribute,
 }
 
@@ -127,7 +127,7 @@ impl Undo for VfBinding {
         format!("driver of {}", self.vf)
     }
 
-    /// Take the driver from the VF again, and let it forget the driver's name.
+    /// Unbinds the driver again, and restores `driver_override`.
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
         let VfBinding { vf, action } = self;
         let WriteAttribute { path, before, after: driver, limit_s } = action;

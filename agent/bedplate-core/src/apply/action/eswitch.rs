@@ -1,4 +1,4 @@
-//! Modes of eswitches, by devlink.
+//! Sets eswitch modes through devlink.
 
 use super::setting::Writable;
 use super::vf_attributes::refused;

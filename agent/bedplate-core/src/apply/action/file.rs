@@ -1,5 +1,5 @@
-//! Replacing, making and removing a file. The ledger has what was there before, so it also knows what an earlier run of
-//! the same change did before it was cut short.
+//! Replaces, creates, and removes files. The ledger holds the previous state, so it also shows the work of an earlier,
+//! interrupted run of the same change.
 
 use super::{
     FoundFile, Operation, StepError, Store, Task, UndoList, expect, expect_written, generators,
@@ -10,7 +10,7 @@ use bedplate_base::unified_diff;
 use bedplate_cmdline::boot::completeness::is_whole;
 use bedplate_host::Expected;
 
-/// Mode of a new file: configuration that everybody may read.
+/// Mode of a new file: configuration, readable by all users.
 const NEW_FILE: u32 = 0o644;
 
 /// [`crate::plan::Action::ReplaceFile`].
@@ -114,12 +114,12 @@ impl Operation for ReplaceFile<'_> {
     }
 }
 
-/// Whether a file has this content; `None` = not there.
+/// Returns whether a file has this content; `None`: absent.
 fn has_content(file: &FoundFile, content: Option<&FileContent>) -> bool {
     file.bytes.as_ref() == content.map(|content| &content.bytes)
 }
 
-/// Enter in `ledger` that the change of a file is over.
+/// Records in `ledger` that the change of a file is finished.
 pub(crate) fn record_result(
     store: &Store,
     ledger: &mut Ledger,
@@ -129,21 +129,21 @@ pub(crate) fn record_result(
     Ok(())
 }
 
-/// Result of taking a file back.
+/// Result of rolling back a file.
 pub(crate) enum UndoResult {
-    /// It still was as before.
+    /// The file still was in its previous state.
     Unchanged,
-    /// It is as before again.
+    /// The file was restored.
     Back,
-    /// Another program has changed it, and its content stays. `written`: after bedplate had written it.
+    /// Another program has changed the file, and its content stays.
     Edited {
-        /// Whether bedplate's own work is part of what stays.
+        /// Whether bedplate had written the file, so that its work is part of the content.
         written: bool,
     },
 }
 
-/// Puts a file back that a failed change, or a run of it that was cut short, has begun to write. Only what bedplate wrote is
-/// replaced. `earlier` is the record that the ledger had before the change.
+/// Restores a file that a failed change, or an interrupted run of it, began to write. Replaces only content that
+/// bedplate wrote. `earlier` is the record that the ledger had before the change.
 pub(crate) fn undo(
     store: &mut Store,
     path: &str,
@@ -155,7 +155,7 @@ pub(crate) fn undo(
         return Ok(UndoResult::Unchanged);
     };
     let found = store.file(path)?;
-    // A generator that was cut short may have left half a menu, and the machine has to boot.
+    // An interrupted generator may have left half a menu, and the machine must boot.
     let was_cut_short = is_generated && wrote.is_empty() && !is_whole(path, found.bytes.as_deref());
     let ours = was_cut_short || wrote.contains(&found.state.sha().cloned());
     if !ours && found.state.sha() != before.sha() {
@@ -175,7 +175,7 @@ pub(crate) fn undo(
     Ok(if is_changed { UndoResult::Back } else { UndoResult::Unchanged })
 }
 
-/// Puts a file back that still holds `before`.
+/// Restores a file that still holds `before`.
 pub(crate) fn put_back(
     store: &mut Store,
     path: &str,

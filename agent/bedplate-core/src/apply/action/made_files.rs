@@ -1,5 +1,5 @@
-//! Files that a tool may make in a directory of the boot partition: boot entries, and unified kernel images. Images are too
-//! large to be saved, so at roll-back the tool makes them again from the files that were put back.
+//! Files that a tool may create in a directory of the boot partition: boot entries and unified kernel images. Images
+//! are too large to save: a rollback has the tool generate them again from the restored files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use crate::ledger::{Author, FileState, Generator, Sha};
 use crate::plan::Action;
 use bedplate_cmdline::boot::uki;
 
-/// Ending of unified kernel images.
+/// File name suffix of unified kernel images.
 const IMAGE: &str = ".efi";
 
-/// Files that a tool may rewrite, as they are before it runs.
+/// Files that a tool may rewrite, read before it runs.
 pub(super) struct Listing {
     /// Files to save.
     pub files: Vec<String>,
@@ -20,7 +20,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Lists files; `DIRECTORY/*ENDING` stands for every file in the directory that ends so.
+    /// Lists files; `DIRECTORY/*ENDING` matches every file in the directory with that suffix.
     pub(super) fn read(store: &Store, touches: &[String]) -> Result<Listing, StepError> {
         let mut paths = BTreeSet::new();
         for touched in touches {
@@ -47,12 +47,12 @@ fn files_in(store: &Store, directory: &str, ending: &str) -> Result<Vec<String>,
     };
     let paths = names.iter().filter(|name| name.ends_with(ending));
     let paths = paths.map(|name| format!("{directory}/{name}"));
-    // A link to nowhere has nothing to save.
+    // A dangling link has nothing to save.
     Ok(paths.filter(|path| store.reader.exists(path) != Ok(false)).collect())
 }
 
-/// Enters files that the tool has made in the ledger, as absent before it. Returns its work on images, which is undone
-/// after the files.
+/// Records the files that the tool created, as absent before it. Returns the undo step for images, which must run after
+/// the files are restored.
 pub(super) fn note(
     store: &mut Store,
     task: Task,
@@ -90,7 +90,7 @@ pub(super) fn note(
     Ok(is_due.then(|| Box::new(images) as Box<dyn Undo>))
 }
 
-/// A file that the change has created: put back, it is absent, and the tool would take its configuration from elsewhere.
+/// Returns a file that the change creates. After its removal the tool would read its configuration from elsewhere.
 fn absent_source<'a>(task: Task<'a>) -> Option<&'a str> {
     task.change.actions.iter().find_map(|action| match action {
         Action::ReplaceFile { path, before: None, .. } => Some(path.as_str()),
@@ -98,7 +98,7 @@ fn absent_source<'a>(task: Task<'a>) -> Option<&'a str> {
     })
 }
 
-/// Unified kernel images that a tool has made or rewritten.
+/// Unified kernel images that a tool created or rewrote.
 struct MadeImages {
     argv: Vec<String>,
     limit_s: u32,
@@ -118,7 +118,7 @@ impl Undo for MadeImages {
 
     fn run(&self, store: &mut Store) -> Result<(), StepError> {
         let remade = self.remake(store);
-        // The tool has made them again.
+        // The tool has created them again.
         for path in &self.new {
             store.writer.remove_file(path)?;
         }

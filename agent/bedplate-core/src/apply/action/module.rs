@@ -1,10 +1,10 @@
-//! Loading and unloading a module by `modprobe`. Neither is undone: neither way is safe to try blindly.
+//! Loads and unloads modules with `modprobe`. Neither is undone: neither direction is safe without checks.
 
 use super::{Operation, StepError, Store, Task, Undo, UndoList, program, verify};
 use crate::plan::Check;
 use bedplate_host::module::is_loaded;
 
-/// Seconds a module may take: a GPU driver starts firmware on every GPU of the machine.
+/// Time limit in seconds: a GPU driver starts the firmware of every GPU of the machine.
 const LIMIT_S: u32 = 300;
 
 /// [`crate::plan::Action::LoadModule`].

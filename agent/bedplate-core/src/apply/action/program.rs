@@ -1,9 +1,9 @@
-//! One run of a program on the host.
+//! Runs a program on the host.
 
 use super::{StepError, Store};
 use bedplate_host::{ToolEnd, ToolOutput};
 
-/// Run a tool; anything but exit status 0 is a failure.
+/// Runs a tool. Fails on any exit status but 0.
 pub(super) fn run(store: &mut Store, argv: &[String], limit_s: u32) -> Result<(), StepError> {
     let ToolOutput { end, output } = store.writer.run_tool(argv, limit_s);
     match end {

@@ -40,7 +40,7 @@ impl Writable for SetConfigBits {
     }
 }
 
-/// The whole register now.
+/// Reads the whole register.
 pub(crate) fn read(reader: &dyn Reader, action: &SetConfigBits) -> Result<u16, StepError> {
     let SetConfigBits { address, offset, .. } = *action;
     let mut bytes = [0; 2];

@@ -1,32 +1,33 @@
-//! What settings have in common that are written as one value: read, compare, write, read back, take back. Attributes of VFs,
-//! which are set one by one and may need the driver to start again, have a file of their own.
+//! Common operations of settings that are written as one value: read, compare, write, read back, undo. VF attributes
+//! have a file of their own: they are set one by one, and may need a restart of the driver.
 
 use super::{Operation, Store, Task, Undo, UndoList, expect};
 use crate::apply::StepError;
 use crate::ledger::{Ledger, Recorded};
 use crate::setting::SettingValue;
 
-/// How a setting gets to the host.
+/// Host access of a setting.
 pub(crate) trait Writable: Recorded + 'static {
-    /// What is being done, for people.
+    /// Describes the write for operators.
     fn describe(&self) -> String;
 
-    /// As [`Operation::may_take_long`].
+    /// See [`Operation::may_take_long`].
     fn may_take_long(&self) -> bool {
         true
     }
 
-    /// Lines of a patch, as [`Operation::diff`].
+    /// Returns lines of a patch, as [`Operation::diff`] does.
     fn diff(&self) -> String;
 
-    /// What the setting is on the host.
+    /// Reads the setting on the host.
     fn read(&self, store: &Store) -> Result<Self::Value, StepError>;
 
-    /// Set `value` and read it back.
+    /// Sets `value` and reads it back.
     fn write(&self, store: &mut Store, value: &Self::Value) -> Result<(), StepError>;
 }
 
-/// What is left to do where the setting is `now`; `None`: nothing. What others have changed since the plan is an error.
+/// Returns the remaining part of the action where the setting is `now`; `None` if it is done. Fails if the setting has
+/// changed since the plan.
 fn left<C: Recorded>(action: &C, now: &C::Value) -> Result<Option<C::Value>, StepError> {
     let Some(left) = action.after().differing(now) else { return Ok(None) };
     let before = action.before().limited_to(&left);
@@ -34,7 +35,7 @@ fn left<C: Recorded>(action: &C, now: &C::Value) -> Result<Option<C::Value>, Ste
     Ok(Some(left))
 }
 
-/// Do what is left of an action.
+/// Executes the remaining part of an action.
 pub(crate) fn run(store: &mut Store, action: &impl Writable) -> Result<(), StepError> {
     match left(action, &action.read(store)?)? {
         Some(left) => action.write(store, &left),
@@ -96,7 +97,7 @@ impl<C: Writable> Operation for C {
     }
 }
 
-/// The action that takes another back.
+/// The inverse of an executed action.
 struct Reversed<C>(C);
 
 impl<C: Writable> Undo for Reversed<C> {

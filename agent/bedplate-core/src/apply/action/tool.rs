@@ -1,4 +1,4 @@
-//! Running one of the host's own tools. The files that it may rewrite are saved first.
+//! Runs the host's own tools. Files that a tool may rewrite are saved first.
 
 use super::made_files::{self, Listing};
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file, program};
@@ -30,9 +30,10 @@ impl Operation for RunTool<'_> {
         Some(self.describe())
     }
 
-    /// A tool has run if it is not owed and the files that it reads are as we left them when it last succeeded.
-    /// Equal files alone prove nothing: others may have written them and not run it. Without files, the change's
-    /// checks are all there is to go by; in an image they do not know of arguments that an earlier profile left in the entry.
+    /// Returns whether the tool is not pending and the files that it reads are as bedplate left them at its last
+    /// success. Equal files alone prove nothing: another program may have written them without running the tool.
+    /// Without files, the change's checks decide; in an image they miss arguments that an earlier profile left in the
+    /// entry.
     fn is_done(&self, store: &Store, task: Task) -> bool {
         let Task { change, .. } = task;
         if store.ledger.owes(change.kind, self.argv) {
@@ -60,7 +61,7 @@ impl Operation for RunTool<'_> {
         }
     }
 
-    /// Refuses a tool before anything is written: one that an image lacks (on a running host the plan has looked), and any
+    /// Rejects, before any write, a tool that an image lacks (on a running host the plan has checked), and any tool
     /// while a package manager runs.
     fn record(
         &self,
@@ -74,7 +75,7 @@ impl Operation for RunTool<'_> {
             return Ok(());
         };
         let is_in = |directory: &str| {
-            // A directory that cannot be read may hold it.
+            // A directory that cannot be read may contain the program.
             store.reader.exists(&format!("{directory}/{program}")) != Ok(false)
         };
         let runs_in_image = store.reader.kind() == HostKind::Image && store.writer.runs_tools();
@@ -103,7 +104,7 @@ impl Operation for RunTool<'_> {
             purpose: self.purpose.to_owned(),
             limit_s: self.limit_s,
         };
-        // Before it runs: a run that is cut short may have done its work.
+        // Must precede the run: an interrupted run may have done its work.
         store.update_ledger(|ledger| ledger.begin_undo(record.clone()))?;
         run_touching(store, self.argv, self.limit_s, &before.files)
             .inspect_err(|_| store.ledger.drop_undo(&record))?;
@@ -112,7 +113,7 @@ impl Operation for RunTool<'_> {
     }
 
     fn record_result(&self, store: &Store, ledger: &mut Ledger) -> Result<(), StepError> {
-        // Files of whole directories are known to the ledger, which has them settled at the end of the change.
+        // Files matched by a pattern are in the ledger, which settles them at the end of the change.
         let mut files = self.touches.iter().filter(|path| !path.contains('*'));
         files.try_for_each(|path| file::record_result(store, ledger, path))
     }
@@ -145,7 +146,7 @@ impl Undo for RunUndoTool {
     }
 }
 
-/// Save what a tool may rewrite, and enter in the ledger that it is about to.
+/// Saves the files that a tool may rewrite, and records in the ledger that it is about to.
 fn save_touched(
     store: &mut Store,
     author: Author,
@@ -164,7 +165,8 @@ fn save_touched(
             ledger.begin_tool_file(path, author, (state, *is_whole), generator.cloned());
         }
     })?;
-    // An edit that a tool works into its own cannot be told from it afterwards. What is generated holds none.
+    // An external edit that a tool merges into its output cannot be recognized afterwards. Generated files hold no
+    // edits.
     for (path, state, _) in before.iter().filter(|_| generator.is_none()) {
         expect(store.file(path)?.state.sha() == state.sha(), path, "something else")?;
     }
@@ -172,7 +174,8 @@ fn save_touched(
     Ok(())
 }
 
-/// Refuses tools while a package manager runs: all of them make boot entries or what these load, and so does it.
+/// Fails while a package manager runs: all of these tools write boot entries or the files that entries load, and so
+/// does it.
 pub(crate) fn wait_for_packages(store: &Store) -> Result<(), StepError> {
     match package_lock::held(store.reader) {
         Some(lock) => Err(StepError::new(package_lock::reason(lock))),
@@ -180,8 +183,8 @@ pub(crate) fn wait_for_packages(store: &Store) -> Result<(), StepError> {
     }
 }
 
-/// Runs a tool, and notes what it left in the files that it may rewrite, whatever came of it. Later contents are another
-/// program's work.
+/// Runs a tool, and records the resulting contents of the files that it may rewrite, even if it failed. Later contents
+/// are attributed to other programs.
 fn run_touching(
     store: &mut Store,
     argv: &[String],
@@ -191,7 +194,7 @@ fn run_touching(
     wait_for_packages(store)?;
     let ended = program::run(store, argv, limit_s);
     for path in touches {
-        // One that cannot be read is not taken for the tool's work.
+        // A file that cannot be read is not attributed to the tool.
         if let Ok(left) = store.file(path) {
             store.ledger.tool_left(path, left.state.sha().cloned());
         }
@@ -199,8 +202,9 @@ fn run_touching(
     ended
 }
 
-/// Runs a tool again, to make the files `makes` from those that were put back. If it fails, its files must not stay half-made:
-/// they become what they were right before it ran. What was there before bedplate came may name kernels that are gone.
+/// Runs a tool again to generate the files `makes` from the restored files. If it fails, restores the contents from
+/// right before the run, since half-written files must not stay. The contents from before bedplate may name removed
+/// kernels.
 pub(crate) fn repeat(
     store: &mut Store,
     kind: KindId,
@@ -223,8 +227,8 @@ pub(crate) fn repeat(
     Err(failure)
 }
 
-/// Removes files that were not there before bedplate came, where another that was there before still is: the machine needs
-/// what the tool makes.
+/// Removes files that did not exist before bedplate, if another file in `made` still exists that did: the machine needs
+/// the tool's output.
 fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
     let was_absent = |path: &&String| {
         store.ledger.files.get(*path).is_some_and(|record| record.original == FileState::Absent)
@@ -240,7 +244,7 @@ fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Puts back a file that a tool which failed has left. Where another program has made it again since, it stays.
+/// Restores a file that a failed tool has left. A file that another program has written since stays.
 fn put_back(store: &mut Store, path: &str) -> Result<(), StepError> {
     let record = store.ledger.files.get(path);
     let Some(Unfinished { before, wrote, .. }) =

@@ -1,4 +1,4 @@
-//! Reading something back: the change has failed if it is not so.
+//! Evaluates a check within a change: the change fails unless the check holds.
 
 use super::{Operation, StepError, Store, Task, UndoList};
 use crate::apply::Answer;
@@ -39,7 +39,7 @@ impl Operation for Verify<'_> {
     }
 }
 
-/// Whether the check holds; otherwise what is instead. What could not be found out does not hold.
+/// Fails unless the check holds, with the current state. An unknown state is a failure too.
 pub(super) fn verify(store: &Store, task: Task, check: &Check) -> Result<(), StepError> {
     match (task.checker)(check, store.reader) {
         Answer::Holds => Ok(()),

@@ -1,5 +1,5 @@
-//! What a PF keeps of its VFs: set by netlink, read back, taken back. VFs that come to be within the change are entered
-//! nowhere: they go with it.
+//! VF attributes that the PF stores: set by netlink, read back, rolled back. Attributes of VFs that are created within
+//! the change are not recorded: they vanish with the VF.
 
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect};
 use crate::ledger::Ledger;
@@ -39,7 +39,7 @@ impl Operation for SetVf {
             && !(self.start && waits_for_driver(store, &self.key))
     }
 
-    /// A VF that is to come has no driver: if this run ends before it starts, the next one has to know.
+    /// Records a VF without a driver: if this run ends before the driver starts, the next run must start it.
     fn record(
         &self,
         store: &mut Store,
@@ -81,8 +81,8 @@ impl Operation for SetVf {
 }
 
 impl SetVf {
-    /// Set attributes and read them back. A driver that reads them when it starts is taken away before, and starts afterwards,
-    /// whatever became of them.
+    /// Sets attributes and reads them back. A driver that reads them at its start is unbound before and started
+    /// afterwards, even if setting them failed.
     fn set(&self, store: &mut Store, attributes: &VfAttributes) -> Result<(), StepError> {
         let SetVf { key, start, limit_s, .. } = self;
         store.expect_answers(key.pf)?;
@@ -101,10 +101,10 @@ impl SetVf {
         done.and(self.start_driver(store, &vf))
     }
 
-    /// Take the driver from the VF. That it is owed one is on the disk before.
+    /// Unbinds the VF's driver. The pending start is recorded on disk first.
     fn stop_driver(&self, store: &mut Store, vf: &str, driver: &str) -> Result<(), StepError> {
         let guest = store.reader.exists(&format!("{DEVICES}/{vf}/vfio-dev")) != Ok(false);
-        // Whatever the plan was made from: a guest that has the VF would lose it.
+        // Independent of the plan: a guest that uses the VF would lose it.
         if guest || driver.contains("vfio") {
             return Err(StepError::vf_taken(vf, driver));
         }
@@ -120,10 +120,10 @@ impl SetVf {
         store.write_attribute(&unbind, vf, self.limit_s)
     }
 
-    /// Let the kernel find the VF's driver, if bedplate owes it one: one that others took away is to stay away. An unbind
-    /// that has not ended yet holds the device's lock, which this waits for.
+    /// Lets the kernel bind the VF's driver if bedplate has to start it: a driver that another tool unbound must stay
+    /// unbound. Waits for an unfinished unbind, which holds the device's lock.
     fn start_driver(&self, store: &mut Store, vf: &str) -> Result<(), StepError> {
-        // A VF's driver asks the PF's: where that is silent, the start stays owed.
+        // A VF's driver queries the PF's driver: while that is silent, the start stays pending.
         if !owes_start(store, &self.key) || store.silent.contains(&self.key.pf) {
             return Ok(());
         }
@@ -135,18 +135,18 @@ impl SetVf {
     }
 }
 
-/// Whether the ledger of this boot says that the VF's driver has still to start.
+/// Returns whether a start of the VF's driver is pending in the ledger of this boot.
 fn owes_start(store: &Store, key: &VfKey) -> bool {
     store.boot_id().is_ok_and(|boot| store.ledger.owes_start(&key.name(), &boot))
 }
 
-/// Whether the VF has no driver because of bedplate.
+/// Returns whether the VF has no driver because of bedplate.
 fn waits_for_driver(store: &Store, key: &VfKey) -> bool {
     let driver = || Ok::<_, StepError>(symlink::driver(store.reader, &address(store, key)?)?);
     owes_start(store, key) && driver().is_ok_and(|driver| driver.is_none())
 }
 
-/// Whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
+/// Returns whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
 fn finds_driver(store: &Store, pf: PciAddress, vf: &str) -> bool {
     let reads = |path: String| store.attribute(&path).ok();
     let named = reads(format!("{DEVICES}/{vf}/driver_override"));
@@ -154,7 +154,7 @@ fn finds_driver(store: &Store, pf: PciAddress, vf: &str) -> bool {
         || named.is_some_and(|name| !to_write(&name).trim().is_empty())
 }
 
-/// The action that takes another back.
+/// The inverse of an executed action.
 struct Reversed(SetVf);
 
 impl Undo for Reversed {
@@ -175,7 +175,7 @@ impl Undo for Reversed {
     }
 }
 
-/// Put attributes back on a VF that still has those of before.
+/// Restores attributes of a VF that still has the previous ones.
 pub(crate) fn put_back(store: &mut Store, action: &SetVf) -> Result<(), StepError> {
     let SetVf { key, before, .. } = action;
     if !before.is_empty() {
@@ -195,7 +195,7 @@ fn write(
     if attributes.is_empty() {
         return Ok(());
     }
-    // The kernel takes both rates or none.
+    // The kernel accepts only both rates together.
     let mut set = *attributes;
     if set.min_tx_rate.is_some() || set.max_tx_rate.is_some() {
         let found = read(store, key)?;
@@ -216,7 +216,7 @@ fn write(
     }
 }
 
-/// A PF that gave no answer is left alone from then on.
+/// Converts an error. A PF that timed out gets no further requests.
 pub(super) fn refused(
     store: &mut Store,
     pf: PciAddress,
@@ -232,7 +232,7 @@ pub(super) fn refused(
     }
 }
 
-/// What a driver cannot do is said with its name.
+/// Prefixes an error with the name of the driver that caused it.
 fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
     match symlink::driver(store.reader, &pf.to_string()) {
         Ok(Some(driver)) => StepError::because(format!("driver {driver}"), source),
@@ -240,7 +240,7 @@ fn by_driver(store: &Store, pf: PciAddress, source: StepError) -> StepError {
     }
 }
 
-/// What a VF has now.
+/// Reads the current attributes of a VF.
 fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
     store.expect_answers(key.pf)?;
     let interface = interface(store, key)?;
@@ -249,14 +249,14 @@ fn read(store: &Store, key: &VfKey) -> Result<VfAttributes, StepError> {
     found.ok_or_else(|| StepError::new(format!("the kernel does not list {key}")))
 }
 
-/// The PF's interface as it is called now: with another mode of the eswitch some drivers make it again, and udev may give it
-/// another name then (systemd.net-naming-scheme(7), phys_port_name).
+/// Returns the current name of the PF's interface. When the eswitch mode changes, some drivers create the interface
+/// again, and udev may then rename it (systemd.net-naming-scheme(7), phys_port_name).
 fn interface(store: &Store, key: &VfKey) -> Result<String, StepError> {
     let now = uplink::now(store.reader, key.pf)?;
     now.ok_or_else(|| StepError::new(format!("{} has no network interface here", key.pf)))
 }
 
-/// The PCI address of a VF.
+/// Returns the PCI address of a VF.
 fn address(store: &Store, key: &VfKey) -> Result<String, StepError> {
     let (pf, number) = (key.pf, key.vf);
     let vf = symlink::virtual_function(store.reader, pf, number);
