@@ -1,5 +1,5 @@
-//! SR-IOV: how many VFs each PF has, and which driver they get. [`resolve()`] says what is wanted; the plan here
-//! compares PFs with it and refuses to destroy VFs that are in use. Writing is `apply`'s business.
+//! SR-IOV: the number of VFs of each PF, and their drivers. [`resolve()`] yields the desired VFs; the plan here compares
+//! PFs with them and refuses to destroy VFs that are in use. Only `apply` writes.
 
 mod attributes;
 mod change;
@@ -40,7 +40,7 @@ use vf_diff::VfDifference;
 /// Name of this kind.
 pub const NAME: KindId = KindId::Sriov;
 
-/// Who uses the VFs of a PF that is to lose them, one text a VF; empty = nobody. What is not known counts as use.
+/// Returns the uses of a PF's VFs before they are destroyed, one text per VF; empty means unused. Unknown counts as use.
 pub(crate) fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     let facts = observe(reader, Depth::Plan);
     match sriov_of(&facts, pf) {
@@ -50,14 +50,14 @@ pub(crate) fn users_of_vfs(reader: &dyn Reader, pf: PciAddress) -> Vec<String> {
     }
 }
 
-/// The PCI functions, and what is known of a PF's VFs; `None` = it has none.
+/// Returns the PCI functions and the state of a PF's VFs; `None` if the PF is missing or has no SR-IOV.
 fn sriov_of(facts: &Facts, pf: PciAddress) -> Result<Option<(&PciTree, &SriovPf)>, &Reason> {
     let Some(tree) = facts.pci.optional()? else { return Ok(None) };
     let Some(function) = tree.get(pf) else { return Ok(None) };
     Ok(function.sriov.optional()?.map(|sriov| (tree, sriov)))
 }
 
-/// What a VF is used for; `None` = nothing, or it is gone. What is not known counts as use.
+/// Describes the use of a VF; `None` if it is unused, or the PF has no SR-IOV. Unknown counts as use.
 pub(crate) fn use_of_vf(
     facts: &Facts,
     reader: &dyn Reader,
@@ -74,7 +74,7 @@ pub(crate) fn use_of_vf(
     }
 }
 
-/// The kind's row in the table.
+/// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "SR-IOV virtual functions and their drivers",
@@ -89,7 +89,7 @@ pub(crate) const KIND: Kind = Kind {
     labels: paths::labels,
 };
 
-/// VFs are gone after every boot: what makes them again is up to the target.
+/// Passes the rules on: VFs do not survive a boot, and each target format creates them in its own way.
 fn contribute(
     profile: &Profile,
     _: &Facts,
@@ -113,7 +113,7 @@ fn plan(context: &Context) -> KindPlan {
     section.notes.extend(link_files(context));
     for wanted in &context.desired.sriov {
         let function = tree.get(wanted.pf);
-        // A PF that cannot be read is in the desired state's unknowns or blockers, not among its VFs.
+        // An unreadable PF is in the desired state's unknowns or blockers, not among its VFs.
         if let Some((function, Reading::Known(sriov))) =
             function.map(|function| (function, &function.sriov))
         {
@@ -123,7 +123,7 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
-/// systemd-udevd sets VF counts too, from .link files, whenever the PF's interface appears (handbook §5.4).
+/// Notes .link files that set VFs: systemd-udevd applies them whenever the PF's interface appears (handbook §5.4).
 fn link_files(context: &Context) -> Vec<Note> {
     let mut notes = Vec::new();
     for directory in ["/etc/systemd/network", "/run/systemd/network"] {
@@ -147,28 +147,28 @@ fn link_files(context: &Context) -> Vec<Note> {
     notes
 }
 
-/// One wanted PF and what is known of it.
+/// One PF in the desired state, and its observed state.
 struct Pf<'a> {
     context: &'a Context<'a>,
     tree: &'a PciTree,
     wanted: &'a WantedVfs,
     function: &'a Function,
     sriov: &'a SriovPf,
-    /// Mode of the eswitch as it is and as it is to be, where they differ.
+    /// Current and desired mode of the eswitch, if they differ.
     switch: Option<(EswitchMode, EswitchMode)>,
 }
 
-/// What has to be done about a PF.
+/// Work needed on a PF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
-    /// VFs exist as wanted and are unbound; only their driver is missing.
+    /// The VF count is right and the VFs are unbound; only their driver is missing.
     Bind,
-    /// No VF has a driver, and none is to get one later.
+    /// No VF has a driver; driver probing must be switched off.
     StopProbing,
-    /// From none to some.
+    /// From 0 VFs to some.
     Create,
-    /// To 0, and from there to some again unless 0 is wanted: the VFs that are there are destroyed.
+    /// To 0 VFs, then to the desired count unless that is 0; destroys the existing VFs.
     Destroy,
 }
 
@@ -208,7 +208,7 @@ impl Pf<'_> {
         if differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some() {
             self.may_set()?;
         }
-        // The routes of an image are those of the machine that it will run on.
+        // The routes of an image depend on the machine that will run it.
         let route = if image { Ok(None) } else { self.route_at_stake(need, &differing) };
         if self.may_disturb(need, &differing, &route, section) {
             section.changes.push(self.change(present, need, image, &differing, &route));
@@ -234,7 +234,7 @@ impl Pf<'_> {
             (present, wanted) if present != wanted => Need::Destroy,
             _ => self.driver_need(present)?,
         };
-        // Only a PF's driver makes VFs, and which one it has decides what that does.
+        // Only the PF's driver creates VFs, and the effect depends on the driver.
         match self.tree.unread_drivers.get(&self.wanted.pf) {
             Some(reason) if matches!(need, Need::Create | Need::Destroy) => {
                 Err(Stop::Unknown(format!("its driver is not known: {reason}")))
@@ -243,7 +243,7 @@ impl Pf<'_> {
         }
     }
 
-    /// Whether the kernel looks for drivers for new VFs. 1 is its default (handbook §5.1).
+    /// Whether the kernel probes drivers for new VFs. Defaults to true, as in the kernel (handbook §5.1).
     fn probes(&self) -> bool {
         self.sriov.autoprobe.known().copied().unwrap_or(true)
     }
@@ -278,7 +278,7 @@ impl Pf<'_> {
         notes
     }
 
-    /// Why the change is refused.
+    /// Returns the reason for refusing the change, if any.
     fn obstacle(&self, present: u16, need: Need) -> Option<Blocker> {
         let blocker =
             |reason: String, remedy: String| Some(NAME.blocker(self.subject(), reason, remedy));

@@ -1,5 +1,5 @@
-//! Attributes of VFs, and the mode of their PF's eswitch: what is wanted of each VF on this machine, held against what
-//! the kernel says of it. What cannot be read back is refused, not tried.
+//! VF attributes and the eswitch mode of their PF: the desired values for each VF on this machine, compared with the
+//! kernel's. Attributes that cannot be read back are refused, not tried.
 
 use super::unstarted_vfs::starting;
 use super::vf_diff::{VfDifference, ranges};
@@ -13,12 +13,12 @@ use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
 use bedplate_facts::uplink;
 use bedplate_host::HostKind;
 
-/// Seconds for one attribute, or for the driver of one VF to start: some ask firmware (handbook §5.2).
+/// Time limit in seconds for one attribute, or for the driver of one VF to start: some query firmware (handbook §5.2).
 const LIMIT_S: u32 = 60;
-/// Seconds for an eswitch: the driver takes its RDMA device down and makes tables for every VF.
+/// Time limit in seconds for an eswitch: the driver removes its RDMA device and builds tables for every VF.
 const ESWITCH_LIMIT_S: u32 = 300;
 
-/// Why nothing is planned.
+/// Reason for planning nothing.
 pub(super) enum Stop {
     Unknown(String),
     Blocked { reason: String, remedy: String },
@@ -33,7 +33,7 @@ impl Pf<'_> {
         self.function.driver.as_deref().unwrap_or("none")
     }
 
-    /// What counts on this kind of port: Ethernet has no GUIDs, InfiniBand no MAC addresses.
+    /// Returns the attributes that apply to this port type: Ethernet has no GUIDs, InfiniBand no MAC addresses.
     fn wanted_attributes(&self) -> WantedAttributes {
         let infiniband = self.is_infiniband();
         let wanted = self.wanted.rule.vf;
@@ -44,7 +44,7 @@ impl Pf<'_> {
         }
     }
 
-    /// The VFs whose attributes are not as wanted; all of them, where they are made `fresh`.
+    /// Returns the VFs with differing attributes, or all of them if they are created `fresh`.
     pub(super) fn differing(&self, fresh: bool) -> Result<Vec<VfDifference>, Stop> {
         let wanted = self.wanted_attributes();
         if self.wanted.count == 0 {
@@ -75,7 +75,7 @@ impl Pf<'_> {
         Ok(all.collect::<Result<Vec<_>, Stop>>()?.into_iter().flatten().collect())
     }
 
-    /// Whether the kernel looks for drivers for new VFs, or did until bedplate stopped it for a while.
+    /// Whether the kernel probes drivers for new VFs, or did until bedplate suspended probing.
     pub(super) fn is_to_probe(&self) -> bool {
         let path = self.function.attribute("sriov_drivers_autoprobe");
         let found =
@@ -83,8 +83,8 @@ impl Pf<'_> {
         self.probes() || found == Some("1")
     }
 
-    /// IPoIB knows a link state and GUIDs of VFs, and nothing else (drivers/infiniband/ulp/ipoib/ipoib_main.c,
-    /// ipoib_netdev_ops_pf).
+    /// Rejects attributes that the port type or a missing interface rules out. IPoIB supports only link state and GUIDs of
+    /// VFs (drivers/infiniband/ulp/ipoib/ipoib_main.c, ipoib_netdev_ops_pf).
     fn can_be_set(&self, wanted: &WantedAttributes) -> Result<(), Stop> {
         let ethernet = VfAttributes { link_state: None, ..wanted.set };
         if self.is_infiniband() && !ethernet.is_empty() {
@@ -117,7 +117,7 @@ impl Pf<'_> {
         table.map_err(|error| Stop::Unknown(error.to_string()))
     }
 
-    /// One VF that is there.
+    /// Compares one existing VF.
     fn compare(
         &self,
         number: u16,
@@ -179,12 +179,12 @@ impl Pf<'_> {
         Ok(Some(VfDifference { number, before, after, start, owed }))
     }
 
-    /// The mode that the eswitch has and the one it is to have, where they differ.
+    /// Returns the current and desired eswitch mode, if they differ.
     pub(super) fn switching(&self) -> Result<Option<(EswitchMode, EswitchMode)>, Stop> {
         let Some(wanted) = self.wanted.rule.eswitch else { return Ok(None) };
         match self.context.reader.eswitch(self.wanted.pf) {
             Ok(Some(mode)) => Ok((mode != wanted).then_some((mode, wanted))),
-            // Without an eswitch to switch, the NIC forwards as in legacy mode.
+            // A NIC without a switchable eswitch forwards as in legacy mode.
             Ok(None) if wanted == EswitchMode::Legacy => Ok(None),
             Ok(None) => Err(Stop::Blocked {
                 reason: format!("driver {} has no switchdev mode (devlink knows no eswitch of it)", self.driver()),
@@ -220,7 +220,7 @@ impl Pf<'_> {
         })
     }
 
-    /// What differs, for people: the eswitch, then each attribute with the VFs that it differs on.
+    /// Lists the differences: the eswitch, then each attribute with its VFs.
     pub(super) fn attribute_items(&self, differing: &[VfDifference]) -> Vec<Item> {
         let asked = Rationale::because(format!("rule {} asks for it", self.wanted.rule.name));
         let why: Vec<Rationale> =
@@ -244,13 +244,13 @@ impl Pf<'_> {
         items
     }
 
-    /// A value for people. Snapshots carry no addresses of cards, so that an address in them is not the host's.
+    /// Returns a value for display. Snapshots carry no card addresses, so an address in one is not the host's.
     fn display_value(&self, value: String, address: &str) -> String {
         let hidden = self.context.facts.host == HostKind::Snapshot && value.contains(':');
         if hidden { address.to_owned() } else { value }
     }
 
-    /// What changes for those that use VFs now.
+    /// Describes the effects on current users of VFs.
     pub(super) fn attribute_disruptions(&self, differing: &[VfDifference]) -> Vec<String> {
         let address = |vf: &VfDifference| self.sriov.vfs.get(usize::from(vf.number)).copied();
         let there = || differing.iter().filter(|vf| !vf.before.is_empty());
@@ -287,7 +287,7 @@ impl Pf<'_> {
         lines
     }
 
-    /// `; MAC address derived, VLAN 100`, behind what is right besides.
+    /// Returns `; MAC address derived, VLAN 100`, to follow the unchanged count.
     pub(super) fn attributes_settled(&self) -> String {
         let wanted = self.wanted_attributes().description().filter(|_| self.wanted.count > 0);
         let mode = self.wanted.rule.eswitch.map(|mode| format!("eswitch {mode}"));
@@ -296,7 +296,7 @@ impl Pf<'_> {
     }
 }
 
-/// What VF `number` is to have; `None` = the address it is made from is not known.
+/// Returns the desired attributes of VF `number`; `None` if the PF's address, their base, is unknown.
 fn attributes_of(wanted: &WantedAttributes, table: &VfTable, number: u16) -> Option<VfAttributes> {
     let mut all = wanted.set;
     if wanted.mac {
@@ -314,14 +314,14 @@ fn names(attributes: &VfAttributes) -> String {
     attributes.named().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
-/// Every attribute that differs on some VF, once.
+/// Returns the names of all differing attributes, without duplicates.
 pub(super) fn names_of(differing: &[VfDifference]) -> Vec<&'static str> {
     let all = differing.iter().fold(VfAttributes::default(), |all, vf| all.or(&vf.after));
     all.named().into_iter().map(|(name, _)| name).collect()
 }
 
-/// An attribute's values before and after, with the VFs of which that is so. Addresses differ on every VF: of those there
-/// is the first and the last.
+/// Groups VFs by an attribute's values before and after. Addresses differ on every VF, so they form one group with the
+/// first and the last.
 fn group_by_values(
     differing: &[VfDifference],
     name: &str,

@@ -1,4 +1,4 @@
-//! What is done about the VFs of one PF: the actions of its change, and its line for people.
+//! The change for the VFs of one PF: its actions and its items.
 
 use super::disruption::{RouteReading, cut_off};
 use super::unstarted_vfs::probing_again;
@@ -101,7 +101,7 @@ impl Pf<'_> {
         actions.extend(self.switch_action());
         let fresh = matches!(need, Need::Create | Need::Destroy);
         let auto = self.wanted.rule.vf_driver == VfDriver::Auto;
-        // A driver reads a VF's addresses when it starts, and what it trusts it with: attributes come first.
+        // A driver reads a VF's addresses and trust when it starts, so attributes must be set before.
         let quiet = match auto {
             true => fresh && !differing.is_empty(),
             false => count > 0 && !matches!(need, Need::Bind | Need::Nothing),
@@ -130,7 +130,7 @@ impl Pf<'_> {
                 driver,
                 limit_s: limit_s(count),
             });
-            // VFs without a driver would be picked up by the next one that is loaded: there it stays off.
+            // VFs without a driver would be bound by the next driver that is loaded, so probing stays off for them.
             if quiet && probed {
                 actions.push(autoprobe(true));
             }
@@ -138,12 +138,12 @@ impl Pf<'_> {
         actions
     }
 
-    /// The named driver has to be there before VFs can be bound to it.
+    /// Loads the named driver, which must exist before VFs can be bound to it.
     fn load_driver(&self, need: Need) -> Vec<Action> {
         match &self.wanted.rule.vf_driver {
             VfDriver::Named(driver) if self.wanted.count > 0 && need != Need::Nothing => {
                 let there = self.context.reader.exists(&format!("/sys/bus/pci/drivers/{driver}"));
-                // modprobe of a module that is loaded does nothing.
+                // modprobe of a loaded module does nothing.
                 let load = || Action::LoadModule { module: driver.replace('-', "_") };
                 (there != Ok(true)).then(load).into_iter().collect()
             }
@@ -162,8 +162,8 @@ pub(super) fn vfs(count: u16) -> String {
     format!("{count} {}", if count == 1 { "VF" } else { "VFs" })
 }
 
-/// Seconds for making, destroying or binding VFs: the PF's driver goes through them one by one, some ask firmware for
-/// each (handbook §5.1: allow minutes for large counts).
+/// Time limit in seconds for creating, destroying or binding VFs: the PF's driver handles them one by one, in some drivers
+/// with a firmware query for each (handbook §5.1: allow minutes for large counts).
 fn limit_s(count: u16) -> u32 {
     60 + 5 * u32::from(count)
 }

@@ -1,5 +1,5 @@
-//! What making or removing VFs does to the traffic of the PF itself (handbook §14.5), and whether that traffic is what keeps
-//! the host reachable.
+//! Effect of creating or removing VFs on the PF's own traffic (handbook §14.5), and whether the default route depends on
+//! that traffic.
 
 use std::collections::BTreeSet;
 
@@ -12,29 +12,30 @@ use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_host::Reader;
 
 const NET: &str = "/sys/class/net";
-/// Routes of the main table, as hosts have them that were recorded before all next hops were: the first one of each.
+/// IPv4 routes of the main table, one next hop per route; for snapshots made before all next hops were recorded.
 const ROUTES: &str = "/proc/net/route";
 const ROUTES_V6: &str = "/proc/net/ipv6_route";
 /// `RTF_UP` and `RTF_REJECT` of include/uapi/linux/route.h.
 const RTF_UP: u32 = 0x0001;
 const RTF_REJECT: u32 = 0x0200;
 
-/// The master of every port of Open vSwitch. Its internal ports, which routes name, have no link to it or to other ports:
-/// which of those carries their traffic is in flow tables (net/openvswitch/vport-netdev.c, vport-internal_dev.c).
+/// The master of every Open vSwitch port. Routes name its internal ports, which have no link to it or to other ports: only
+/// flow tables show which port carries their traffic (net/openvswitch/vport-netdev.c, vport-internal_dev.c).
 const OPEN_VSWITCH: &str = "ovs-system";
 
-/// The way from a PF to the default route.
+/// Path from a PF to the default route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DefaultRoute {
     /// The PF's own interface.
     interface: String,
-    /// What the route names: the interface, a bond, bridge or VLAN on it, or what may be an internal port of Open vSwitch.
+    /// Interface named by the route: the PF's own, a bond, bridge or VLAN on it, or a possible internal port of Open
+    /// vSwitch.
     through: String,
-    /// Whether Open vSwitch is in between, so that the way can only be supposed.
+    /// Whether Open vSwitch is in between, so that the path is only assumed.
     switched: bool,
 }
 
-/// Whether the default route goes through a PF.
+/// The default route through a PF, if there is one.
 pub(super) type RouteReading = Result<Option<DefaultRoute>, ReadError>;
 
 impl std::fmt::Display for DefaultRoute {
@@ -55,7 +56,7 @@ impl std::fmt::Display for DefaultRoute {
 }
 
 impl Pf<'_> {
-    /// The default route, where what is needed may interrupt it.
+    /// Returns the default route that the needed work may interrupt.
     pub(super) fn route_at_stake(&self, need: Need, differing: &[VfDifference]) -> RouteReading {
         if makes_or_removes(need) || self.switch.is_some() {
             return self.default_route(&self.function.net);
@@ -64,7 +65,8 @@ impl Pf<'_> {
         if of_vfs.is_empty() { Ok(None) } else { self.default_route(&of_vfs) }
     }
 
-    /// Interfaces of VFs that may lose their traffic with the new attributes. Trust lets more through, and a rate some of it.
+    /// Returns interfaces of VFs that may lose traffic with the new attributes. Trust permits more, and a rate limit passes
+    /// some.
     fn cut_by_attributes(&self, differing: &[VfDifference]) -> Vec<String> {
         let cuts = |differs: &&VfDifference| {
             let after = differs.after;
@@ -107,7 +109,7 @@ impl Pf<'_> {
         Ok(supposed)
     }
 
-    /// The first of these interfaces that is on one of no device: an internal port of Open vSwitch is such a one.
+    /// Returns the first of these interfaces that is on one without a device, as internal ports of Open vSwitch are.
     fn on_no_device<'r>(
         &self,
         routed: &'r BTreeSet<String>,
@@ -129,7 +131,7 @@ impl Pf<'_> {
         Ok(None)
     }
 
-    /// Whether the change may do to the PF's own traffic what it does; if not, the section says why.
+    /// Whether the change may disturb the PF's own traffic; if not, reports the reason in `section`.
     pub(super) fn may_disturb(
         &self,
         need: Need,
@@ -149,7 +151,7 @@ impl Pf<'_> {
             }
         };
         match route {
-            // Nothing is ever written to a recorded host, so that its plan may go on.
+            // Plans for snapshots may continue: bedplate never writes to a recorded host.
             Ok(None) | Err(ReadError::NotRecorded { .. }) => true,
             Ok(Some(route)) => {
                 let rule = &self.wanted.rule.name;
@@ -170,10 +172,10 @@ impl Pf<'_> {
         }
     }
 
-    /// What happens to the PF's own traffic while VFs are made or removed, one sentence a fact.
+    /// Describes the effects on the PF's own traffic while VFs are created or removed, one sentence per effect.
     pub(super) fn disturbs(&self) -> Vec<String> {
         let reader = self.context.reader;
-        // An interface that is down has no traffic. What is not known counts as up.
+        // An interface that is down has no traffic. Unknown counts as up.
         let up: Vec<&String> = self
             .function
             .net
@@ -195,8 +197,8 @@ impl Pf<'_> {
         }
     }
 
-    /// mlx5 takes hardware LAG down around SR-IOV, and RoCE LAG does not come back while there are VFs (mlx5 eswitch.c,
-    /// lag/lag.c).
+    /// Describes the effect on LAG. mlx5 takes hardware LAG down around SR-IOV, and RoCE LAG stays off while there are VFs
+    /// (mlx5 eswitch.c, lag/lag.c).
     fn hardware_lag(&self, interface: &str) -> Vec<String> {
         let reader = self.context.reader;
         let bonds = linked(interface, ABOVE, reader).unwrap_or_default();
@@ -230,7 +232,7 @@ fn makes_or_removes(need: Need) -> bool {
     matches!(need, Need::Create | Need::Destroy)
 }
 
-/// Whether the host itself may be cut off. A route that is not known may be this one.
+/// Warns that the host itself may be cut off. An unknown route may be this one.
 pub(super) fn cut_off(route: &RouteReading) -> Option<String> {
     let reason = match route {
         Ok(route) => route.as_ref()?.to_string(),
@@ -243,16 +245,16 @@ fn unknown_route(error: &ReadError) -> String {
     format!("cannot tell whether the default route goes through this port ({error})")
 }
 
-/// Links of an interface to what is on top of it, and to what it is on.
+/// Prefixes of the links from an interface to those above and below it.
 const ABOVE: &str = "upper_";
 const BELOW: &str = "lower_";
 
-/// What lies in an interface's directory.
+/// Lists an interface's directory in sysfs.
 fn entries(interface: &str, reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     Ok(reader.list(&format!("{NET}/{interface}")).optional()?.unwrap_or_default())
 }
 
-/// Interfaces on top of one ([`ABOVE`]: bonds, bridges, VLANs and what is on them) or below it, nearest first.
+/// Returns the interfaces above ([`ABOVE`]: bonds, bridges, VLANs, recursively) or below another one, nearest first.
 fn linked(interface: &str, way: &str, reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     let mut found: Vec<String> = Vec::new();
     let mut next = 0;
@@ -273,7 +275,7 @@ fn linked(interface: &str, way: &str, reader: &dyn Reader) -> Result<Vec<String>
     }
 }
 
-/// Interfaces that a default route names, of both families. One that only policy routing knows is not seen.
+/// Returns the interfaces of default routes of both families. Routes known only to policy routing are not included.
 fn default_route_interfaces(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
     match reader.default_routes() {
         Err(ReadError::NotRecorded { .. }) => of_tables(reader),
@@ -282,7 +284,7 @@ fn default_route_interfaces(reader: &dyn Reader) -> Result<BTreeSet<String>, Rea
 }
 
 fn of_tables(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
-    // A kernel without the family has no routes in it.
+    // A kernel without the family has no routes of it.
     let text = |path| reader.text(path).optional().map(Option::unwrap_or_default);
     let flags_good = |flags: &str| {
         u32::from_str_radix(flags, 16)
@@ -337,14 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_an_interface_is_followed_to_the_end_and_no_further() {
+    fn linked_interfaces_are_followed_without_looping() {
         let mut files = Files::new(&[
             ("/sys/class/net/eth0/upper_bond0", ""),
             ("/sys/class/net/eth0/flags", "0x1003"),
             ("/sys/class/net/bond0/upper_br0", ""),
             ("/sys/class/net/bond0/upper_bond0.7", ""),
             ("/sys/class/net/bond0.7/lower_bond0", ""),
-            // Nonsense must not hang anything.
+            // A loop must not hang the walk.
             ("/sys/class/net/br0/upper_bond0", ""),
         ]);
         let mut found = linked("eth0", ABOVE, &files).unwrap();

@@ -1,4 +1,4 @@
-//! The drivers that VFs have, held against the one that the profile asks for.
+//! Drivers of existing VFs, compared with the profile's.
 
 use super::attributes::Stop;
 use super::change::vfs;
@@ -6,13 +6,13 @@ use super::{Need, Pf, VfDriver};
 use bedplate_base::value::PciAddress;
 
 impl Pf<'_> {
-    /// Whether a function may have a driver, and which could not be read.
+    /// Whether the driver of a function could not be read, so that it may have one.
     pub(super) fn driver_is_unread(&self, function: PciAddress) -> bool {
         self.tree.unread_drivers.contains_key(&function)
     }
 
-    /// The count is right; what about the drivers? One that is wrong decides; that they are right is said only of drivers that
-    /// are known, all of them.
+    /// Returns the driver work for VFs of the right count. One wrong driver is decisive; a match requires that all drivers
+    /// are known.
     pub(super) fn driver_need(&self, present: u16) -> Result<Need, Stop> {
         let named = match &self.wanted.rule.vf_driver {
             VfDriver::Auto => return Ok(Need::Nothing),

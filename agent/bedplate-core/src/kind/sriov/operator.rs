@@ -1,15 +1,16 @@
-//! The SR-IOV network operator, beside which bedplate sets no VFs.
+//! The SR-IOV network operator; bedplate sets no VFs on its nodes.
 
 use super::NAME;
 use crate::kind::{Context, some_of};
 use crate::plan::KindPlan;
 use bedplate_base::ReadError;
 
-/// What the SR-IOV network operator for Kubernetes keeps on every node that its config daemon runs on
-/// (pkg/consts/constants.go, `SriovConfBasePath`).
+/// Directory of the Kubernetes SR-IOV network operator on every node with its config daemon (pkg/consts/constants.go,
+/// `SriovConfBasePath`).
 const OPERATOR: &str = "/etc/sriov-operator";
 
-/// Two masters of one VF count would undo each other's work for ever: where the operator is, it is the master.
+/// Whether the operator manages this node's VFs. Two masters of one VF count would undo each other's work forever, so the
+/// operator takes precedence.
 pub(super) fn left_to_operator(context: &Context, section: &mut KindPlan) -> bool {
     match context.reader.exists(OPERATOR) {
         Ok(false) => false,
@@ -30,7 +31,7 @@ pub(super) fn left_to_operator(context: &Context, section: &mut KindPlan) -> boo
             true
         }
         Err(error) => {
-            // Nothing is ever written to a recorded host, so that its plan may go on.
+            // Plans for snapshots may continue: bedplate never writes to a recorded host.
             let go_on = matches!(error, ReadError::NotRecorded { .. });
             section.unknowns.push(NAME.unknown(
                 "SR-IOV network operator",

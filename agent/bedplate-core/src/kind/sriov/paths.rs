@@ -1,4 +1,4 @@
-//! Where VFs show: what a snapshot records, what the daemon watches, what labels say.
+//! Paths of VFs: recorded in snapshots, watched by the daemon; and node labels.
 
 use super::resolve;
 use crate::desired::WantedAttributes;
@@ -7,13 +7,13 @@ use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
-/// Rules that `render` writes for VFs.
+/// udev rules that `render` writes for VFs.
 pub const UDEV_RULES: &str = "70-bedplate-sriov.rules";
-/// Their directory, and the one that an image of bootc has them in.
+/// Directory of these rules on hosts, and in bootc images.
 pub const UDEV_DIRECTORIES: [&str; 2] = ["/etc/udev/rules.d", "/usr/lib/udev/rules.d"];
 /// Directory of the `.link` files that `render` writes for VFs.
 pub const LINK_DIRECTORY: &str = "/etc/systemd/network";
-/// Begin of their names.
+/// Prefix of their names.
 pub const LINK_PREFIX: &str = "10-bedplate-";
 
 /// Recorded in snapshots.
@@ -32,7 +32,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/bin/mstconfig", RecordMode::Presence),
 ];
 
-/// Written here: VF counts, whether VFs get a driver and which, and by netlink what NICs keep of them.
+/// Paths that this kind writes: VF counts, probing and drivers of VFs. VF attributes and eswitch modes go through netlink.
 pub(crate) const OWNS: WriteScope = WriteScope {
     attributes: &[
         "/sys/bus/pci/devices/*/sriov_numvfs",
@@ -43,8 +43,8 @@ pub(crate) const OWNS: WriteScope = WriteScope {
     ..WriteScope::NONE
 };
 
-/// VF counts, and resets, which take VFs away; attributes of VFs, where the profile has some; interfaces of VFs, which block
-/// their removal as long as they are up.
+/// Watches VF counts, and resets, which remove VFs. Also attributes of VFs, if the profile sets any, and interfaces of VFs,
+/// which block a removal while they are up.
 pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     let Some(tree) = facts.pci.known() else { return Watch::default() };
     let pfs = tree.functions.values().filter(|function| function.sriov.known().is_some());
@@ -63,7 +63,7 @@ pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     }
 }
 
-/// How many VFs there are.
+/// Labels the node with its number of VFs.
 pub(crate) fn labels(facts: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     let Some(tree) = facts.pci.known() else { return Vec::new() };
     let vfs = tree.functions.values().filter(|function| function.physfn.is_some()).count();

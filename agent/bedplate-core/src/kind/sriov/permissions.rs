@@ -1,13 +1,13 @@
-//! Whether this process may set what the profile asks for. VFs are made by writes to sysfs, which the daemon's unit allows;
-//! their attributes need a capability that it does not have as shipped. Asked before anything is written: VFs would be
-//! made, and destroyed again because their attributes cannot be set, by every run.
+//! Permission check for VF attributes. VFs are created by writes to sysfs, which the daemon's unit allows; their attributes
+//! need a capability that the unit lacks as shipped. Checked before any write: otherwise every run would create VFs and
+//! destroy them again because their attributes cannot be set.
 
 use super::Pf;
 use super::attributes::Stop;
 use bedplate_host::HostKind;
 use bedplate_host::capability::{self, NET_ADMIN, STATUS};
 
-/// Where packages and `install.sh` put it.
+/// Path of the drop-in as installed by packages and `install.sh`.
 const DROP_IN: &str = "/usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf";
 
 impl Pf<'_> {
@@ -19,7 +19,7 @@ impl Pf<'_> {
         let status = status.map_err(|error| Stop::Unknown(error.to_string()))?;
         match capability::in_effect(&status, NET_ADMIN) {
             Some(true) => Ok(()),
-            // What an ordinary user plans is only looked at.
+            // An unprivileged user's plan is never applied.
             Some(false) if !capability::is_root(&status) => Ok(()),
             Some(false) => Err(Stop::Blocked {
                 reason: "setting attributes of VFs needs CAP_NET_ADMIN, and this process runs without it".to_owned(),

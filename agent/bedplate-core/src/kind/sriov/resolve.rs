@@ -1,4 +1,4 @@
-//! `[sriov]` of a profile on given facts: which PFs, and how many VFs on each. Pure; nothing is compared here.
+//! Resolves `[sriov]` of a profile on given facts: the PFs and their VF counts. Pure; no comparison with the current state.
 
 use std::collections::BTreeMap;
 
@@ -19,23 +19,23 @@ use bedplate_host::HostKind;
 use super::NAME;
 use super::section::{Sriov, SriovManaged};
 
-/// Mellanox, now NVIDIA: how many VFs there can be is set in the NIC's firmware (handbook §5.2).
+/// Mellanox, now NVIDIA: the NIC's firmware limits the VF count (handbook §5.2).
 const MELLANOX: PciId = PciId(0x15b3);
 
-/// What `[sriov]` comes to.
+/// Result of resolving `[sriov]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResolvedSriov {
-    /// VFs wanted, by PF address.
+    /// Desired VFs, sorted by PF address.
     pub vfs: Vec<WantedVfs>,
-    /// PFs that cannot have what is asked.
+    /// PFs that cannot have the requested VFs.
     pub blockers: Vec<Blocker>,
-    /// PFs of which it is not known.
+    /// PFs with an undecidable request.
     pub unknowns: Vec<Unknown>,
-    /// Remarks: rules that select nothing, PFs left to others.
+    /// Notes: rules that select nothing, PFs managed by other tools.
     pub notes: Vec<Note>,
 }
 
-/// Adds it to what is desired of the machine.
+/// Adds the result to the machine's desired state.
 pub(super) fn resolve_into(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     let ResolvedSriov { vfs, blockers, unknowns, notes } = resolve(&profile.sriov, facts);
     desired.sriov = vfs;
@@ -44,7 +44,7 @@ pub(super) fn resolve_into(profile: &Profile, facts: &Facts, _: &Ledger, desired
     desired.notes.extend(notes);
 }
 
-/// Which PFs the rules select, and how many VFs that makes on each. The first rule that selects a PF has it.
+/// Returns the selected PFs and their VF counts. A PF belongs to the first rule that selects it.
 pub fn resolve(profile: &Sriov, facts: &Facts) -> ResolvedSriov {
     let mut resolved = ResolvedSriov::default();
     if profile.rules.is_empty() {
@@ -99,7 +99,7 @@ fn rule_name(rule: &SriovRule) -> String {
     format!("rule {}", rule.name)
 }
 
-/// Whether a selector takes a function.
+/// Whether a selector matches a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SelectorMatch {
     Yes,
@@ -107,7 +107,7 @@ enum SelectorMatch {
     CannotTell(String),
 }
 
-/// PFs by rule. Physical NICs without SR-IOV are taken as well, so that it can be said why they get no VFs.
+/// Returns PFs by rule. Includes physical NICs without SR-IOV, so that the plan can report why they get no VFs.
 fn claims<'a>(
     rules: &[SriovRule],
     tree: &'a PciTree,
@@ -169,7 +169,7 @@ fn matches_any(glob: &str, names: &[String]) -> bool {
     Pattern::new(glob).is_ok_and(|pattern| names.iter().any(|name| pattern.matches(name)))
 }
 
-/// What a rule makes on the PFs that are its own.
+/// Adds the VFs that a rule requests on its PFs.
 fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &mut ResolvedSriov) {
     let (left_out, pfs): (Vec<&Function>, Vec<&Function>) =
         pfs.iter().partition(|pf| is_left_out(pf, pfs));
@@ -197,7 +197,7 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
                 (Some(count), format!("{} asks for {count}", rule_name(rule)))
             }
             SriovCount::Max => (None, format!("{} asks for all the PF can have", rule_name(rule))),
-            // A PF that no GPU is nearest to still takes part: it gets one.
+            // A PF that is nearest to no GPU still gets one VF.
             SriovCount::PerGpu => (
                 Some(near.max(1)),
                 format!(
@@ -219,14 +219,14 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
     }
 }
 
-/// A NIC without SR-IOV that a wide selector took along with others that have it. Not on Mellanox NICs: they all can,
-/// and only their firmware settings hide it.
+/// Whether the selector matched a NIC without SR-IOV together with NICs that have it. Excludes Mellanox NICs: all of them
+/// support SR-IOV, and only their firmware settings hide it.
 fn is_left_out(pf: &Function, siblings: &[&Function]) -> bool {
     let able = |pf: &&Function| pf.sriov != Reading::Absent;
     pf.vendor != MELLANOX && pf.sriov == Reading::Absent && siblings.iter().any(able)
 }
 
-/// The count for one PF, held against what its firmware allows; `asked` `None` = all. Says why where there is none.
+/// Returns the count for one PF within its firmware's limit; `asked` is `None` for the maximum. Reports a missing result.
 fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut ResolvedSriov) -> Option<u16> {
     let sriov = pf.sriov.optional();
     let total = match sriov.and_then(|sriov| sriov.map_or(Ok(None), |one| one.total.optional())) {
@@ -243,7 +243,7 @@ fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut ResolvedSriov
         }
     };
     match asked {
-        // None are wanted; whether any could be had does not matter, but without the attribute nothing is to be done.
+        // No VFs are requested, so the limit is irrelevant, and without the attribute there is nothing to change.
         Some(0) if total == 0 => None,
         Some(count) if count <= total => Some(count),
         None if total > 0 => Some(total),
@@ -254,7 +254,7 @@ fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut ResolvedSriov
     }
 }
 
-/// The firmware's limit is below what is asked.
+/// Blocker for a firmware limit below the request.
 fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
     let address = pf.address;
     let wanted = asked.map_or("some are".to_owned(), |count| format!("{count} are"));

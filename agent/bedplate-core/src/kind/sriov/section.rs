@@ -44,13 +44,13 @@ section! {
     show show_rules;
 }
 
-/// How many VFs.
+/// Requested number of VFs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SriovCount {
-    /// Exactly.
+    /// This many.
     Number(u16),
-    /// sriov_totalvfs.
+    /// As many as sriov_totalvfs.
     Max,
     /// As many as there are GPUs nearest to this PF.
     PerGpu,
@@ -62,20 +62,20 @@ impl Default for SriovCount {
     }
 }
 
-/// What driver new VFs get.
+/// Driver of new VFs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VfDriver {
-    /// Whatever the kernel probes.
+    /// The kernel's choice.
     #[default]
     Auto,
-    /// None: sriov_drivers_autoprobe=0.
+    /// Unbound: sriov_drivers_autoprobe=0.
     None,
-    /// This one, through driver_override (`vfio-pci`).
+    /// A driver set through driver_override (`vfio-pci`).
     Named(String),
 }
 
-/// Which PFs one `[[sriov.devices]]` entry takes; every condition given must hold.
+/// Conditions that select the PFs of one `[[sriov.devices]]` entry; all given ones must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PfSelector {
     /// PCI vendor.
@@ -92,24 +92,24 @@ pub struct PfSelector {
     pub numa_node: Option<i32>,
 }
 
-/// One `[[sriov.devices]]`; by default it makes no VFs on any PF.
+/// One `[[sriov.devices]]`; creates no VFs by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SriovRule {
-    /// Name, unique in the profile: what a later file replaces.
+    /// Name, unique in the profile; a later file replaces the rule by it.
     pub name: String,
-    /// Which PFs.
+    /// Selected PFs.
     pub select: PfSelector,
-    /// How many VFs.
+    /// Number of VFs.
     pub vfs: SriovCount,
     /// VF driver.
     pub vf_driver: VfDriver,
     /// Attributes of its VFs.
     pub vf: WantedAttributes,
-    /// Mode of the eswitch; `None` = as it is.
+    /// Mode of the eswitch; `None` leaves it unchanged.
     pub eswitch: Option<EswitchMode>,
-    /// Whether VFs may be made where the default route goes through the PF.
+    /// Whether VFs may be created although the default route goes through the PF.
     pub allow_disruption: bool,
-    /// Where and why.
+    /// Location in the profile, and reason.
     pub why: Vec<Rationale>,
 }
 
@@ -314,7 +314,7 @@ fn select(checker: &mut Checker<'_>, select: SelectTable) -> Option<PfSelector> 
         address: select.address.and_then(|at| checker.parse(&at, "bad-pci-address")),
         numa_node: select.numa_node,
     };
-    // A rule that lost a condition would select more than it was meant to.
+    // A rule without one of its conditions would select too much.
     (checker.errors() == before).then_some(selector)
 }
 

@@ -1,5 +1,5 @@
-//! VFs that have no driver because a run was cut short: taken from it, or made without one, until their attributes are set.
-//! The ledger knows them, and the next run starts their drivers.
+//! VFs without a driver because a run was interrupted: it was unbound, or the VFs were created without one, until their
+//! attributes are set. The ledger records them, and the next run starts their drivers.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use bedplate_facts::pci::PciTree;
 use bedplate_host::boot_id;
 
 impl Pf<'_> {
-    /// Whether this VF has no driver, and the ledger says that it is to have one again.
+    /// Whether this VF has no driver although the ledger records a pending start.
     pub(super) fn is_owed_start(&self, number: u16) -> bool {
         let vf = self.sriov.vfs.get(usize::from(number)).and_then(|vf| self.tree.get(*vf));
         self.wanted.rule.vf_driver == VfDriver::Auto
@@ -25,12 +25,12 @@ impl Pf<'_> {
                 .is_ok_and(|boot| self.context.ledger.owes_start(&self.name_of(number), &boot))
     }
 
-    /// Whether bedplate made this VF: of one that was there, the ledger has what was found.
+    /// Whether bedplate created this VF: the ledger has earlier values only for VFs that already existed.
     pub(super) fn is_made_by_bedplate(&self, number: u16) -> bool {
         !self.context.ledger.vfs.contains_key(&self.name_of(number))
     }
 
-    /// The same of a PF without wanted attributes.
+    /// Returns the pending starts of a PF without attributes in the profile.
     pub(super) fn pending_starts(&self) -> Vec<VfDifference> {
         let none = VfAttributes::default();
         let owed = (0..self.wanted.count).filter(|number| self.is_owed_start(*number));
@@ -44,10 +44,10 @@ impl Pf<'_> {
         .collect()
     }
 
-    /// Whether VFs are about to come while the kernel looks for no drivers because a run was cut short.
+    /// Whether VFs are about to be created while probing is still off after an interrupted run.
     pub(super) fn forgot_probing(&self, need: Need, differing: &[VfDifference]) -> bool {
         let fresh = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
-        // With attributes to set it is switched off anyway, and on again after.
+        // With attributes to set, probing is switched off and on again anyway.
         let stays = fresh && differing.is_empty() && self.wanted.rule.vf_driver == VfDriver::Auto;
         stays && !self.probes() && self.is_to_probe()
     }
@@ -57,7 +57,8 @@ impl Pf<'_> {
     }
 }
 
-/// Drivers owed to VFs of PFs that no rule selects any more, or that are managed by others now: no one else starts them.
+/// Returns changes for pending starts on PFs that no rule selects any more or that another tool now manages: only bedplate
+/// starts these drivers.
 pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
     let selected = |pf: &PciAddress| context.desired.sriov.iter().any(|wanted| wanted.pf == *pf);
     let pfs: BTreeSet<PciAddress> =
@@ -74,13 +75,13 @@ pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
     pfs.into_iter().filter(|pf| !selected(pf)).filter_map(change).collect()
 }
 
-/// For people: the kernel looks for drivers again.
+/// Item: driver probing is switched on again.
 pub(super) fn probing_again() -> Item {
     let why = "an earlier run of bedplate was stopped before it could switch it on again";
     Item::new("driver probing", Some("off"), Some("on"), &[Rationale::because(why)])
 }
 
-/// For people: the drivers that are started.
+/// Item: pending drivers are started.
 pub(super) fn starting(differing: &[VfDifference]) -> Option<Item> {
     let owed: Vec<u16> = differing.iter().filter(|vf| vf.owed).map(|vf| vf.number).collect();
     let why = "an earlier run of bedplate was stopped before it could start the driver";

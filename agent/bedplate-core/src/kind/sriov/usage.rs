@@ -1,4 +1,4 @@
-//! Whether VFs may be destroyed. Anything that is not known counts as use: they may be the network of a guest.
+//! Use of VFs, to decide whether they may be destroyed. Unknown counts as use: a VF may be the network of a guest.
 
 use bedplate_base::Reading;
 use bedplate_facts::pci::{Function, PciTree, SriovPf};
@@ -7,7 +7,7 @@ use bedplate_host::Reader;
 /// `IFF_UP` of include/uapi/linux/if.h.
 const IFF_UP: u32 = 1;
 
-/// Who uses the VFs of a PF, one text a VF; empty = nobody.
+/// Returns the uses of a PF's VFs, one text per VF; empty means unused.
 pub(crate) fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec<String> {
     let present = sriov.enabled.known().copied().unwrap_or(u16::MAX);
     let mut users: Vec<String> = sriov
@@ -27,7 +27,7 @@ pub(crate) fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec
     users
 }
 
-/// What one VF is used for, as far as can be seen.
+/// Describes the visible use of one VF.
 pub(super) fn use_of(vf: &Function, tree: &PciTree, reader: &dyn Reader) -> Option<String> {
     if let Some(reason) = tree.unread_drivers.get(&vf.address) {
         return Some(format!("its driver is not known: {reason}"));
@@ -56,9 +56,9 @@ fn interface_use(name: &str, reader: &dyn Reader) -> Option<String> {
     }
 }
 
-/// Whether an interface is switched on. Never absent: of one that went away meanwhile it is unknown.
+/// Whether an interface is up. Never `Absent`: an interface that has disappeared is unknown.
 pub(crate) fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
-    // operstate says "down" of an interface that is up without a carrier: only the flag tells.
+    // operstate is "down" on an interface that is up without a carrier; only the flag is reliable.
     let text = match reader.attribute(&format!("/sys/class/net/{name}/flags")) {
         Ok(text) => text,
         Err(error) => return Reading::unknown(error),
@@ -69,7 +69,7 @@ pub(crate) fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
     }
 }
 
-/// Verbs on InfiniBand need no interface that is up: an active port may be in use.
+/// Returns the first active port: verbs on InfiniBand work while the interface is down, so an active port may be in use.
 fn rdma_use(device: &str, reader: &dyn Reader) -> Option<String> {
     let ports = format!("/sys/class/infiniband/{device}/ports");
     let numbers = match reader.list(&ports) {

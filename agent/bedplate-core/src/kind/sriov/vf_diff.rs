@@ -1,16 +1,16 @@
-//! What of one VF differs from the profile, and how VFs are named together. Pure.
+//! Difference of one VF from the profile, and names of VF ranges. Pure.
 
 use bedplate_base::value::vf::VfAttributes;
 
 /// One VF whose attributes differ.
 pub(super) struct VfDifference {
     pub(super) number: u16,
-    /// As they are; empty for a VF that is to come.
+    /// Current attributes; empty for a VF not yet created.
     pub(super) before: VfAttributes,
     pub(super) after: VfAttributes,
-    /// Its driver has to start afterwards, for it reads them only then.
+    /// Whether its driver must start afterwards, because it reads the attributes only then.
     pub(super) start: bool,
-    /// It has no driver because a run was cut short.
+    /// Whether it has no driver because a run was interrupted.
     pub(super) owed: bool,
 }
 

@@ -1,23 +1,23 @@
-//! `vf = { … }` of a `[[sriov.devices]]`: attributes that the rule's VFs are to have.
+//! `vf = { … }` of a `[[sriov.devices]]`: attributes of the rule's VFs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::section::{Checker, Spanned};
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, Vlan, VlanProtocol};
 
-/// Attributes wanted of every VF of a PF.
+/// Desired attributes of every VF of a PF.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct WantedAttributes {
-    /// An Ethernet address made from the PF's.
+    /// Ethernet address derived from the PF's.
     pub mac: bool,
-    /// GUIDs made from the GUID of the PF's port.
+    /// GUIDs derived from the GUID of the PF's port.
     pub guid: bool,
-    /// The others, the same for all.
+    /// The rest, equal for all VFs.
     pub set: VfAttributes,
 }
 
 impl WantedAttributes {
-    /// `MAC address derived, VLAN 100`; `None` = nothing is wanted.
+    /// Returns `MAC address derived, VLAN 100`, or `None` if no attribute is set.
     pub fn description(&self) -> Option<String> {
         let derived = [(self.mac, "MAC address derived"), (self.guid, "GUIDs derived")];
         let set = (!self.set.is_empty()).then(|| self.set.to_string());
@@ -88,7 +88,7 @@ pub struct VfTable {
     pub max_tx_rate: Option<u32>,
 }
 
-/// The checked form; `None` where something is wrong with it.
+/// Returns the checked attributes, or `None` after an error.
 pub(super) fn attributes(
     checker: &mut Checker<'_>,
     given: Option<VfTable>,
@@ -136,7 +136,7 @@ fn vlan(checker: &mut Checker<'_>, given: &VfTable) -> Option<Vlan> {
     })
 }
 
-/// As a profile says it; `None` = nothing is asked.
+/// Prints the attributes as TOML; `None` if there are no attributes.
 pub(super) fn to_toml(wanted: &WantedAttributes) -> Option<String> {
     let set = &wanted.set;
     let quoted = |value: &dyn std::fmt::Display| format!("\"{value}\"");

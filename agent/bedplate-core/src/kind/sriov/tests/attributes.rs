@@ -1,4 +1,4 @@
-//! Attributes of VFs: the actions of a plan, and a run that was cut short. What plans say of them is in tests/data/cases.
+//! VF attributes: actions of a plan, and interrupted runs. Plan texts are in tests/data/cases.
 
 use super::*;
 use crate::setting::{SetEswitch, SetVf, VfKey, WriteAttribute};
@@ -15,7 +15,7 @@ fn trusted(vf: VfDriver, mac: bool) -> Sriov {
     profile
 }
 
-/// What the kernel says: VFs that are trusted or not.
+/// Sets the kernel's answer: VFs with or without trust.
 fn answer(files: &mut Files, vfs: &[bool]) {
     let vf = |trust: &bool| VfAttributes { trust: Some(*trust), ..VfAttributes::default() };
     let table = VfTable {
@@ -28,7 +28,7 @@ fn answer(files: &mut Files, vfs: &[bool]) {
     files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n".into());
 }
 
-/// Each action in a word.
+/// Returns each action as a short text.
 fn steps(section: &KindPlan) -> Vec<String> {
     let step = |action: &Action| match action {
         Action::WriteAttribute(WriteAttribute { path, after, .. }) => {
@@ -45,7 +45,7 @@ fn steps(section: &KindPlan) -> Vec<String> {
 }
 
 #[test]
-fn new_vfs_start_with_what_they_are_to_have() {
+fn new_vfs_get_attributes_before_drivers_start() {
     let mut files = Files::default();
     answer(&mut files, &[]);
     let facts = lab().facts();
@@ -91,7 +91,7 @@ fn new_vfs_start_with_what_they_are_to_have() {
 }
 
 #[test]
-fn only_vfs_that_differ_are_touched() {
+fn only_differing_vfs_are_changed() {
     let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
     answer(&mut files, &[true, false]);
     let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);
@@ -106,9 +106,9 @@ fn only_vfs_that_differ_are_touched() {
     assert_eq!(section.unknowns[0].reason, "the kernel lists 1 of its 2 VFs: VF 1 is missing");
 }
 
-/// Only interfaces on which something is to be set: of others every change of the link would be heard for nothing.
+/// Only interfaces with settings are watched: on the rest, each link change would cause a needless wakeup.
 #[test]
-fn the_daemon_hears_of_pfs_with_attributes_alone() {
+fn only_pfs_with_attributes_are_watched() {
     let facts = lab().facts();
     let interfaces = |rule: &str| {
         let select = format!("select = {{ address = \"{PF}\" }}");
@@ -120,9 +120,9 @@ fn the_daemon_hears_of_pfs_with_attributes_alone() {
     assert_eq!(interfaces(""), Vec::<String>::new());
 }
 
-/// An interface that is up blocks the removal of its VF, and no uevent tells that it went down.
+/// An interface that is up blocks the removal of its VF, and no uevent reports that it went down.
 #[test]
-fn daemon_hears_of_interfaces_of_vfs() {
+fn interfaces_of_vfs_are_watched() {
     let facts = with_vfs(2, Some("mlx5_core")).0.facts();
     let tree = facts.pci.known().unwrap();
     let vfs = tree.functions.values().filter(|one| one.is_vf());
@@ -135,9 +135,9 @@ fn daemon_hears_of_interfaces_of_vfs() {
     assert_eq!(paths::watch(&of_text(&rule), &facts).links, nets);
 }
 
-/// Killed between making VFs, or taking their drivers, and starting those: the ledger knows which VFs wait for that.
+/// Killed after creating VFs or unbinding their drivers, before starting these: the ledger records the VFs that wait.
 #[test]
-fn a_run_that_was_cut_short_is_finished() {
+fn interrupted_run_is_finished() {
     let (mut machine, mut files) = with_vfs(2, None);
     answer(&mut files, &[true, false]);
     files.files.insert(bedplate_host::boot_id::PATH.into(), "boot".into());
@@ -145,7 +145,7 @@ fn a_run_that_was_cut_short_is_finished() {
     let plan = |ledger: &Ledger, machine: &Machine, vf: VfDriver| {
         plan_after(ledger, &trusted(vf, false), &machine.facts(), &files)
     };
-    // Another program's wish: the VF that differs gets its attribute, and no driver.
+    // Unbound by another program: the VF that differs gets its attribute, but no driver.
     assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
     let owe = |ledger: &mut Ledger, boot: &str, vf: u16| {
         ledger.owe_start(&VfKey { pf: at(PF), interface: NET.into(), vf }, boot, 60);
@@ -158,15 +158,15 @@ fn a_run_that_was_cut_short_is_finished() {
     let subjects: Vec<&str> =
         the_change(&section).items.iter().map(|item| item.subject.as_str()).collect();
     assert_eq!(subjects, ["trust of VF 0", "trust of VF 1", "driver of VF 0"]);
-    // Without any attributes in the profile by now: the driver is owed all the same.
+    // The profile no longer sets attributes; the start is still pending.
     let plain = plan_after(&ledger, &auto(2), &machine.facts(), &files);
     assert_eq!(steps(&plain), ["vf 0  true"]);
-    // VFs without drivers are wanted now.
+    // The profile now requests VFs without drivers.
     assert_eq!(
         steps(&plan(&ledger, &machine, VfDriver::None)).last().unwrap(),
         "vf 1 trust on false"
     );
-    // Killed while the kernel was kept from looking for drivers.
+    // Killed while probing was suspended.
     machine.sriov(PF).autoprobe = Reading::Known(false);
     assert_eq!(steps(&plan(&ledger, &machine, VfDriver::Auto)), ["vf 1 trust on false"]);
     let stop = WriteAttribute {
@@ -183,9 +183,9 @@ fn a_run_that_was_cut_short_is_finished() {
     );
 }
 
-/// The unit as shipped may make VFs, and not set their attributes: it would make and destroy them by every run.
+/// The shipped unit may create VFs but not set their attributes: every run would create and destroy them.
 #[test]
-fn nothing_is_written_where_attributes_cannot_be_set() {
+fn missing_capability_blocks_attribute_changes() {
     let mut files = Files::default();
     answer(&mut files, &[]);
     let facts = lab().facts();
@@ -200,11 +200,11 @@ fn nothing_is_written_where_attributes_cannot_be_set() {
     assert!(blocker.reason.contains("CAP_NET_ADMIN"), "{}", blocker.reason);
     let copy = "mkdir -p $d && cp /usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf $d/";
     assert!(blocker.remedy.contains(copy), "{}", blocker.remedy);
-    // What an ordinary user plans is only looked at.
+    // An unprivileged user's plan is never applied.
     let user = plan("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n", &files);
     assert_eq!((user.changes.len(), user.blockers), (1, vec![]));
     assert_eq!(plan("Name:\tbedplate\n", &files).unknowns.len(), 1);
-    // VFs alone are made by sysfs.
+    // VFs without attributes need only sysfs.
     files.files.insert(STATUS.into(), "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000000000\n".into());
     assert_eq!(plan_with(&auto(2), &facts, &files).changes.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! What making VFs does to the PF's own traffic, driver by driver, and where it is refused.
+//! Effects of creating VFs on the PF's own traffic, by driver, and refusals.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const ROUTES: &str = "/proc/net/route";
 const ROUTE: &str = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
                      net000024000 00000000 0101A8C0 0003 0 0 0 00000000 0 0 0\n";
 
-/// The section for 4 VFs on the PF, with that driver.
+/// Plans 4 VFs on the PF with this driver.
 fn section(driver: &str, files: &Files) -> KindPlan {
     let mut machine = lab();
     machine.get(PF).driver = Some(driver.to_owned());
@@ -15,7 +15,7 @@ fn section(driver: &str, files: &Files) -> KindPlan {
 }
 
 #[test]
-fn each_driver_does_its_own() {
+fn disruption_depends_on_driver() {
     let up = Files::new(&[(FLAGS, "0x1003")]);
     let down = Files::new(&[(FLAGS, "0x1002")]);
     for (driver, said) in [
@@ -36,9 +36,9 @@ fn each_driver_does_its_own() {
     }
 }
 
-/// What is below an internal port of Open vSwitch is in its flow tables; where something else is below, that is known.
+/// Only flow tables show the ports below an internal port of Open vSwitch; other interfaces show theirs.
 #[test]
-fn open_vswitch_hides_where_a_route_goes() {
+fn possible_route_through_open_vswitch_is_refused() {
     let port = ("/sys/class/net/net000024000/upper_ovs-system", "");
     let names = [
         ("/sys/class/net/br-ex.7/lower_br-ex", ""),
@@ -77,7 +77,7 @@ fn routes_are_read_once_for_a_pf() {
 }
 
 #[test]
-fn nothing_is_planned_where_routes_cannot_be_read() {
+fn unreadable_routes_prevent_changes() {
     let mut files = Files::new(&[(FLAGS, "0x1003"), (ROUTES, ROUTE)]);
     assert_eq!(section("mlx5_core", &files).blockers.len(), 1);
     files.denied.insert(ROUTES.to_owned());
@@ -87,12 +87,12 @@ fn nothing_is_planned_where_routes_cannot_be_read() {
 }
 
 #[test]
-fn vfs_that_are_right_already_disturb_nobody() {
+fn unchanged_vfs_ignore_default_route() {
     let (machine, mut files) = with_vfs(4, Some("mlx5_core"));
     files.files.insert(ROUTES.to_owned(), ROUTE.to_owned());
     let section = plan_on(&auto(4), &machine, &files);
     assert_eq!((section.blockers.len(), section.settled.len()), (0, 1));
-    // To take them away is refused as making them is.
+    // Removing VFs is refused as creating them is.
     let section = plan_on(&auto(0), &machine, &files);
     assert_eq!((section.changes.len(), section.blockers.len()), (0, 1), "{section:?}");
     assert!(section.blockers[0].reason.contains("default route"), "{section:?}");

@@ -1,9 +1,9 @@
-//! PFs that others manage, that cannot be read, or that only the machine itself has.
+//! PFs that other tools manage, that cannot be read, or that only the machine itself has.
 
 use super::*;
 
 #[test]
-fn where_the_operator_is_bedplate_is_not() {
+fn skips_nodes_managed_by_sriov_operator() {
     let files = Files::new(&[("/etc/sriov-operator/pci/0000:24:00.0", "{}")]);
     let section = plan_on(&auto(2), &lab(), &files);
     assert_eq!((section.changes.len(), section.notes.len()), (0, 1));
@@ -28,7 +28,7 @@ fn where_the_operator_is_bedplate_is_not() {
 }
 
 #[test]
-fn link_files_that_set_counts_are_pointed_out() {
+fn link_files_with_vf_counts_are_noted() {
     let files = Files::new(&[
         ("/etc/systemd/network/10-fabric.link", "[Link]\n SR-IOVVirtualFunctions=8\n"),
         ("/etc/systemd/network/20-other.link", "[Link]\n#SR-IOVVirtualFunctions=8\n"),
@@ -41,7 +41,7 @@ fn link_files_that_set_counts_are_pointed_out() {
 }
 
 #[test]
-fn counts_that_cannot_be_read_are_unknown() {
+fn unreadable_counts_are_unknown() {
     let mut machine = lab();
     machine.sriov(PF).enabled = Reading::unknown("EIO");
     let section = plan_of(&auto(2), &machine);
@@ -54,7 +54,7 @@ fn counts_that_cannot_be_read_are_unknown() {
 }
 
 #[test]
-fn an_image_leaves_vfs_to_the_machine() {
+fn image_defers_vfs_to_the_machine() {
     let image = Facts { host: HostKind::Image, ..facts(Reading::unknown("no /sys")) };
     let resolved = resolve(&auto(2), &image);
     assert_eq!((resolved.notes.len(), resolved.unknowns.len()), (1, 0));
@@ -64,7 +64,7 @@ fn an_image_leaves_vfs_to_the_machine() {
 }
 
 #[test]
-fn infiniband_vfs_want_guids() {
+fn infiniband_vfs_without_guids_are_noted() {
     let mut machine = lab();
     machine.get(PF).class = 0x020700;
     let section = plan_of(&auto(2), &machine);

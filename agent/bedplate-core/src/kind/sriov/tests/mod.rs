@@ -1,4 +1,4 @@
-//! What is planned for PFs and their VFs.
+//! Plans for PFs and their VFs.
 
 mod attributes;
 mod disturbing;
@@ -77,7 +77,7 @@ fn write(path: &str, before: u16, after: u16, limit_s: u32) -> Action {
     })
 }
 
-/// The lab with `count` VFs on 24:00.0, and files that say that their interfaces are down.
+/// Returns the lab with `count` VFs on 24:00.0, and files that show their interfaces as down.
 fn with_vfs(count: u8, driver: Option<&str>) -> (Machine, Files) {
     let (mut machine, mut files) = (lab(), Files::default());
     for n in 0..count {
@@ -93,7 +93,7 @@ fn with_vfs(count: u8, driver: Option<&str>) -> (Machine, Files) {
 }
 
 #[test]
-fn from_none_to_some_is_one_write() {
+fn creating_first_vfs_is_one_write() {
     let machine = lab();
     let section = plan_of(&auto(4), &machine);
     let change = the_change(&section);
@@ -109,7 +109,7 @@ fn from_none_to_some_is_one_write() {
 }
 
 #[test]
-fn what_is_as_wanted_is_left_alone() {
+fn matching_vfs_are_unchanged() {
     let (machine, files) = with_vfs(4, Some("mlx5_core"));
     for profile in [auto(4), single_rule(4, VfDriver::Named("mlx5_core".into()))] {
         let section = plan_on(&profile, &machine, &files);
@@ -123,7 +123,7 @@ fn what_is_as_wanted_is_left_alone() {
 }
 
 #[test]
-fn another_count_goes_by_way_of_zero_when_nobody_uses_the_vfs() {
+fn count_of_unused_vfs_changes_through_zero() {
     let (machine, files) = with_vfs(3, Some("mlx5_core"));
     for (count, after) in [(1, "1 VF"), (5, "5 VFs")] {
         let section = plan_on(&auto(count), &machine, &files);
@@ -146,7 +146,7 @@ fn vfs_in_use_are_never_destroyed() {
             let reason = &section.blockers[0].reason;
             assert!(reason.contains(because), "{reason} lacks {because}");
         }
-        // Other PFs, and this one with the count it has, are not held up.
+        // Other PFs, and this one with an unchanged count, are not blocked.
         let same = plan_on(&auto(3), machine, files);
         assert_eq!((same.blockers.len(), same.settled.len()), (0, 1));
     };
@@ -175,7 +175,7 @@ fn vfs_in_use_are_never_destroyed() {
 }
 
 #[test]
-fn an_active_rdma_port_is_use_even_with_its_interface_down() {
+fn active_rdma_port_counts_as_use_with_interface_down() {
     let (mut machine, mut files) = with_vfs(2, Some("mlx5_core"));
     machine.get("0000:24:10.1").infiniband = vec!["mlx5_3".into()];
     let profile = auto(1);
@@ -191,14 +191,14 @@ fn an_active_rdma_port_is_use_even_with_its_interface_down() {
 }
 
 #[test]
-fn unbound_vfs_are_nobodys() {
+fn unbound_vfs_count_as_unused() {
     let (machine, files) = with_vfs(3, None);
     assert_eq!(plan_on(&auto(1), &machine, &files).changes.len(), 1);
     assert!(!files.asked.borrow().iter().any(|path| path.contains("/class/net/vf")));
 }
 
 #[test]
-fn a_named_driver_is_bound_with_probing_off_in_between() {
+fn named_driver_is_bound_while_probing_is_off() {
     let section = plan_of(&vfio(2), &lab());
     let bind = Action::BindVfs { pf: at(PF), count: 2, driver: "vfio-pci".into(), limit_s: 70 };
     let change = the_change(&section);
@@ -214,13 +214,13 @@ fn a_named_driver_is_bound_with_probing_off_in_between() {
     );
     assert!(change.actions.iter().all(Action::is_live));
     assert_eq!(change.items[0].after.as_deref(), Some("2 VFs with driver vfio-pci"));
-    // The driver is there and probing is off already.
+    // The driver is loaded and probing is already off.
     let mut machine = lab();
     machine.sriov(PF).autoprobe = Reading::Known(false);
     let files = Files::new(&[("/sys/bus/pci/drivers/vfio-pci/new_id", "")]);
     let section = plan_on(&vfio(2), &machine, &files);
     assert_eq!(the_change(&section).actions, [write(NUMVFS, 0, 2, 70), bind.clone()]);
-    // VFs that are there without a driver only need binding: an earlier run may have been cut short.
+    // Existing VFs without a driver only need binding: an earlier run may have been interrupted.
     let (machine, _) = with_vfs(2, None);
     let section = plan_on(&vfio(2), &machine, &files);
     assert_eq!(the_change(&section).actions, [bind]);
@@ -228,7 +228,7 @@ fn a_named_driver_is_bound_with_probing_off_in_between() {
 }
 
 #[test]
-fn vfs_with_the_wrong_driver_are_made_again_unless_used() {
+fn unused_vfs_with_wrong_driver_are_recreated() {
     let (machine, mut files) = with_vfs(2, Some("mlx5_core"));
     let profile = vfio(2);
     let section = plan_on(&profile, &machine, &files);
@@ -242,7 +242,7 @@ fn vfs_with_the_wrong_driver_are_made_again_unless_used() {
 }
 
 #[test]
-fn no_driver_means_probing_stays_off() {
+fn vf_driver_none_keeps_probing_off() {
     let none = single_rule(2, VfDriver::None);
     let section = plan_of(&none, &lab());
     assert_eq!(the_change(&section).actions, [write(AUTOPROBE, 1, 0, 10), write(NUMVFS, 0, 2, 70)]);
@@ -267,7 +267,7 @@ fn vfio_needs_an_iommu() {
 }
 
 #[test]
-fn a_pf_without_its_driver_cannot_make_vfs() {
+fn pf_without_its_driver_blocks_vf_creation() {
     let mut machine = lab();
     machine.get(PF).driver = None;
     let section = plan_of(&auto(2), &machine);
@@ -277,7 +277,7 @@ fn a_pf_without_its_driver_cannot_make_vfs() {
     assert_eq!(plan_of(&auto(0), &machine).blockers, [], "nothing is to be done");
 }
 
-/// Does what the plan's actions say to the machine, as Linux would.
+/// Executes the plan's actions on the machine as Linux would.
 fn carry_out(actions: &[Action], machine: &mut Machine) {
     let probing = |machine: &mut Machine| machine.sriov(PF).autoprobe == Reading::Known(true);
     for action in actions {
@@ -319,7 +319,7 @@ fn carry_out(actions: &[Action], machine: &mut Machine) {
 }
 
 #[test]
-fn once_done_nothing_is_left_to_do_from_wherever_it_started() {
+fn applied_plan_converges_from_any_start() {
     let drivers = [VfDriver::Auto, VfDriver::None, VfDriver::Named("vfio-pci".into())];
     for present in [0, 2, 3] {
         for bound in [None, Some("mlx5_core")] {

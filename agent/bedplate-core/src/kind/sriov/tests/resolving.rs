@@ -8,7 +8,7 @@ fn cx7() -> PfSelector {
 }
 
 #[test]
-fn selectors_take_pfs_only_and_the_first_rule_wins() {
+fn selectors_match_only_pfs_and_first_rule_wins() {
     let mut machine = lab();
     machine.vf("0000:24:10.0", PF).sriov = Reading::Absent;
     machine.get("0000:22:00.0").vendor = PciId(0x15b3);
@@ -53,11 +53,11 @@ fn vfs_per_gpu_follow_the_switches() {
         resolve(profile, &machine.facts()).vfs.iter().map(|wanted| wanted.count).collect()
     };
     assert_eq!(counts(&machine, &per_gpu(cx7())), [1; 8]);
-    // A storage NIC on the other side of the CPU is nobody's nearest, and gets one.
+    // A storage NIC behind the other CPU is nearest to no GPU, and still gets one VF.
     machine.root_port("0000:e0:01.0", 0);
     machine.nic("0000:e1:00.0", Some("0000:e0:01.0"));
     assert_eq!(counts(&machine, &per_gpu(cx7())), [1; 9]);
-    // One NIC for each switch.
+    // One NIC per switch.
     for nic in ["0000:1c:00.0", "0000:3c:00.0", "0000:9c:00.0", "0000:bc:00.0", "0000:e1:00.0"] {
         machine.tree.functions.remove(&at(nic));
     }
@@ -74,7 +74,7 @@ fn max_is_what_the_firmware_allows() {
 }
 
 #[test]
-fn a_firmware_limit_names_the_command_to_run() {
+fn firmware_limit_blocker_names_the_command() {
     let mut machine = lab();
     let blocker = |machine: &Machine, vfs| {
         let select = PfSelector { address: Some(at(PF)), ..PfSelector::default() };
@@ -89,7 +89,7 @@ fn a_firmware_limit_names_the_command_to_run() {
         "{}",
         text.remedy
     );
-    // Firmware with SRIOV_EN=0 shows no SR-IOV capability at all.
+    // Firmware with SRIOV_EN=0 hides the SR-IOV capability.
     machine.get(PF).sriov = Reading::Absent;
     assert!(blocker(&machine, SriovCount::PerGpu).remedy.contains("NUM_OF_VFS=2`"));
     assert!(blocker(&machine, SriovCount::Max).remedy.contains("NUM_OF_VFS=COUNT`"));
@@ -99,7 +99,7 @@ fn a_firmware_limit_names_the_command_to_run() {
 }
 
 #[test]
-fn nics_without_sriov_beside_others_with_it_are_left_out() {
+fn nics_without_sriov_are_skipped_if_others_have_it() {
     let mut machine = lab();
     let plain = machine.nic("0000:00:1f.6", None);
     (plain.vendor, plain.sriov) = (PciId(0x8086), Reading::Absent);
