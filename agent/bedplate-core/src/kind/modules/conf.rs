@@ -1,8 +1,8 @@
-//! Reading modules-load.d and modprobe.d as systemd and libkmod do: what their texts say.
+//! Parsers for modules-load.d and modprobe.d, as systemd and libkmod read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The modules that a modules-load.d text names, folded.
+/// Returns the modules listed in a modules-load.d text, with `-` normalized to `_`.
 pub(crate) fn loads(text: &str) -> BTreeSet<String> {
     let lines = text
         .lines()
@@ -11,16 +11,17 @@ pub(crate) fn loads(text: &str) -> BTreeSet<String> {
     lines.map(|line| line.replace('-', "_")).collect()
 }
 
-/// What a modprobe.d text says that bedplate manages.
+/// The parts of a modprobe.d text that bedplate manages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Modprobe {
-    /// (module, parameter) → value; the last one in the text.
+    /// (module, parameter) → value; the last one in the text wins.
     pub options: BTreeMap<(String, String), String>,
     /// Blacklisted modules.
     pub blacklist: BTreeSet<String>,
 }
 
-/// sysfs shows a bool as Y or N, a number in decimal, and a string without the quotes that carried it.
+/// Compares a sysfs value with a desired one. sysfs shows a bool as Y or N, a number in decimal, and a string without its
+/// quotes.
 pub(crate) fn same_value(running: &str, wanted: &str) -> bool {
     let truth = |value: &str| match value {
         "1" | "Y" | "y" => Some(true),
@@ -37,7 +38,7 @@ pub(crate) fn same_value(running: &str, wanted: &str) -> bool {
         || (number(running).is_some() && number(running) == number(bare))
 }
 
-/// Reads `options` and `blacklist`; a backslash joins lines (libkmod libkmod-config.c, handbook §9).
+/// Parses `options` and `blacklist`; a backslash joins lines (libkmod libkmod-config.c, handbook §9).
 pub(crate) fn modprobe(text: &str) -> Modprobe {
     let mut found = Modprobe::default();
     let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
@@ -66,7 +67,7 @@ fn after_two_words(line: &str) -> &str {
     rest
 }
 
-/// `a=1 b="x y"` → pairs; the kernel cuts at blanks outside double quotes.
+/// `a=1 b="x y"` → pairs; the kernel splits at blanks outside double quotes.
 fn parameters(text: &str) -> Vec<(String, String)> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_accumulate_and_quotes_hold_blanks_together() {
+    fn options_accumulate_and_quotes_keep_blanks() {
         let text = "# x\noptions nvidia-drm modeset=1 \\\n fbdev=1\noptions nvidia A=\"x; y=2\" B=3\nblacklist nouveau\n";
         let read = modprobe(text);
         let get = |module: &str, parameter: &str| {

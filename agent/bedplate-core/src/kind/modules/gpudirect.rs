@@ -1,5 +1,5 @@
-//! `modules.gpudirect` → nothing to load (DMA-BUF), nvidia_peermem, or a blocker that says why neither works.
-//! The rule: handbook §6.3.
+//! Resolves `modules.gpudirect`: no module (DMA-BUF), nvidia_peermem, or a blocker that gives the reason why neither works.
+//! Rule: handbook §6.3.
 
 use std::fmt;
 
@@ -16,9 +16,9 @@ use bedplate_facts::gpu::NvidiaDriver;
 
 const SUBJECT: &str = "GPUDirect memory registration";
 
-/// DMA-BUF needs a kernel of this generation (handbook §6.3, vendor table).
+/// Minimum kernel for DMA-BUF (handbook §6.3, vendor table).
 const DMABUF_KERNEL: KernelVersion = KernelVersion::new(5, 12);
-/// CUDA 11.7 came with the R515 driver, the first one with open kernel modules.
+/// R515, the driver of CUDA 11.7 and the first with open kernel modules.
 const DMABUF_DRIVER: u32 = 515;
 
 /// An obstacle to DMA-BUF with NVIDIA's driver.
@@ -56,7 +56,7 @@ impl fmt::Display for DmabufObstacle {
     }
 }
 
-/// The module to load, if any.
+/// Returns the module to load, if any.
 pub(super) fn resolve(
     asked: GpuDirect,
     facts: &Facts,
@@ -68,7 +68,7 @@ pub(super) fn resolve(
     match asked {
         GpuDirect::None | GpuDirect::Dmabuf => None,
         GpuDirect::Peermem => Some(peermem("the profile asks for the legacy path")),
-        // AMD registers amdgpu itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
+        // AMD's amdgpu registers itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
         GpuDirect::Auto if of_the_host.is_empty() => {
             desired.notes.extend((!for_guests.is_empty()).then(|| NAME.note(
                 SUBJECT,
@@ -80,7 +80,7 @@ pub(super) fn resolve(
         GpuDirect::Auto => match &facts.gpu.nvidia {
             Reading::Known(driver) => auto(dmabuf_obstacle(driver, facts), facts, desired),
             Reading::Unknown(why) => auto(Err(why.to_string()), facts, desired),
-            // Known, and no matter of reading: there is no GPUDirect without a driver, and people have to bring one.
+            // A blocker, not an unknown: GPUDirect needs a driver, which the operator must install.
             Reading::Absent => {
                 desired.blockers.push(no_driver());
                 None
@@ -98,7 +98,7 @@ fn no_driver() -> Blocker {
     )
 }
 
-/// `obstacle`: what rules DMA-BUF out, or why that is not known.
+/// `obstacle`: the obstacle to DMA-BUF, or the reason why it is unknown.
 fn auto(
     obstacle: Result<Option<DmabufObstacle>, String>,
     facts: &Facts,
@@ -138,10 +138,10 @@ fn auto(
     }
 }
 
-/// What rules DMA-BUF out, as far as a host can tell.
+/// Returns the obstacle to DMA-BUF that the host shows, or `None`.
 ///
 /// # Errors
-/// Why that cannot be told.
+/// The reason why the kernel or its version is unknown.
 pub(crate) fn dmabuf_obstacle(
     driver: &NvidiaDriver,
     facts: &Facts,

@@ -1,4 +1,4 @@
-//! The initramfs: which tool rebuilds it, and a rebuild that is owed.
+//! Rebuilds of the initramfs: the tool, and pending rebuilds.
 
 use super::NAME;
 use super::initramfs_rebuild::is_rebuilt;
@@ -7,9 +7,9 @@ use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::{Action, Change, Item, KindPlan, Rationale, SettledTool, WayBack};
 use bedplate_host::{HostKind, Reader};
 
-/// Tools that rebuild an initramfs, by the file that proves them there. Where both are, update-initramfs is of the package that
-/// builds: dracut ships its own, which calls dracut, names the file as the boot loader expects it and runs the hooks of others,
-/// or dracut is there without its package, and initramfs-tools builds (handbook §9).
+/// Tools that rebuild an initramfs, by the file that proves their presence. If both exist, update-initramfs belongs to the
+/// package that builds: dracut ships its own, which calls dracut, names the file for the boot loader and runs hooks of
+/// other packages; or initramfs-tools builds and dracut lacks its package (handbook §9).
 const TOOLS: [(&str, &[&str]); 2] = [
     ("/usr/sbin/update-initramfs", &["update-initramfs", "-u", "-k", "all"]),
     ("/usr/bin/dracut", &["dracut", "--force", "--regenerate-all"]),
@@ -27,7 +27,7 @@ fn tool(reader: &dyn Reader) -> Option<Action> {
     })
 }
 
-/// Whether a module is inside an initramfs is not known without unpacking it, so it is always rebuilt.
+/// Adds a rebuild. Always needed: only unpacking an initramfs would show whether it contains the module.
 pub(crate) fn rebuild(context: &Context, change: &mut Change, section: &mut KindPlan) {
     match tool(context.reader) {
         Some(tool) => change.actions.push(tool),
@@ -38,11 +38,10 @@ pub(crate) fn rebuild(context: &Context, change: &mut Change, section: &mut Kind
     }
 }
 
-/// A rebuild that was promised and did not succeed is done now, even though the file is right, unless it shows to have been
-/// made by others.
+/// Runs a pending rebuild, even if the file is unchanged, unless another tool has demonstrably rebuilt it.
 pub(crate) fn pending_rebuild(context: &Context, section: &mut KindPlan) {
     for owed in context.ledger.owed.iter().filter(|owed| owed.kind == NAME) {
-        // What bedplate itself was cut short in may be new, and half a file.
+        // An image that bedplate was interrupted in writing may be new but incomplete.
         if !owed.begun && is_rebuilt(context, owed) {
             let (argv, after) = (owed.argv.clone(), None);
             section.settled_tools.push(SettledTool { kind: NAME, argv, after });

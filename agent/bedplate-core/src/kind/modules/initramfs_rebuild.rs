@@ -1,4 +1,4 @@
-//! Whether an initramfs rebuild that is left to an image build shows to have been made: by the content of every initramfs.
+//! Detection of initramfs rebuilds that an image build made, by the content of every initramfs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use bedplate_base::ReadError;
 use bedplate_facts::os::installed_kernels;
 use bedplate_host::{ModifiedAt, Reader};
 
-/// Files in which tools put the initramfs of a release (`%`).
+/// Paths of the initramfs of a release (`%`).
 const IMAGES: [&str; 5] = [
     "/boot/initrd.img-%",
     "/boot/initramfs-%.img",
@@ -18,7 +18,7 @@ const IMAGES: [&str; 5] = [
     "/lib/modules/%/initrd",
 ];
 
-/// Files that are the kernel of a release (`%`): without one a directory of modules is a leftover.
+/// Paths of the kernel of a release (`%`). A modules directory without a kernel is a leftover.
 const KERNELS: [&str; 5] = [
     "/boot/vmlinuz-%",
     "/boot/vmlinux-%",
@@ -27,10 +27,10 @@ const KERNELS: [&str; 5] = [
     "/lib/modules/%/Image",
 ];
 
-/// The kernel in a directory of kernel-install's.
+/// File name of the kernel in kernel-install's directories.
 const KERNEL: &str = "linux";
 
-/// SHA-256 of every initramfs that is there, by path.
+/// Returns the SHA-256 of every existing initramfs, by path.
 pub(crate) fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
     let releases = installed_kernels(reader);
     let of_kernels = releases.iter().flat_map(|release| images(reader, release));
@@ -39,8 +39,8 @@ pub(crate) fn digests(reader: &dyn Reader) -> BTreeMap<String, Sha> {
     ledger::contents(reader, paths)
 }
 
-/// Whether every kernel has an initramfs, and each of those and of those that boot entries load was made since the tool became
-/// owed. A unified kernel image does not show what is in it, but an old one is wrong.
+/// Whether every kernel has an initramfs, and each of these and of those that boot entries load was built after the tool
+/// became pending. The content of a unified kernel image is not visible, but an old one is wrong.
 pub(crate) fn is_rebuilt(context: &Context, owed: &PendingTool) -> bool {
     let (reader, releases) = (context.reader, &context.facts.os.installed_kernels);
     let found = (cmdline::entries(reader), cmdline::entry_initrds(reader));
@@ -60,7 +60,7 @@ pub(crate) fn is_rebuilt(context: &Context, owed: &PendingTool) -> bool {
         (Ok(at), Ok(changed)) => at > *changed,
         _ => false,
     };
-    // An old one may have been copied.
+    // An image with an earlier digest may be a copy of an old one.
     let is_old = |now: Sha| owed.outputs.values().any(|before| *before == now);
     let is_made = |path: &String| match owed.outputs.is_empty() {
         false => {
@@ -76,7 +76,8 @@ pub(crate) fn is_rebuilt(context: &Context, owed: &PendingTool) -> bool {
         && checked.iter().all(|path| holds_something(path) && is_made(path))
 }
 
-/// When bedplate's modprobe.d file was changed. Where it is gone, its directory was written when it went.
+/// Returns the modification time of bedplate's modprobe.d file. If it was removed, its directory has the time of the
+/// removal.
 fn changed(reader: &dyn Reader) -> Result<ModifiedAt, ReadError> {
     let directory = MODPROBE_PATH.rsplit_once('/').map_or("/", |(directory, _)| directory);
     match reader.modified(MODPROBE_PATH) {
@@ -85,7 +86,7 @@ fn changed(reader: &dyn Reader) -> Result<ModifiedAt, ReadError> {
     }
 }
 
-/// Whether a release has a kernel, and not only modules.
+/// Whether a release has a kernel, not only modules.
 fn is_installed(reader: &dyn Reader, release: &str, unified: &[String]) -> bool {
     let fixed = KERNELS.iter().map(|path| path.replace('%', release));
     let beside =
@@ -95,7 +96,7 @@ fn is_installed(reader: &dyn Reader, release: &str, unified: &[String]) -> bool 
         || unified.iter().any(|path| cmdline::release_of_entry(path, &release).is_some())
 }
 
-/// The files of [`IMAGES`] that a release has, and those of kernel-install (`TOKEN/RELEASE/initrd`).
+/// Returns the existing files of [`IMAGES`] for a release, and those of kernel-install (`TOKEN/RELEASE/initrd`).
 fn images(reader: &dyn Reader, release: &str) -> Vec<String> {
     let is_there = |path: &String| reader.exists(path) != Ok(false);
     let fixed = IMAGES.iter().map(|path| path.replace('%', release)).filter(is_there);
@@ -107,7 +108,7 @@ fn images(reader: &dyn Reader, release: &str) -> Vec<String> {
     fixed.chain(beside).collect()
 }
 
-/// Directories in which kernel-install may have put what a release boots with.
+/// Returns the directories where kernel-install may have put the boot files of a release.
 fn directories(reader: &dyn Reader, release: &str) -> Vec<String> {
     let of_mount = |mount: &&str| {
         let tokens = reader.list(mount).unwrap_or_default();

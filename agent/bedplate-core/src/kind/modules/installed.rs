@@ -1,4 +1,4 @@
-//! Which modules a kernel has, loaded or not: /lib/modules/RELEASE indexes, read only when a module is not live.
+//! Modules available to a kernel, loaded or not: the indexes in /lib/modules/RELEASE, read only if a module is not live.
 
 use bedplate_base::value::ModuleName;
 use bedplate_facts::Facts;
@@ -13,16 +13,16 @@ pub(crate) enum ModuleAvailability {
     BuiltIn,
     /// In neither.
     No {
-        /// The kernel release that was looked at.
+        /// The release of the inspected kernel.
         release: String,
     },
-    /// An image without a kernel yet: which modules there will be is for the machine that boots it.
+    /// The image has no kernel yet; availability depends on the machine that boots it.
     NoKernel,
-    /// Could not look.
+    /// The lookup failed.
     Unknown(String),
 }
 
-/// The kernel whose modules count: the running one, else the newest installed one.
+/// Returns the release to search for modules: the running kernel, else the newest installed one.
 pub(super) fn release(facts: &Facts) -> Option<&str> {
     facts.os.kernel.known().map(String::as_str).or(facts
         .os
@@ -31,7 +31,7 @@ pub(super) fn release(facts: &Facts) -> Option<&str> {
         .map(String::as_str))
 }
 
-/// Looks the module up by file name, with `-` and `_` folded.
+/// Searches for a module by file name; `-` and `_` are equal.
 pub(super) fn installed(
     reader: &dyn Reader,
     facts: &Facts,
@@ -48,7 +48,7 @@ pub(super) fn installed(
     installed_for(reader, release, module)
 }
 
-/// The same for the kernel of a release.
+/// [`installed`] for the kernel of a release.
 pub(crate) fn installed_for(
     reader: &dyn Reader,
     release: &str,
@@ -72,7 +72,7 @@ pub(crate) fn installed_for(
     ModuleAvailability::No { release: release.to_owned() }
 }
 
-/// `kernel/drivers/…/mlx5-core.ko.zst: …` is module mlx5_core.
+/// Whether a line names the module's file: `kernel/drivers/…/mlx5-core.ko.zst: …` is module mlx5_core.
 fn file_is(line: &str, module: &ModuleName) -> bool {
     let path = line.split(':').next().unwrap_or_default();
     let file = path.rsplit('/').next().unwrap_or_default();
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_names_fold_and_match_whole() {
+    fn module_file_name_is_normalized_and_matched_whole() {
         let module: ModuleName = "nvidia-peermem".parse().unwrap();
         assert!(file_is("updates/dkms/nvidia-peermem.ko.zst: updates/dkms/nvidia.ko.zst", &module));
         assert!(file_is("updates/dkms/nvidia_peermem.ko:", &module));

@@ -1,5 +1,6 @@
-//! Kernel modules: what is loaded at boot (modules-load.d), with which options and blacklists (modprobe.d), and now.
-//! Facts: handbook §9, §1.6.
+//! Kernel modules: the boot load list (modules-load.d), options and blacklists (modprobe.d), and the running kernel's
+//! modules.
+//! Sources: handbook §9, §1.6.
 
 mod conf;
 mod gpudirect;
@@ -21,7 +22,7 @@ use crate::plan::{KindId, KindPlan};
 pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
 pub(crate) use initramfs_rebuild::digests as initramfs_digests;
 
-/// The row of the table of kinds.
+/// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "modules-load.d, modprobe.d, and what is loaded now",

@@ -1,5 +1,5 @@
-//! bedplate's two files: modules-load.d/bedplate.conf and modprobe.d/zz-bedplate.conf. They are compared by what they
-//! say, not by their bytes: a reworded comment is not a difference.
+//! bedplate's two files: modules-load.d/bedplate.conf and modprobe.d/zz-bedplate.conf. Compared by their settings, not by
+//! their bytes: a reworded comment is not a difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::plan::{Effect, Item, KindPlan, Overruled, Pending, Rationale};
 use bedplate_host::HostKind;
 
-/// Modules that are loaded at boot.
+/// Modules in the boot load lists.
 struct Lists<'f> {
-    /// The file of our name that counts.
+    /// Path of bedplate's file that is in force.
     place: &'f str,
     /// Modules in it.
     ours: BTreeSet<String>,
-    /// Modules in other files, and the path of the file.
+    /// Modules in other files, with the file's path.
     elsewhere: BTreeMap<String, String>,
 }
 
@@ -30,7 +30,7 @@ impl<'f> Lists<'f> {
             Lists { place: MODULES_LOAD_PATH, ours: BTreeSet::new(), elsewhere: BTreeMap::new() };
         for file in files {
             let loads = conf::loads(&file.text);
-            // A list of our own in /etc takes the place of an image's, whole.
+            // bedplate's list in /etc replaces an image's list as a whole.
             if file.path == MODULES_LOAD_PATH
                 || drop_in::is_vendor_file(&file.path, MODULES_LOAD_PATH)
             {
@@ -175,7 +175,7 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
     items
 }
 
-/// A file that sorts after ours and says otherwise wins when the module is loaded.
+/// Notes files that sort after bedplate's and set another value: they win when the module is loaded.
 fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
     for file in drop_in::after(files, MODPROBE_PATH) {
         let theirs = conf::modprobe(&file.text);
@@ -204,7 +204,7 @@ fn push_unchanged(ours: &Modprobe, path: &str, section: &mut KindPlan) {
     }
 }
 
-/// Options that the file has and the loaded module has not: a reload or a boot closes the gap.
+/// Reports options in the file that the loaded module does not have yet: they take effect on a reload or a boot.
 fn pending_options(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
@@ -215,7 +215,7 @@ fn pending_options(context: &Context, section: &mut KindPlan) {
             option.module,
             option.parameter.replace('-', "_")
         );
-        // Not loaded, or a parameter that sysfs does not show: nothing to compare.
+        // Skips modules that are not loaded and parameters that sysfs does not show.
         let Ok(running) = context.reader.attribute(&path) else { continue };
         if !conf::same_value(&running, &option.value) {
             section.pending.push(Pending {

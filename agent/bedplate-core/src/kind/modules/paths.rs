@@ -1,4 +1,4 @@
-//! Where modules are configured and show: what a snapshot records, what the daemon watches.
+//! Paths of module configuration and state: recorded in snapshots, watched by the daemon.
 
 use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
 use crate::modules_conf::{MODPROBE_PATH, MODULES_LOAD_PATH};
@@ -34,19 +34,19 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/sbin/update-initramfs", RecordMode::Presence),
 ];
 
-/// Written here.
+/// Paths that this kind writes, and the tools it runs.
 pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
     tools: &[&["update-initramfs", "-u", "-k", "all"], &["dracut", "--force", "--regenerate-all"]],
     ..WriteScope::NONE
 };
 
-/// The two directories that modprobe and systemd-modules-load read on this host.
+/// Watches the two directories that modprobe and systemd-modules-load read on this host.
 pub(crate) fn watch(_: &Profile, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }
 
-/// Files of this kind's own.
+/// Files that bedplate alone writes for this kind.
 pub(crate) const FILES: &[OwnFile] = &[
     OwnFile {
         path: MODPROBE_PATH,

@@ -1,6 +1,6 @@
-//! What of modprobe.d waits for a boot. An option counts when its module is loaded next, and a blacklist of a loaded
-//! module when the kernel starts next. Where sysfs shows the option, the running module says what waits; where it does
-//! not, the ledger remembers what was written in this boot.
+//! Parts of modprobe.d that wait for a boot. An option takes effect when its module is next loaded; a blacklist of a loaded
+//! module when the kernel next starts. If sysfs shows the option, the running value decides; otherwise the ledger records
+//! the writes of this boot.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use bedplate_base::Reading;
 use bedplate_host::module::is_live;
 use bedplate_host::{HostKind, boot_id};
 
-/// One thing of a change that waits for a boot.
+/// One item of a change that waits for a boot.
 pub(crate) struct Wait {
     module: String,
     subject: String,
@@ -25,12 +25,12 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Whether a boot is due for it. What is taken away from the file asks for none; only what the file said is remembered.
+    /// Whether it needs a boot. A removal does not; only the file's earlier value is recorded.
     pub(super) fn is_due(&self) -> bool {
         self.next.is_some()
     }
 
-    /// What the ledger has to remember of it; `None`: the running module shows it.
+    /// Returns the record for the ledger, or `None` if the running module shows the value.
     pub(super) fn pending_until_boot(self, change: &str) -> Option<PendingUntilBoot> {
         let Wait { module, subject, began, next, shown } = self;
         (!shown).then(|| PendingUntilBoot {
@@ -43,8 +43,8 @@ impl Wait {
     }
 }
 
-/// What waits for a boot once the file says `target` in place of `ours`. A module that already runs with the value
-/// waits for nothing: then the file is only put back. `content` is what the file will be.
+/// Returns the items that wait for a boot after the file changes from `ours` to `target`. A module that already runs with
+/// the value waits for nothing: the file is only restored. `content` is the digest of the new file.
 pub(crate) fn waiting(
     context: &Context,
     ours: &Modprobe,
@@ -88,7 +88,7 @@ pub(crate) fn waiting(
     options.chain(blacklist).collect()
 }
 
-/// What the file said of an option when this boot began, if bedplate has changed that since.
+/// Returns the file's value of an option at the start of this boot, if bedplate has changed it since.
 fn began(context: &Context, subject: &str) -> Option<Option<String>> {
     let mut records = context.ledger.waiting.iter();
     let record = records.find(|record| record.kind == NAME && record.subject == subject)?;
@@ -96,16 +96,16 @@ fn began(context: &Context, subject: &str) -> Option<Option<String>> {
     (record.boot == boot).then(|| record.began.clone())
 }
 
-/// Whether the file becomes what bedplate last left there: others have changed or removed it since, and it is put back.
-/// The boot is taken to have begun with bedplate's content. A doubt remains: a file that was removed before the boot and is
-/// put back after it does wait for another one, and nothing on this host tells the two apart.
+/// Whether the file is being restored to bedplate's last content after another tool changed or removed it. Assumes that
+/// this boot started with bedplate's content. A file that was removed before the boot and restored after it does wait for
+/// another boot, but the host does not show the difference.
 fn is_put_back(context: &Context, content: Option<&Sha>) -> bool {
     let Some(record) = context.ledger.files.get(MODPROBE_PATH) else { return false };
     content.is_some() && record.unfinished.is_none() && record.ours.as_slice() == [content.cloned()]
 }
 
-/// What was written in this boot and waits for the next one, as the ledger remembers it; `items` are about to be written
-/// again. A module that is gone waits for nothing: its next load brings what was written.
+/// Reports the ledger's writes of this boot that wait for the next one, except `items`, which are about to be rewritten. A
+/// module that is no longer loaded waits for nothing: its next load uses the written value.
 pub(crate) fn pending(context: &Context, items: &[Item], section: &mut KindPlan) {
     let mut records = context.ledger.waiting.iter().filter(|record| record.kind == NAME).peekable();
     if records.peek().is_none() || context.facts.host == HostKind::Image {

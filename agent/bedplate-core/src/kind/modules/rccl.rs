@@ -1,5 +1,5 @@
-//! AMD's side of `modules.gpudirect`: what RCCL asks of the kernel before it registers GPU memory by DMA-BUF. There is no
-//! module to load: amdgpu does it, or registers itself with an ib_core that has peer memory (handbook §6.3, §14.6).
+//! AMD's side of `modules.gpudirect`: RCCL's kernel requirements for registering GPU memory by DMA-BUF. There is no module
+//! to load: amdgpu does it, or registers itself with an ib_core that has peer memory (handbook §6.3, §14.6).
 
 use super::section::GpuDirect;
 use crate::desired::Desired;
@@ -16,7 +16,7 @@ const MOVE_NOTIFY: &str = "CONFIG_DMABUF_MOVE_NOTIFY";
 const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 const SOURCE: &str = "ROCm/rccl src/misc/rocmwrap.cc, src/init.cc; handbook §14.6";
 
-/// Blocks where neither way works, and says what RCCL will warn of.
+/// Adds blockers if neither path works, and notes for RCCL's warnings.
 pub(super) fn resolve(asked: GpuDirect, profile: &Profile, facts: &Facts, desired: &mut Desired) {
     let Some(rccl) = &facts.gpu.rccl else { return };
     if !matches!(asked, GpuDirect::Auto | GpuDirect::Dmabuf) {
@@ -62,18 +62,18 @@ pub(super) fn resolve(asked: GpuDirect, profile: &Profile, facts: &Facts, desire
     }
 }
 
-/// Whether the profile has RCCL use DMA-BUF whatever it finds.
+/// Whether the profile forces DMA-BUF in RCCL.
 fn forces(profile: &Profile) -> bool {
     profile.nccl.set.iter().any(|variable| variable.name == FORCE_DMABUF && variable.value != "0")
 }
 
-/// Whether `iommu=pt` is what the profile comes to here. Where the IOMMU passes through already it is not written.
+/// Whether the resolved command line sets `iommu=pt`. It is not written if the IOMMU already passes through.
 fn writes_pt(rccl: &Rccl, desired: &Desired) -> bool {
     rccl.passes_through == Reading::Known(false)
         && desired.cmdline.set.iter().any(|arg| arg.token == "iommu=pt")
 }
 
-/// Accelerators that have no driver: RCCL sees none of them. Of one whose driver cannot be read that is not known.
+/// Returns a blocker for accelerators without a driver: RCCL cannot see them. Skips those whose driver cannot be read.
 fn no_driver(facts: &Facts) -> Option<Blocker> {
     let tree = facts.pci.known()?;
     let bare = tree.functions.values().filter(|function| {

@@ -1,4 +1,4 @@
-//! `[modules]` on a machine, and in an image. Pure.
+//! Resolves `[modules]` for a machine and for an image. Pure.
 
 use super::section::GpuDirect;
 use super::{NAME, gpudirect, rccl};
@@ -16,7 +16,7 @@ use bedplate_facts::Facts;
 const PEERMEM: &str = "nvidia_peermem";
 const NVIDIA: PciId = PciId(0x10de);
 
-/// What the profile lists, and the module that GPUDirect needs here, if it needs one.
+/// Adds the profile's modules, and the module that GPUDirect needs here, if any.
 pub(super) fn resolve(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     let section = &profile.modules;
     let peermem = gpudirect::resolve(section.gpudirect, facts, desired);
@@ -33,7 +33,7 @@ pub(super) fn resolve(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mu
     modules.unload.extend(section.unload.iter().cloned());
 }
 
-/// The two files that the kind writes to hosts, byte for byte.
+/// Contributes the two files, byte for byte as on hosts.
 pub(crate) fn contribute(
     profile: &Profile,
     facts: &Facts,
@@ -62,7 +62,8 @@ pub(crate) fn contribute(
     Ok(())
 }
 
-/// What `modules.gpudirect` came to. Profiles that name other makers' devices alone have no NVIDIA GPU to register.
+/// Returns the resolved `modules.gpudirect`. A profile that names only other vendors' devices has no NVIDIA GPU to
+/// register.
 fn registration(profile: &Profile, facts: &Facts, desired: &Desired) -> Option<GpuDirectWay> {
     let vendors = profile.vendors();
     let other_makers = !vendors.is_empty() && !vendors.contains(&NVIDIA);

@@ -1,4 +1,4 @@
-//! What is loaded now, and loading and unloading it.
+//! Loaded modules, and changes that load and unload them.
 
 use super::NAME;
 use super::installed::{ModuleAvailability, installed};
@@ -11,7 +11,7 @@ use bedplate_base::value::ModuleName;
 use bedplate_host::HostKind;
 use bedplate_host::module::is_live;
 
-/// Modules wanted now, and those that no boot can load.
+/// Plans modules to load now, and blocks on those that no boot can load.
 pub(super) fn load(context: &Context, section: &mut KindPlan) {
     for module in &context.desired.modules.load {
         match module.load {
@@ -21,7 +21,7 @@ pub(super) fn load(context: &Context, section: &mut KindPlan) {
     }
 }
 
-/// systemd-modules-load passes over a module that is not there, and does not fail (handbook §9).
+/// Blocks on a module that is not installed: systemd-modules-load skips it without failing (handbook §9).
 fn at_boot(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     if is_live(context.reader, &module.name) == Reading::Known(true) {
         return;
@@ -77,7 +77,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
 
 fn load_change(module: &WantedModule, section: &KindPlan) -> Change {
     let name = module.name.to_string();
-    // Options count when the module is loaded: the file that holds them has to be there first.
+    // Options take effect when the module is loaded, so the file that holds them must be written first.
     let needs = section
         .changes
         .iter()
@@ -98,7 +98,7 @@ fn remedy(module: &ModuleName) -> String {
             "install the NVIDIA driver (R470 or later ships nvidia_peermem), or set modules.gpudirect = \"dmabuf\""
                 .into()
         }
-        // The one module of that prefix that no driver brings (handbook §6.4).
+        // The only module with that prefix that the driver does not ship (handbook §6.4).
         "nvidia_fs" => "install GPUDirect Storage (package nvidia-fs-dkms or nvidia-gds), which the NVIDIA driver does not \
                         contain, or take nvidia_fs out of modules.load: cuFile needs none where it uses the kernel's own \
                         P2PDMA for NVMe (`use_pci_p2pdma` in cufile.json, open kernel modules)"
@@ -111,7 +111,7 @@ fn remedy(module: &ModuleName) -> String {
     }
 }
 
-/// Modules that the profile wants gone now.
+/// Plans the unloading of the profile's `unload` list.
 pub(crate) fn unload(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;

@@ -1,4 +1,4 @@
-//! `[modules]`: what is loaded, kept out, and with which parameters.
+//! `[modules]`: modules to load, blacklist and unload, and their parameters.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Whether NVIDIA's driver lets PCI devices reach GPU memory: its check of the PCI topology, and the parameter that overrides it
-//! (handbook §6.3; open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv-dmabuf.c, each tag from 515 to 595).
+//! Access of PCI devices to GPU memory in NVIDIA's driver: its check of the PCI topology, and the parameter that overrides
+//! the check (handbook §6.3; open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv-dmabuf.c, each tag from 515 to 595).
 
 use super::conf;
 use crate::kind::drop_in;
@@ -8,50 +8,50 @@ use bedplate_base::{ReadError, Reading};
 use bedplate_facts::gpu::NvidiaDriver;
 use bedplate_host::Reader;
 
-/// The parameter.
+/// Name of the module parameter.
 pub(crate) const PARAMETER: &str = "NVreg_GrdmaPciTopoCheckOverride";
-/// Where the driver shows its parameters.
+/// File in which the driver shows its parameters.
 pub(crate) const PARAMS: &str = "/proc/driver/nvidia/params";
-/// As [`PARAMS`] spells it.
+/// Name of the parameter in [`PARAMS`].
 const SHOWN: &str = "GrdmaPciTopoCheckOverride";
 
-/// The first driver with the parameter, for mappings over PCIe alone.
+/// First driver with the parameter, for mappings over PCIe alone.
 const FIRST: KernelVersion = KernelVersion::new(570, 0);
-/// The first that looks at it for all memory of GPUs without C2C, and that takes 2 for a refusal.
+/// First driver that checks it for all memory of GPUs without C2C, and that treats 2 as a refusal.
 const FOR_ALL: KernelVersion = KernelVersion::new(580, 0);
-/// The first that does not look at it for mappings over PCIe of GPUs with C2C.
+/// First driver that ignores it for mappings over PCIe of GPUs with C2C.
 const NOT_OVER_PCIE: KernelVersion = KernelVersion::new(595, 0);
 
-/// The parameter on a host.
+/// State of the parameter on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopoCheck {
-    /// The value in the loaded driver; `Absent`: it does not have the parameter.
+    /// Value in the loaded driver; `Absent` if the driver does not have the parameter.
     pub running: Reading<u32>,
-    /// The value in modprobe.d for its next load, and the file; `Absent`: nothing.
+    /// Value in modprobe.d for the next load, and its file; `Absent` if it is not set.
     pub next: Reading<(u32, String)>,
 }
 
-/// By which way a device reaches GPU memory.
+/// Path by which a device reaches GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DmaPath {
-    /// As the driver maps it: nvidia_peermem and DMA-BUF.
+    /// The driver's default mapping: nvidia_peermem and DMA-BUF.
     Default,
-    /// By the GPU's window, although CPU and GPU share a C2C link (`FORCE_PCIE`): what NCCL asks for with Data Direct.
+    /// The GPU's PCIe window, although CPU and GPU share a C2C link (`FORCE_PCIE`): requested by NCCL for Data Direct.
     OverPcie,
 }
 
 /// The driver's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It is let through.
+    /// Granted.
     Allowed,
-    /// It is where both are in one IOMMU group, or neither is in one.
+    /// Granted if both are in one IOMMU group, or neither is in one.
     InOneGroup,
-    /// It is refused (ENOTSUPP).
+    /// Refused (ENOTSUPP).
     Denied,
 }
 
-/// The answer of a driver for a value of the parameter; `has_c2c`: GPUs that share a C2C link with an Arm CPU.
+/// Returns a driver's answer for a value of the parameter. `has_c2c`: the GPUs share a C2C link with an Arm CPU.
 pub(crate) fn access(driver: &NvidiaDriver, has_c2c: bool, way: DmaPath, value: u32) -> Access {
     let Some(version) = KernelVersion::from_release(&driver.version) else {
         return Access::Allowed;
@@ -78,7 +78,7 @@ pub(crate) fn can_override(driver: &NvidiaDriver) -> bool {
         .is_some_and(|v| (FIRST..NOT_OVER_PCIE).contains(&v))
 }
 
-/// Reads it.
+/// Reads the running and the configured value.
 pub fn observe(reader: &dyn Reader) -> TopoCheck {
     let running = Reading::from_result(reader.text(PARAMS)).and_then(|text| parse_parameter(&text));
     let next = configured(reader).unwrap_or_else(|error| Reading::from_result(Err(error)));
@@ -94,7 +94,7 @@ fn parse_parameter(text: &str) -> Reading<u32> {
     }
 }
 
-/// modprobe hands over the lines of all files, and the kernel takes the last.
+/// Returns the value in modprobe.d. modprobe passes the lines of all files; the kernel takes the last.
 fn configured(reader: &dyn Reader) -> Result<Reading<(u32, String)>, ReadError> {
     let mut found = Reading::Absent;
     for file in drop_in::files(reader, "modprobe.d")? {
@@ -115,10 +115,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_is_as_each_branch_of_the_driver_decides() {
+    fn access_matches_each_driver_branch() {
         use Access::{Allowed, Denied, InOneGroup};
         use DmaPath::{Default, OverPcie};
-        // Version, C2C, way; values 0, 1, 2 and 3.
+        // Version, C2C, path; values 0, 1, 2 and 3.
         let table = [
             ("565.77", true, OverPcie, [Allowed; 4]),
             ("570.133.20", true, OverPcie, [InOneGroup, Allowed, Allowed, Allowed]),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_shows_the_parameter_without_its_prefix() {
+    fn parameter_is_shown_without_nvreg_prefix() {
         assert_eq!(parse_parameter("A: 1\nGrdmaPciTopoCheckOverride: 2\n"), Reading::Known(2));
         assert_eq!(parse_parameter("GrdmaPciTopoCheckOverrideX: 2\n"), Reading::Absent);
     }

@@ -1,4 +1,4 @@
-//! The module lists and options: a module is in one list or in another, and a later file moves it.
+//! Module lists and options. A module is in one list or another; a later file moves it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::section::{
 };
 use bedplate_base::value::ModuleName;
 
-/// The lists in which a module is.
+/// A module's entry in each list.
 #[derive(Debug, Default)]
 struct Lists {
     load: Option<ListEntry>,
@@ -21,14 +21,14 @@ struct Lists {
 #[derive(Debug, Clone)]
 struct ListEntry {
     name: ModuleName,
-    /// When it is loaded, if the entry says.
+    /// When to load it, if the entry sets that.
     load: Option<Spanned<ModuleLoad>>,
     place: Place,
     reason: Reason,
 }
 
-/// The module lists and options of all files. Being loaded is not being kept out, and the other way round, so that a later
-/// file undoes an earlier one.
+/// Reads the module lists and options of all files. Loading and blocking exclude each other, so a later file overrides an
+/// earlier one.
 pub(super) fn read(section: &mut Modules, files: Vec<ModulesFile>, checker: &mut Checker<'_>) {
     let mut modules: OrderedMap<Lists> = OrderedMap::default();
     let mut parameters = BTreeMap::new();
@@ -157,12 +157,12 @@ fn option(
     Some((value.to_string(), reason))
 }
 
-/// The dotted key of a module parameter.
+/// Returns the dotted key of a module parameter.
 pub(crate) fn option_key(module: &ModuleName, parameter: &str) -> String {
     format!("modules.options.{module}.{}", quoted(parameter))
 }
 
-/// Lists and options as TOML.
+/// Prints lists and options as TOML.
 pub(super) fn show(section: &Modules, out: &mut Printer<'_>) {
     let lists =
         [("load", &section.load), ("blacklist", &section.blacklist), ("unload", &section.unload)];
