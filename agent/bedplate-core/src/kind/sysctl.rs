@@ -1,5 +1,5 @@
-//! Kernel parameters of sysctl(8): a file in sysctl.d for the next boots, and /proc/sys for the running kernel.
-//! Facts: sysctl.d(5); systemd src/sysctl/sysctl.c; handbook §14.6.
+//! Kernel parameters of sysctl(8): a file in sysctl.d for later boots, and /proc/sys for the running kernel.
+//! Sources: sysctl.d(5); systemd src/sysctl/sysctl.c; handbook §14.6.
 
 mod conf;
 mod file;
@@ -18,7 +18,7 @@ use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use bedplate_host::HostKind;
 
-/// The row of the table of kinds.
+/// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "kernel parameters in sysctl.d and /proc/sys",
@@ -36,7 +36,7 @@ pub(crate) const KIND: Kind = Kind {
 /// Name of this kind.
 pub const NAME: KindId = KindId::Sysctl;
 
-/// Whether the profile gives the parameter at this path of /proc/sys this value.
+/// Whether the profile sets the parameter at this /proc/sys path to this value.
 pub(crate) fn sets(profile: &Profile, path: &str, value: &str) -> bool {
     let mut set = profile.sysctl.set.iter();
     set.any(|setting| setting.key.path() == path && setting.value == value)
@@ -46,14 +46,14 @@ fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
     let wanted = &context.profile.sysctl.set;
     file::plan(context, wanted, &mut section);
-    // The file says it all for a host that is not running: systemd-sysctl applies it in every boot.
+    // On a host that is not running the file is enough: systemd-sysctl applies it at every boot.
     if context.facts.host != HostKind::Image {
         running::plan(context, wanted, &mut section);
     }
     section
 }
 
-/// The file says it all: systemd-sysctl applies it in every boot.
+/// Contributes only the file: systemd-sysctl applies it at every boot.
 fn contribute(
     profile: &Profile,
     _: &Facts,

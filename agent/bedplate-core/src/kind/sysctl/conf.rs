@@ -1,4 +1,4 @@
-//! What a file of sysctl.d says, and bedplate's own (sysctl.d(5); systemd src/sysctl/sysctl.c, parse_file).
+//! Parser for sysctl.d files, and the text of bedplate's own (sysctl.d(5); systemd src/sysctl/sysctl.c, parse_file).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,11 +7,11 @@ use super::key::{Key, folded};
 use super::section::Setting;
 use crate::file_heading::{header, reasons};
 
-/// bedplate's file. Sorts last: of two values for one key the later file wins.
+/// bedplate's file. Sorts last, so that its values override earlier files.
 pub(crate) const PATH: &str = "/etc/sysctl.d/zz-bedplate.conf";
 
-/// The values that a text sets, folded; of several for one key the last. Patterns are left out: they do not apply to keys
-/// that are named in full.
+/// Returns the values that a text sets, with normalized blanks; the last one per key. Skips patterns: they do not apply to
+/// keys named in full.
 pub(crate) fn values(text: &str) -> BTreeMap<Key, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     let pairs = lines.filter_map(|line| line.split_once('='));
@@ -22,7 +22,7 @@ pub(crate) fn values(text: &str) -> BTreeMap<Key, String> {
     pairs.filter_map(pair).collect()
 }
 
-/// The text of [`PATH`]; `None` when nothing is wanted.
+/// Returns the text of [`PATH`], or `None` if `wanted` is empty.
 pub(crate) fn text(wanted: &[Setting], profile: &str) -> Option<String> {
     if wanted.is_empty() {
         return None;
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_patterns_and_exclusions_set_nothing() {
+    fn comments_patterns_and_exclusions_are_ignored() {
         let text = "# kernel.a = 1\n; kernel.b = 1\n\nkernel.c=1\n kernel/c = 2 \n-kernel.d = 3\n\
                     net.ipv4.conf.*.rp_filter = 1\n-kernel.e\nnet.ipv4.tcp_rmem = 4096\t1 2\n";
         let found: Vec<String> =

@@ -1,4 +1,4 @@
-//! bedplate's file in sysctl.d. It is compared by what it says: a reworded comment is not a difference.
+//! bedplate's file in sysctl.d, compared by its values: a reworded comment is not a difference.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::plan::{Item, KindPlan, Note, Overruled};
 use bedplate_base::OptionalRead as _;
 use bedplate_host::HostKind;
 
-/// Where `render bootc` puts the same file into an image; one in /etc takes its place.
+/// Path of the same file in an image of `render bootc`; a file in /etc hides it.
 const OF_IMAGE: &str = "/usr/lib/sysctl.d/zz-bedplate.conf";
 
-/// What procps applies beside sysctl.d. systemd-sysctl reads it only where a link in sysctl.d leads to it, as on Debian.
+/// File that procps applies in addition to sysctl.d. systemd-sysctl reads it only through a link in sysctl.d, as on Debian.
 const SYSCTL_CONF: &str = "/etc/sysctl.conf";
 
-/// Compares the file, and names those that overrule it.
+/// Compares the file with `wanted`, and notes files that override it.
 pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     let Some(file) = TargetFile::read(context, NAME, PATH, !wanted.is_empty(), section) else {
         return;
@@ -48,7 +48,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
     section.changes.push(file.change(after, items(wanted, &ours, &target)));
 }
 
-/// The file that an image brings, and what it says.
+/// Returns the image's file and its values.
 fn vendor_settings(context: &Context) -> Option<(&'static str, BTreeMap<Key, String>)> {
     let text = context.reader.text(OF_IMAGE).ok()?;
     Some((OF_IMAGE, conf::values(&text)))
@@ -74,7 +74,7 @@ fn items(
     set.chain(dropped.map(|(key, value)| removed(key.to_string(), value))).collect()
 }
 
-/// A file that sorts after ours and sets another value wins in every boot.
+/// Notes files that override bedplate's values: a file that sorts later wins at every boot.
 fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     let files = match drop_in::files(context.reader, "sysctl.d") {
         Ok(files) => files,

@@ -1,4 +1,4 @@
-//! Names of kernel parameters, by the rule of sysctl.d(5): the first separator decides what dots and slashes mean.
+//! Names of kernel parameters, by the rule of sysctl.d(5): the first separator decides the meaning of dots and slashes.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use bedplate_base::value::NotAValue;
 pub struct Key(String);
 
 impl Key {
-    /// A key as sysctl.d writes it. After a dot as first separator dots separate and slashes stand for dots; after a
-    /// slash both are what they are (systemd src/basic/sysctl-util.c, sysctl_normalize).
+    /// Parses a key as written in sysctl.d. If the first separator is a dot, dots separate and slashes represent dots. If
+    /// it is a slash, both are literal (systemd src/basic/sysctl-util.c, sysctl_normalize).
     ///
     /// # Errors
-    /// When it could lead out of /proc/sys, or a line of sysctl.d could not carry it.
+    /// If the key could lead out of /proc/sys, or a line of sysctl.d could not carry it.
     pub fn new(text: &str) -> Result<Self, NotAValue> {
         let path = match text.find(['.', '/']).map(|at| &text[at..=at]) {
             Some(".") => text.chars().map(swap).collect(),
             _ => text.to_owned(),
         };
-        // Patterns too are refused: what they match changes while the host runs.
+        // Rejects patterns too: their matches change while the host runs.
         let good = |c: char| c.is_ascii_alphanumeric() || "_-.:@+,~".contains(c);
         let whole =
             |part: &str| !part.is_empty() && part != "." && part != ".." && part.chars().all(good);
-        // sysctl.d reads a `-` in front as "ignore errors".
+        // sysctl.d reads a leading `-` as "ignore errors".
         let fits = path.contains('/') && !path.starts_with('-') && path.split('/').all(whole);
         match fits {
             true => Ok(Key(path)),
@@ -36,14 +36,14 @@ impl Key {
         }
     }
 
-    /// The key of a path below /proc/sys.
+    /// Returns the key for a path below /proc/sys.
     pub fn of_path(path: &str) -> Option<Self> {
         Key::new(path.strip_prefix("/proc/sys/")?).ok()
     }
 
-    /// Whether its value names a program that the kernel runs as root, or limits those programs (kernel/umh.c, kernel/reboot.c,
-    /// kernel/module/kmod.c, lib/kobject_uevent.c, fs/coredump.c, fs/binfmt_misc.c, fs/ocfs2/stackglue.c). No profile sets these,
-    /// and so no ledger may have them.
+    /// Whether its value names a program that the kernel runs as root, or limits those programs (kernel/umh.c,
+    /// kernel/reboot.c, kernel/module/kmod.c, lib/kobject_uevent.c, fs/coredump.c, fs/binfmt_misc.c, fs/ocfs2/stackglue.c).
+    /// Profiles cannot set these keys, so a ledger must not contain them.
     pub fn names_program(&self) -> bool {
         const KEYS: [&str; 5] = [
             "fs/ocfs2/nm/hb_ctl_path",
@@ -56,8 +56,8 @@ impl Key {
         KEYS.contains(&self.0.as_str()) || BELOW.iter().any(|below| self.0.starts_with(below))
     }
 
-    /// The network interface whose parameter it is, with the directory that the kernel makes when the interface comes
-    /// (net/ipv4/devinet.c, net/ipv6/addrconf.c, net/core/neighbour.c).
+    /// Returns the network interface that the parameter belongs to, and the directory that the kernel creates with that
+    /// interface (net/ipv4/devinet.c, net/ipv6/addrconf.c, net/core/neighbour.c).
     pub fn interface(&self) -> Option<(&str, String)> {
         let mut parts = self.0.split('/');
         let (net, family, table) = (parts.next()?, parts.next()?, parts.next()?);
@@ -66,7 +66,7 @@ impl Key {
         each.then(|| (name, format!("/proc/sys/net/{family}/{table}/{name}")))
     }
 
-    /// Where the kernel shows it.
+    /// Returns the parameter's path in /proc/sys.
     pub fn path(&self) -> String {
         format!("/proc/sys/{}", self.0)
     }
@@ -81,7 +81,7 @@ fn swap(c: char) -> char {
 }
 
 impl fmt::Display for Key {
-    /// As people write it: with dots, unless a dot is part of a name.
+    /// The usual form: with dots, unless a component contains a dot.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.contains('.') {
             true => f.write_str(&self.0),
@@ -96,7 +96,7 @@ impl Serialize for Key {
     }
 }
 
-/// A value with one blank where the kernel or an operator has several, or a tab.
+/// Replaces each run of blanks or tabs by one blank.
 pub(crate) fn folded(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_interfaces_are_known_by_their_place() {
+    fn interface_is_parsed_from_conf_and_neigh_keys() {
         let of = |key: &str| Key::new(key).unwrap().interface().map(|(name, _)| name.to_owned());
         assert_eq!(of("net/ipv4/conf/eth0.100/rp_filter").as_deref(), Some("eth0.100"));
         assert_eq!(of("net.ipv6.neigh.eth1.gc_stale_time").as_deref(), Some("eth1"));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_separator_decides() {
+    fn first_separator_decides_meaning_of_dots() {
         assert_eq!(path("kernel.numa_balancing"), "/proc/sys/kernel/numa_balancing");
         assert_eq!(path("kernel/numa_balancing"), path("kernel.numa_balancing"));
         let vlan = "/proc/sys/net/ipv4/conf/eth0.100/rp_filter";
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_written_so_that_it_reads_as_itself() {
+    fn displayed_key_parses_to_itself() {
         for (text, shown) in [
             ("kernel/numa_balancing", "kernel.numa_balancing"),
             ("net.ipv4.conf.eth0/100.rp_filter", "net/ipv4/conf/eth0.100/rp_filter"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_or_is_no_single_key_is_refused() {
+    fn unsafe_or_pattern_keys_are_rejected() {
         for text in [
             "",
             "kernel",
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_are_folded() {
+    fn blanks_are_normalized() {
         assert_eq!(folded("4096\t131072  6291456\n"), "4096 131072 6291456");
     }
 }

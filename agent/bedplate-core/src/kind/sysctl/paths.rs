@@ -1,11 +1,11 @@
-//! Where kernel parameters are configured and show: what a snapshot records, what the daemon watches.
+//! Paths of kernel parameters: recorded in snapshots, watched by the daemon.
 
 use crate::kind::{RecordMode, Watch, WriteScope};
 use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 
-/// Recorded in snapshots. Of /proc/sys only what profiles of GPU and RDMA nodes set: some of its files do something when they
-/// are read (vm/stat_refresh). What is not recorded is unknown when a snapshot is planned for.
+/// Recorded in snapshots. Of /proc/sys only the keys that profiles of GPU and RDMA nodes set: reading some others has side
+/// effects (vm/stat_refresh). Planning from a snapshot reports keys without a record as unknown.
 pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/etc/sysctl.d/*", RecordMode::Whole),
     ("/run/sysctl.d/*", RecordMode::Whole),
@@ -39,14 +39,14 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/proc/sys/net/ipv4/conf/*/rp_filter", RecordMode::Whole),
 ];
 
-/// Written here.
+/// Paths that this kind writes.
 pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/sysctl.d/zz-bedplate.conf"],
     attributes: &["/proc/sys/**"],
     ..WriteScope::NONE
 };
 
-/// The directory of the file, and the running values: programs write to both.
+/// Watches the directory of the file and the running values; programs write to both.
 pub(crate) fn watch(profile: &Profile, _: &Facts) -> Watch {
     let mut watch = Watch::directories(&["/etc/sysctl.d"]);
     watch.attributes = profile.sysctl.set.iter().map(|setting| setting.key.path()).collect();

@@ -1,4 +1,4 @@
-//! The values that the running kernel has.
+//! Values in the running kernel.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::plan::{Action, Change, Effect, Item, KindPlan};
 use crate::setting::WriteAttribute;
 use bedplate_host::boot_id;
 
-/// Seconds a write may take. Most take none; vm.nr_hugepages looks for its pages while the write lasts.
+/// Time limit of a write in seconds. Most writes return at once; vm.nr_hugepages searches for its pages during the write.
 const LIMIT_S: u32 = 60;
 
-/// Compares the running values.
+/// Compares the running values with `wanted`.
 pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     for setting in wanted {
         let subject = setting.key.to_string();
@@ -39,10 +39,10 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
     }
 }
 
-/// What the kernel shows a missing parameter after.
+/// Returns the step after which the kernel has the missing parameter.
 fn provider(context: &Context, setting: &Setting) -> String {
     match setting.key.interface() {
-        // udev has the file applied to an interface that comes (systemd rules.d/99-systemd.rules).
+        // udev has the file applied to an interface when it appears (systemd rules.d/99-systemd.rules).
         Some((name, directory)) if context.reader.exists(&directory) == Ok(false) => {
             format!("set up the network interface {name}: {PATH} is applied when it appears")
         }
@@ -50,8 +50,8 @@ fn provider(context: &Context, setting: &Setting) -> String {
     }
 }
 
-/// Names the running values that stay behind: of keys that the file still has, and of those that bedplate wrote in this
-/// boot and that have left the file since.
+/// Notes running values that persist until the next boot: keys still in the file, and keys that bedplate wrote in this boot
+/// and that are no longer in the file.
 pub(crate) fn left_behind(
     context: &Context,
     wanted: &[Setting],
@@ -81,7 +81,7 @@ pub(crate) fn left_behind(
 
 fn change(setting: &Setting, now: String) -> Change {
     let subject = setting.key.to_string();
-    // Lists of numbers come back with tabs (kernel/sysctl.c, proc_dointvec): written so, they read back as written.
+    // The kernel shows lists of numbers with tabs (kernel/sysctl.c, proc_dointvec); writing tabs makes the read-back match.
     let after = match now.contains('\t') {
         true => setting.value.replace(' ', "\t"),
         false => setting.value.clone(),

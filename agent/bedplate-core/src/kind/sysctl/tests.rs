@@ -1,4 +1,4 @@
-//! What is planned for kernel parameters, on a host of a few files.
+//! Plans for kernel parameters, on a host of a few files.
 
 use super::*;
 use crate::kind::plan_alone;
@@ -27,7 +27,7 @@ fn settings(text: &str) -> Files {
 }
 
 #[test]
-fn what_cannot_be_read_is_unknown_and_nothing_is_planned_for_it() {
+fn unreadable_file_is_unknown_without_changes() {
     let set = r#"{ "kernel.numa_balancing" = 0 }"#;
     for path in [NUMA, conf::PATH, "/etc/sysctl.conf"] {
         let mut reader = settings("kernel.numa_balancing = 0\n");
@@ -39,7 +39,7 @@ fn what_cannot_be_read_is_unknown_and_nothing_is_planned_for_it() {
 }
 
 #[test]
-fn lists_are_written_with_tabs_only_where_the_kernel_shows_tabs() {
+fn list_uses_tabs_only_if_kernel_shows_tabs() {
     let set = r#"{ "net.ipv4.tcp_rmem" = "1 2  3", "kernel.printk_devkmsg" = "a b" }"#;
     let reader = Files::new(&[
         ("/proc/sys/net/ipv4/tcp_rmem", "4\t5\t6"),
@@ -57,7 +57,7 @@ fn lists_are_written_with_tabs_only_where_the_kernel_shows_tabs() {
 }
 
 #[test]
-fn an_image_gets_the_file_and_its_kernel_is_not_asked() {
+fn image_plan_writes_file_without_reading_proc() {
     let reader = Files::default();
     let set = r#"{ "kernel.numa_balancing" = 0 }"#;
     let section = plan_of(set, HostKind::Image, &reader);
@@ -71,13 +71,13 @@ fn an_image_gets_the_file_and_its_kernel_is_not_asked() {
 }
 
 #[test]
-fn a_host_that_is_asked_for_nothing_says_nothing() {
+fn empty_section_plans_nothing() {
     let section = plan_of("{}", HostKind::Live, &Files::default());
     assert_eq!(section, KindPlan::default());
 }
 
 #[test]
-fn a_value_that_stays_behind_is_named_until_the_next_boot() {
+fn removed_key_is_noted_until_next_boot() {
     let path = bedplate_host::boot_id::PATH;
     let mut ledger = Ledger::default();
     let off =
@@ -99,7 +99,7 @@ fn a_value_that_stays_behind_is_named_until_the_next_boot() {
 }
 
 #[test]
-fn the_running_values_of_the_profile_are_watched() {
+fn running_values_of_profile_are_watched() {
     let profile = of_text("schema = 1\n[sysctl]\nset = { \"kernel/numa_balancing\" = 0 }\n");
     let watch = (KIND.watch)(&profile, &facts(Reading::Absent));
     assert_eq!(watch.directories, ["/etc/sysctl.d"]);
