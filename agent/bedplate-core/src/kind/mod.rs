@@ -1,5 +1,5 @@
-//! The table of kinds. A kind says what its sections of the profile come to on a machine, and turns that and what it observes
-//! into a [`KindPlan`] of the plan, or into its part of an image. Kinds read the host; they never write.
+//! Registry of resource types (kinds). A kind resolves its profile sections for a machine, then turns the result and its
+//! observations into a [`KindPlan`], or into its part of an image. Kinds read the host; they never write.
 
 pub mod acs;
 pub mod cmdline;
@@ -29,92 +29,92 @@ pub(crate) use target_file::{TargetFile, removed};
 pub(crate) use write_scope::{WriteScope, kind_of_command, kind_of_tool};
 pub use write_scope::{is_own_word, outside_write_scope};
 
-/// What a kind gets to look at.
+/// Input to a kind's planner.
 pub struct Context<'a> {
-    /// What the operator declared: its name for the heading of the files that bedplate writes, and the sections that mean the
-    /// same on every machine.
+    /// The operator's profile: its name for the heading of files that bedplate writes, and the machine-independent
+    /// sections.
     pub profile: &'a Profile,
-    /// What is wanted, where that depends on the machine.
+    /// Desired state, as far as it depends on the machine.
     pub desired: &'a Desired,
     /// Facts about the host.
     pub facts: &'a Facts,
-    /// The host.
+    /// Reader of the host.
     pub reader: &'a dyn Reader,
-    /// What bedplate did here before.
+    /// Record of bedplate's earlier changes here.
     pub ledger: &'a Ledger,
-    /// What the kinds before this one in [`KINDS`] have planned.
+    /// Accumulated plans of the earlier kinds in [`KINDS`].
     pub so_far: &'a KindPlan,
 }
 
-/// One kind of managed thing.
+/// One kind of managed setting.
 pub struct Kind {
     /// Name, as in plans and reports.
     pub id: KindId,
     /// One line of help.
     pub about: &'static str,
-    /// What its sections of the profile come to on a machine, where that depends on the machine; the ledger counts where
-    /// something cannot be read now. Pure.
+    /// Resolves the machine-dependent part of its profile sections. Uses the ledger for values that cannot be read now.
+    /// Pure.
     pub resolve: fn(&Profile, &Facts, &Ledger, &mut Desired),
-    /// Observe and compare.
+    /// Observes the host and compares it with the desired state.
     pub plan: fn(&Context) -> KindPlan,
-    /// What it has to say in an image that is built elsewhere. Pure.
+    /// Adds its part to an image that is built elsewhere. Pure.
     pub contribute: fn(&Profile, &Facts, &Desired, &mut ImageConfig) -> Result<(), ContributeError>,
-    /// Where a change of what it manages shows.
+    /// Returns the paths where a change may be drift.
     pub watch: fn(&Profile, &Facts) -> Watch,
-    /// What a snapshot records beside what facts are made of.
+    /// Paths that a snapshot records in addition to the sources of the facts.
     pub recorded: &'static [(&'static str, RecordMode)],
-    /// What its changes write and run: nothing else is done at a ledger's word.
+    /// Paths it writes and tools it runs; a ledger cannot authorize anything else.
     pub owns: WriteScope,
-    /// Files by which its work is known where the ledger was lost.
+    /// Files that identify its work after the ledger was lost.
     pub files: &'static [OwnFile],
-    /// What of its plans is not for everybody.
+    /// Parts of its plans that only root may see.
     pub privacy: Privacy,
-    /// What schedulers may select nodes by: name and value.
+    /// Returns node labels for schedulers: name and value.
     pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
 }
 
-/// What of a kind's plans is masked for others than root.
+/// Masking of a kind's plans for users other than root.
 #[derive(Debug, Clone, Copy)]
 pub struct Privacy {
-    /// Values stand alone, not behind a name that tells whether they are secret.
+    /// Values appear alone, without a name that tells whether they are secret.
     pub bare_values: bool,
-    /// States and remarks quote files that not everybody may be able to read.
+    /// States and notes quote files that may be readable by root only.
     pub quotes_files: bool,
 }
 
 impl Privacy {
-    /// Neither.
+    /// No masking.
     const OPEN: Privacy = Privacy { bare_values: false, quotes_files: false };
 }
 
-/// What a snapshot records of a path; `*` in it stands for any part of one component.
+/// Scope of a snapshot's record of a path; `*` in the path matches any part of one component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordMode {
-    /// The whole file (or the link itself and the file behind it).
+    /// The whole file (or the link itself and its target).
     Whole,
-    /// A directory's names.
+    /// The names in a directory.
     Names,
-    /// That it is there, or not.
+    /// Whether the path exists.
     Presence,
 }
 
 /// Paths whose change may be drift.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
-    /// Directories in which files come, go and are written.
+    /// Directories in which files are created, removed or written.
     pub directories: Vec<String>,
-    /// Files of the kernel that others may write to: `config` of ports with ACS, `sriov_numvfs`, `reset`, keys of /proc/sys.
+    /// Kernel files that other tools may write: `config` of ports with ACS, `sriov_numvfs`, `reset`, keys of /proc/sys.
     pub attributes: Vec<String>,
-    /// Network interfaces of PFs on which something is set by netlink.
+    /// Network interfaces of PFs with netlink settings.
     #[serde(default)]
     pub interfaces: Vec<String>,
-    /// Network interfaces of which only whether they are up and have a link counts.
+    /// Network interfaces watched only for their up and link state.
     #[serde(default)]
     pub links: Vec<String>,
 }
 
 impl Watch {
-    /// These directories.
+    /// Watches only these directories.
     pub fn directories(paths: &[&str]) -> Self {
         Watch {
             directories: paths.iter().map(|&path| path.to_owned()).collect(),
@@ -123,30 +123,29 @@ impl Watch {
     }
 }
 
-/// A kind that means the same on every machine.
+/// Resolver for a kind with machine-independent sections.
 fn nothing_to_resolve(_: &Profile, _: &Facts, _: &Ledger, _: &mut Desired) {}
 
-/// A kind without labels.
+/// Label source for a kind without labels.
 fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     Vec::new()
 }
 
-/// Every kind, in the order in which plans show and apply them: ports of ACS go by what becomes of the command line.
+/// All kinds, in the order in which plans show and apply them. ACS ports depend on the planned command line.
 pub const KINDS: &[Kind] =
     &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
 
-/// What a kind's row says of privacy; of what no kind manages nothing is quoted.
+/// Returns the privacy of a kind; [`Privacy::OPEN`] for an id without an entry, because its plans quote nothing.
 pub fn privacy(id: KindId) -> Privacy {
     KINDS.iter().find(|kind| kind.id == id).map_or(Privacy::OPEN, |kind| kind.privacy)
 }
 
-/// The name of a kind as plans have it; `None` where there is no kind of that name.
+/// Returns the kind with this name in plans, or `None` if there is no such kind.
 pub fn named(name: &str) -> Option<KindId> {
     KINDS.iter().map(|kind| kind.id).find(|known| known.name() == name)
 }
 
-/// What the profile comes to on a machine with these facts and this ledger. Pure: here a profile's intent meets a machine's
-/// nature.
+/// Resolves a profile against a machine's facts and ledger. Pure.
 pub fn resolve(profile: &Profile, facts: &Facts, ledger: &Ledger) -> Desired {
     let mut desired = Desired::default();
     for kind in KINDS {
@@ -155,10 +154,10 @@ pub fn resolve(profile: &Profile, facts: &Facts, ledger: &Ledger) -> Desired {
     desired
 }
 
-/// What the profile puts into an image of such a machine. Pure.
+/// Returns the profile's part of an image for such a machine. Pure.
 ///
 /// # Errors
-/// [`ContributeError`]: a value that the file it belongs into cannot carry.
+/// [`ContributeError`] if a target file cannot represent a value.
 pub fn contributions(
     profile: &Profile,
     facts: &Facts,
@@ -171,7 +170,7 @@ pub fn contributions(
     Ok(all)
 }
 
-/// The plan of one kind by itself.
+/// Plans one kind alone.
 #[cfg(test)]
 pub(crate) fn plan_alone(
     kind: &Kind,
@@ -184,7 +183,7 @@ pub(crate) fn plan_alone(
     (kind.plan)(&Context { profile, desired, facts, reader, ledger, so_far })
 }
 
-/// Why a line of bedplate's goes.
+/// Reason for removing a line that bedplate wrote.
 pub(crate) fn dropped() -> Rationale {
     Rationale::because("bedplate put it there and the profile no longer asks for it")
 }

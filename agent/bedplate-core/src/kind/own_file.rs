@@ -1,45 +1,45 @@
-//! Files by which bedplate is known again where its ledger was lost.
+//! Files that identify bedplate's work after its ledger was lost.
 
-/// A file that a kind writes, or in which it writes a part.
+/// A file that a kind writes, completely or in part.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnFile {
     /// Absolute path inside the host.
     pub path: &'static str,
-    /// What shows that it is bedplate's.
+    /// Proof that the file is bedplate's.
     pub mark: OwnMark,
-    /// Tools that make other files from it; the first that the host has.
+    /// Tools that generate other files from this one; the first one installed is run.
     pub readers: &'static [FileTool],
 }
 
-/// What shows that a file, or a part of it, is bedplate's.
+/// Proof that a file, or a part of it, is bedplate's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnMark {
-    /// The heading in its first line; the whole file is.
+    /// The heading in the first line; the whole file is bedplate's.
     Heading,
-    /// Its name; the whole file is.
+    /// The file name; the whole file is bedplate's.
     Name,
-    /// A line with this text; a part of it is.
+    /// A line with this text; a part of the file is bedplate's.
     Part(&'static str),
 }
 
-/// A tool that makes other files from one.
+/// A tool that generates other files from one.
 #[derive(Debug, Clone, Copy)]
 pub struct FileTool {
-    /// The program's path, where the tool is installed.
+    /// Path that exists if the tool is installed.
     pub program: &'static str,
     /// Program and arguments.
     pub argv: &'static [&'static str],
-    /// Seconds it may take.
+    /// Time limit in seconds.
     pub limit_s: u32,
 }
 
 impl OwnFile {
-    /// A file of bedplate's, with its heading, that no tool reads.
+    /// A file with bedplate's heading that no tool reads.
     pub(crate) const fn whole(path: &'static str) -> Self {
         OwnFile { path, mark: OwnMark::Heading, readers: &[] }
     }
 
-    /// A file in which this line opens bedplate's part.
+    /// A file in which `line` opens bedplate's part.
     pub(crate) const fn part(path: &'static str, line: &'static str) -> Self {
         OwnFile { path, mark: OwnMark::Part(line), readers: &[] }
     }

@@ -1,4 +1,4 @@
-//! Tools that are owed, as changes of their own.
+//! Changes that run pending tools.
 
 use crate::ledger::PendingTool;
 use crate::plan::{Action, Change, Effect, Item, KindId, WayBack};
@@ -6,7 +6,7 @@ use crate::plan::{Action, Change, Effect, Item, KindId, WayBack};
 /// Ten minutes: a rebuild of every initramfs on a slow disk with many kernels takes several.
 pub(crate) const LIMIT_S: u32 = 600;
 
-/// The change that runs an owed tool. `subject`: what the tool makes.
+/// Returns the change that runs a pending tool. `subject` names the tool's output.
 pub(crate) fn change(kind: KindId, tool: &PendingTool, subject: &str, item: Item) -> Change {
     let run = Action::RunTool {
         argv: tool.argv.clone(),

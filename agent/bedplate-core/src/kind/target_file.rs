@@ -1,4 +1,4 @@
-//! A file of the host that a kind writes, as a whole or in part.
+//! A host file that a kind writes, completely or in part.
 
 use super::{Context, dropped};
 use crate::plan::{Action, Change, Effect, FileContent, Item, KindId, KindPlan};
@@ -8,13 +8,13 @@ use bedplate_base::{OptionalRead as _, ReadError};
 pub(crate) struct TargetFile<'p> {
     kind: KindId,
     path: &'p str,
-    /// What it holds now; `None`: it is not there.
+    /// Current content, if the file exists.
     pub(crate) before: Option<Vec<u8>>,
 }
 
 impl<'p> TargetFile<'p> {
-    /// Reads the file. `None`: it cannot be read, which `out` says; or nothing `is_wanted` in it, and it is in no snapshot made
-    /// before its section was known.
+    /// Reads the file. An unreadable file gives no result and an unknown in `out`. A snapshot made before its section
+    /// existed also gives no result, silently unless something in the file `is_wanted`.
     pub(crate) fn read(
         context: &Context,
         kind: KindId,
@@ -30,7 +30,7 @@ impl<'p> TargetFile<'p> {
         None
     }
 
-    /// The change that makes it hold `after`, at once; `None`: that removes it.
+    /// Returns the change that makes the file hold `after`, or that removes it without one. Takes effect at once.
     pub(crate) fn change(self, after: Option<impl Into<Vec<u8>>>, items: Vec<Item>) -> Change {
         let action = Action::ReplaceFile {
             path: self.path.to_owned(),
@@ -41,7 +41,7 @@ impl<'p> TargetFile<'p> {
     }
 }
 
-/// The item of a line that goes: bedplate wrote it, and the profile no longer asks for it.
+/// Item for a removed line: bedplate wrote it, and the profile no longer requests it.
 pub(crate) fn removed(subject: impl Into<String>, before: impl Into<String>) -> Item {
     Item { subject: subject.into(), before: Some(before.into()), after: None, why: vec![dropped()] }
 }

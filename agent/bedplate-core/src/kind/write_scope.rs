@@ -1,5 +1,5 @@
-//! What the kinds write and run, against which a ledger is held: it is a file, and a user who can write it, or hands over
-//! an image with one inside, could otherwise have any file written and any program run as root. Pure.
+//! Paths that kinds write and tools that they run, to check a ledger against. The ledger is a file: a user who can write
+//! it, or who supplies an image with one inside, could otherwise have any file written and any program run as root. Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use crate::setting::{SetConfigBits, SettingChange};
 use bedplate_host::FileMeta;
 use bedplate_host::symlink::is_plain;
 
-/// What a kind's changes write and run, in this version or an earlier one: a ledger may be older than the program. `*` stands
-/// for any part of one component.
+/// Scope of a kind's changes, in this version or an earlier one: a ledger may be older than the program. `*` matches any
+/// part of one component.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteScope {
-    /// Files, written by bedplate or by a tool that it runs.
+    /// Files written by bedplate or by a tool that it runs.
     pub files: &'static [&'static str],
-    /// Files of the running kernel; a last `**` stands for any number of components.
+    /// Files of the running kernel; a trailing `**` matches any number of components.
     pub attributes: &'static [&'static str],
-    /// Whether it writes registers, which are all in extended config space.
+    /// Whether it writes registers, all of them in extended config space.
     pub registers: bool,
-    /// Whether it sets attributes of VFs and modes of eswitches.
+    /// Whether it sets VF attributes and eswitch modes.
     pub nics: bool,
-    /// Tools: their program, and a pattern for each argument. The last one stands for any number of arguments.
+    /// Tools: the program, then a pattern for each argument. The last pattern matches any number of arguments.
     pub tools: &'static [&'static [&'static str]],
 }
 
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
-/// Where extended config space begins and ends (PCI Express Base Specification, 7.2.2).
+/// Range of extended config space (PCI Express Base Specification, 7.2.2).
 const EXTENDED: std::ops::Range<u16> = 0x100..0x1000;
 
 impl WriteScope {
-    /// Nothing.
+    /// Empty scope.
     pub const NONE: WriteScope =
         WriteScope { files: &[], attributes: &[], registers: false, nics: false, tools: &[] };
 
@@ -43,7 +43,7 @@ impl WriteScope {
         self.files.iter().any(|pattern| matches(pattern, path))
     }
 
-    /// Whether a file of its own may be below this directory.
+    /// Whether one of its files may be below this directory.
     fn directory(&self, path: &str) -> bool {
         let parts = path.split('/').count();
         self.files.iter().any(|pattern| {
@@ -52,7 +52,7 @@ impl WriteScope {
         })
     }
 
-    /// Whether it writes this file, directory or attribute.
+    /// Whether the kind writes this file, directory or attribute.
     fn writes(&self, path: &str) -> bool {
         self.file(path) || self.directory(path) || self.attribute(path)
     }
@@ -71,7 +71,7 @@ impl WriteScope {
     }
 }
 
-/// The kind that runs a tool, which is named by its command or by its program alone.
+/// Returns the kind that runs a tool, given by its command or its program alone.
 pub(crate) fn kind_of_tool(named: &str) -> Option<KindId> {
     let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
     let starts = |owns: &WriteScope| owns.tools.iter().any(|tool| tool.first() == Some(&named));
@@ -79,12 +79,12 @@ pub(crate) fn kind_of_tool(named: &str) -> Option<KindId> {
     kind_of_command(&words).or_else(by_program)
 }
 
-/// The kind that runs this command.
+/// Returns the kind that runs this command.
 pub(crate) fn kind_of_command(argv: &[String]) -> Option<KindId> {
     KINDS.iter().find(|kind| kind.owns.tool(argv)).map(|kind| kind.id)
 }
 
-/// Whether a word can only be bedplate's: the name of a kind, of a tool or of one of its fixed arguments, or the path of a file,
+/// Whether a word can only be bedplate's: the name of a kind, a tool or a fixed tool argument, or the path of a file,
 /// directory or attribute that a kind writes.
 pub fn is_own_word(word: &str) -> bool {
     KINDS.iter().any(|kind| {
@@ -98,7 +98,7 @@ pub fn is_own_word(word: &str) -> bool {
     })
 }
 
-/// What of a ledger is not bedplate's: the first thing, in words.
+/// Describes the first ledger entry that is outside every kind's scope.
 pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
     let any = |of: &dyn Fn(&WriteScope) -> bool| KINDS.iter().any(|kind| of(&kind.owns));
     let files = ledger.files.iter().find_map(|(path, record)| {
@@ -154,13 +154,13 @@ fn foreign(name: &str) -> String {
     format!("it names {name:?}, and no kind of bedplate sets that")
 }
 
-/// The first record that is of another setting than its name says.
+/// Returns the first record whose name does not match its setting.
 fn misnamed<C: SettingChange>(records: &BTreeMap<String, SettingRecord<C>>) -> Option<&str> {
     let other = records.iter().find(|(name, record)| **name != record.action.name());
     other.map(|(name, _)| name.as_str())
 }
 
-/// Rights of a program, which no file of bedplate's has.
+/// Returns the program privilege that a record sets; no file of bedplate has one.
 fn rights(record: &FileRecord) -> Option<&'static str> {
     let states = [Some(&record.original), record.unfinished.as_ref().map(|cut| &cut.before)];
     states.into_iter().flatten().find_map(|state| match state {
@@ -179,7 +179,8 @@ fn matches(pattern: &str, path: &str) -> bool {
 }
 
 fn word_matches(pattern: &str, text: &str) -> bool {
-    // A path keeps to its directories; in an option such as `--append=console=/dev/x` a slash is a character like others.
+    // A path pattern must not cross directories. In an option such as `--append=console=/dev/x` a slash is an ordinary
+    // character.
     let is_path = pattern.starts_with('/');
     let options = MatchOptions {
         case_sensitive: true,
@@ -202,7 +203,7 @@ mod tests {
     };
 
     #[test]
-    fn patterns_keep_to_their_place() {
+    fn path_patterns_do_not_cross_directories() {
         for path in ["/etc/a.d/x.conf", "/boot/efi/EFI/debian/grub.cfg"] {
             assert!(OWNS.file(path), "{path}");
         }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_keep_to_their_arguments() {
+    fn tool_patterns_match_all_arguments() {
         let tool = |line: &str| OWNS.tool(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
         for line in ["make -o /boot/x", "kargs --a=1", "kargs --a=/dev/x --b", "bare"] {
             assert!(tool(line), "{line}");
