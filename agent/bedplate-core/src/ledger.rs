@@ -1,5 +1,6 @@
-//! What bedplate owns on a host, what it found there before, and what it did: pure data, its text form, and how it is
-//! read. Keeping it on disk is `apply`'s business; how records come and go is `record`'s. Kinds only look.
+//! The ledger of a host: bedplate's own settings and files, their previous state, and the history. Pure data with its
+//! text form and loader. `apply` stores it on disk; `record` maintains its records. Resource types have read access
+//! only.
 
 mod error;
 mod record;
@@ -22,56 +23,56 @@ pub use sha::Sha;
 pub(crate) use tool::Generator;
 pub use tool::UndoTool;
 
-/// Where bedplate keeps its state, inside the host. Not for everybody's eyes: it holds copies of other files.
+/// State directory inside the host. Not world-readable: it holds copies of other files.
 pub const DIRECTORY: &str = bedplate_host::STATE_DIRECTORY;
-/// The ledger itself.
+/// Path of the ledger.
 pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
-/// Saved file contents, named by their SHA-256.
+/// Directory of saved file contents, named by their SHA-256.
 pub(crate) const BLOBS: &str = "/var/lib/bedplate/blobs";
 
-/// The format this program reads and writes.
+/// Format version that this program reads and writes.
 pub(crate) const VERSION: u32 = 2;
-/// How many history entries are kept; the oldest go first.
+/// Maximum number of history entries; the oldest are dropped first.
 const HISTORY_KEPT: usize = 200;
 
-/// The ledger, as kept in [`LEDGER`] of the host.
+/// The ledger, as stored in [`LEDGER`] of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)] // What is not understood would be lost at the next write.
+#[serde(deny_unknown_fields)] // Unknown fields would be lost at the next write.
 pub struct Ledger {
     /// Format version, [`VERSION`].
     pub version: u32,
-    /// Tools that still have to run because a file they read was changed and they had not succeeded yet.
+    /// Tools that still have to run: a file that they read was changed, and they have not succeeded since.
     pub owed: Vec<PendingTool>,
-    /// What is bedplate's own, by kind (kernel tokens).
+    /// bedplate's own kernel arguments, by resource type.
     pub owned: BTreeMap<KindId, Vec<String>>,
-    /// What undoes tools that keep their state where no file shows it; to be run last first.
+    /// Undo commands of tools whose state no file shows; to be run last first.
     #[serde(default)]
     pub undo: Vec<UndoTool>,
-    /// Files that are not as they were found, by path.
+    /// Files that differ from their original state, by path.
     #[serde(default)]
     pub files: BTreeMap<String, FileRecord>,
-    /// Directories that were not there.
+    /// Directories that bedplate created.
     #[serde(default)]
     pub directories: BTreeSet<String>,
-    /// Sysfs attributes written, by path.
+    /// Sysfs attributes that bedplate wrote, by path.
     #[serde(default)]
     pub attributes: BTreeMap<String, SettingRecord<WriteAttribute>>,
-    /// Config-space registers written, by name.
+    /// Config-space registers that bedplate wrote, by name.
     #[serde(default)]
     pub registers: BTreeMap<String, SettingRecord<SetConfigBits>>,
-    /// Attributes of VFs set, by VF.
+    /// VF attributes that bedplate set, by VF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vfs: BTreeMap<String, SettingRecord<SetVf>>,
-    /// VFs whose driver has still to start, by VF.
+    /// VFs whose driver still has to start, by VF.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub starts: BTreeMap<String, StartRecord>,
-    /// Modes of eswitches set, by name.
+    /// Eswitch modes that bedplate set, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub eswitches: BTreeMap<String, SettingRecord<SetEswitch>>,
-    /// What was done and counts only from the next boot on, where nothing on the running host shows that.
+    /// Changes that take effect at the next boot and are not visible on the running host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitRecord>,
-    /// What was done, oldest first.
+    /// History, oldest first.
     #[serde(default)]
     pub history: Vec<Entry>,
 }
@@ -96,21 +97,21 @@ impl Default for Ledger {
     }
 }
 
-/// A tool run that was promised before its input was written and has not succeeded since.
+/// A tool run that was recorded before its input was written and has not succeeded since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PendingTool {
-    /// The kind whose change promised it.
+    /// Resource type whose change requires the run.
     pub kind: KindId,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// What for.
+    /// Purpose of the run.
     pub purpose: String,
-    /// bedplate has started it: what it made may be half a file. Otherwise the image build runs it, or has. A ledger that does
-    /// not say may be of a version that did not.
+    /// Whether bedplate has started the tool, so that its output may be incomplete. Otherwise the image build runs it.
+    /// Defaults to `true`: ledgers of earlier versions lack the field.
     #[serde(default = "default_true")]
     pub begun: bool,
-    /// Contents of the files that the tool makes, before a run that is left to the image build, by path.
+    /// Contents of the tool's output files before a run that is left to the image build, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<String, Sha>,
 }
@@ -120,7 +121,7 @@ const fn default_true() -> bool {
 }
 
 impl PendingTool {
-    /// One that has not been started, of whose outputs nothing is known.
+    /// Creates the record of a tool that has not been started and whose outputs are unknown.
     pub fn new(kind: KindId, argv: &[String], purpose: &str) -> Self {
         PendingTool {
             kind,
@@ -132,7 +133,7 @@ impl PendingTool {
     }
 }
 
-/// SHA-256 of each of these files that can be read, by path.
+/// Returns the SHA-256 of each readable file, by path.
 pub(crate) fn contents(
     reader: &dyn Reader,
     paths: impl IntoIterator<Item = String>,
@@ -141,23 +142,23 @@ pub(crate) fn contents(
     paths.into_iter().filter_map(content).collect()
 }
 
-/// A file as it was at some time. Its bytes are a blob.
+/// State of a file at some time. Its bytes are a backup copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FileState {
-    /// Not there.
+    /// The file is absent.
     Absent,
-    /// There.
+    /// The file exists.
     File {
-        /// Its content.
+        /// Digest of the content.
         sha256: Sha,
-        /// What it was besides.
+        /// Owner, mode, and attributes.
         meta: FileMeta,
     },
 }
 
 impl FileState {
-    /// Its content; `None` = not there.
+    /// Returns the content's digest; `None`: absent.
     pub fn sha(&self) -> Option<&Sha> {
         match self {
             FileState::Absent => None,
@@ -166,103 +167,104 @@ impl FileState {
     }
 }
 
-/// A file that bedplate, or a tool it ran, has written.
+/// A file that bedplate, or a tool that it ran, has written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRecord {
-    /// The kind whose change wrote it first.
+    /// Resource type whose change wrote the file first.
     pub kind: KindId,
-    /// As bedplate found it; the first record wins.
+    /// State before the first change; later records keep it.
     pub original: FileState,
-    /// Contents that are bedplate's work (`null` = absent): the last one left, and the one being written.
+    /// Contents that bedplate wrote (`null` = absent): the last finished one, and the one being written.
     pub ours: Vec<Option<Sha>>,
-    /// While a change of it is not finished.
+    /// Change in progress, or interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<Unfinished>,
-    /// Another program or an operator changed it between two changes of ours: the original is not the whole truth any more.
+    /// Whether another program or an operator edited the file between two changes: restoring the original loses that
+    /// edit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub edited: bool,
-    /// The tool that makes it from other files, if one does.
+    /// Tool that generates the file from other files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,
-    /// Tools that make other files from it, and have to run again when it is put back.
+    /// Tools that generate other files from this one, and must run again after it is restored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readers: Vec<Generator>,
 }
 
-/// A change that has begun and may have been cut short.
+/// A change that has begun and may have been interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unfinished {
-    /// The change's id; a plan made after the cut gives it the same one, whatever is left to do of it.
+    /// Id of the change; a later plan gives the remaining work the same id.
     pub change: String,
-    /// The file before that change, to be put back if the change fails.
+    /// State of the file before the change, to be restored if the change fails.
     pub before: FileState,
-    /// Contents that the change writes to the file (`null` = absent), and that tools which it ran left there. Any other
-    /// content is another program's work: it is not put back.
+    /// Contents that the change, or a tool that it ran, wrote to the file (`null` = absent). Any other content is
+    /// another program's work, which a rollback must not replace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wrote: Vec<Option<Sha>>,
 }
 
 impl Unfinished {
-    /// A change that begins at this state.
+    /// Creates the record of a change that begins at this state.
     pub fn new(change: &str, before: FileState) -> Self {
         Unfinished { change: change.to_owned(), before, wrote: Vec::new() }
     }
 }
 
-/// Something that waits for a boot and shows nowhere; only in the boot that it was done in.
+/// An unobservable pending change, recorded for the boot in which it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WaitRecord {
-    /// The kind whose change did it.
+    /// Resource type of the change.
     pub kind: KindId,
-    /// `/proc/sys/kernel/random/boot_id` at the time.
+    /// `/proc/sys/kernel/random/boot_id` at the time of the change.
     pub boot: String,
-    /// The module whose next load brings it.
+    /// Module whose next load applies the change.
     pub module: String,
-    /// What, as the plan named it.
+    /// Subject, as named in the plan.
     pub subject: String,
-    /// What the file said of it when that boot began; `None` = nothing. Back at this, nothing waits.
+    /// Value in the file when that boot began; `None`: no value. If the file holds it again, nothing is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<String>,
-    /// What the next boot will have; `None` = nothing.
+    /// Value from the next boot on; `None`: no value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// One line of history.
+/// An entry of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// When, RFC 3339 in UTC.
+    /// Time, RFC 3339 in UTC.
     pub at: String,
     /// `apply` or `revert`.
     pub command: String,
-    /// The profile, for `apply`.
+    /// Name of the profile, for `apply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// What became of each change.
+    /// Result of each change.
     pub results: Vec<EntryResult>,
 }
 
-/// What became of one change, or a lint that was let pass.
+/// Result of a change, or an allowed lint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EntryResult {
-    /// The change's id, what was put back, or `lint ID`.
+    /// Id of the change, reverted subject, or `lint ID`.
     pub subject: String,
     /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`, `allowed`.
     pub result: String,
-    /// Why, where it is not `done`.
+    /// Reason, unless the result is `done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl Ledger {
-    /// The host's ledger. Not there = a new one; anything else that is wrong with it is an error.
+    /// Loads the host's ledger. An absent ledger yields a new one; any other failure is an error.
     pub fn load(reader: &dyn Reader) -> Result<Self, LedgerError> {
         let trusted = reader.trusted_directory(DIRECTORY);
         match trusted.and_then(|()| reader.read_trusted(LEDGER)) {
@@ -275,10 +277,10 @@ impl Ledger {
         }
     }
 
-    /// From its text form; `path` is what errors call it.
+    /// Parses the text form; `path` is used in errors.
     ///
     /// # Errors
-    /// [`LedgerError`], all but the first.
+    /// Every [`LedgerError`] but the first.
     pub fn parse(bytes: &[u8], path: &str) -> Result<Self, LedgerError> {
         #[derive(Deserialize)]
         struct Version {
@@ -289,7 +291,7 @@ impl Ledger {
             path: path(),
             reason: error.to_string(),
         };
-        // Whole JSON that is not ours: no torn write makes that, another version does.
+        // Valid JSON of another shape: a torn write cannot produce it, another version can.
         let other = |error: serde_json::Error| LedgerError::Foreign {
             path: path(),
             what: error.to_string(),
@@ -306,12 +308,12 @@ impl Ledger {
         }
     }
 
-    /// Its text form: JSON, the same for the same ledger.
+    /// Returns the text form: JSON, equal for equal ledgers.
     pub fn text(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// Every blob that is still needed.
+    /// Returns every backup copy that is still needed.
     pub fn blobs(&self) -> BTreeSet<&Sha> {
         let states = self.files.values().flat_map(|record| {
             [
@@ -322,7 +324,7 @@ impl Ledger {
         states.flatten().filter_map(FileState::sha).collect()
     }
 
-    /// Add a line of history; the oldest go when there are too many.
+    /// Appends a history entry; drops the oldest beyond the limit.
     pub fn remember(&mut self, entry: Entry) {
         self.history.push(entry);
         let surplus = self.history.len().saturating_sub(HISTORY_KEPT);
@@ -330,8 +332,8 @@ impl Ledger {
     }
 }
 
-/// The ledger in a recording, whose settings nobody puts back: where an older bedplate wrote it, in the present format without
-/// them. Format 1 had other records of settings, and the rest of it is the same.
+/// Converts a ledger of format 1 in a recording to the present format, without its settings. Only the records of
+/// settings differ between the formats, and nothing reverts settings in a recording.
 fn without_old_settings(bytes: Vec<u8>) -> Vec<u8> {
     let Ok(mut ledger) = serde_json::from_slice::<serde_json::Map<_, _>>(&bytes) else {
         return bytes;
@@ -354,7 +356,7 @@ mod tests {
         "address":"0000:15:01.0","offset":334,"register":"ACS control","mask":12,"original":29,"ours":[0]}}}"#;
 
     #[test]
-    fn a_recording_with_an_older_ledger_is_read_and_a_host_is_not() {
+    fn older_ledger_loads_from_recordings_but_not_on_hosts() {
         for running in [true, false] {
             let mut host = Snapshot::new(running);
             host.insert(LEDGER, Node::File(OLD.into()));

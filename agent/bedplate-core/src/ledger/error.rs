@@ -1,53 +1,53 @@
-//! Why there is no ledger to go by.
+//! Errors of loading the ledger.
 
 use super::VERSION;
 use bedplate_base::ReadError;
 
-/// Why there is no ledger to go by. Never a reason to start afresh: what was found on the host would be forgotten.
+/// Error of loading the ledger. Must never lead to a new ledger: the original state of the host would be lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the ledger{}", if matches!(.0, ReadError::Denied { .. }) { ": run as root" } else { "" })]
     Unreadable(#[source] ReadError),
-    /// It is not what bedplate writes.
+    /// The content is damaged.
     #[error(
         "the ledger {path} is damaged: {reason}; restore it from a backup, or move it away: \
          then `bedplate apply` takes over the files that bedplate wrote, and what else it changed cannot be put back"
     )]
     Damaged {
-        /// The file, with the root that it is in.
+        /// File, with the root that contains it.
         path: String,
-        /// The fault.
+        /// Fault.
         reason: String,
     },
-    /// It holds what no bedplate writes down: another program wrote it, and nothing of it is done.
+    /// Valid data that no version of bedplate writes: another program wrote it. It is not used.
     #[error(
         "the ledger {path} was not written by this bedplate: {what}. Nothing was changed: if a newer bedplate wrote it, use \
          that one; else look at it, and restore it from a backup or move it away: then what bedplate changed cannot be put back"
     )]
     Foreign {
-        /// The file, with the root that it is in.
+        /// File, with the root that contains it.
         path: String,
-        /// What gives it away.
+        /// Evidence.
         what: String,
     },
-    /// An older program wrote it.
+    /// Written by an older version.
     #[error(
         "the ledger {path} was written by an older bedplate (format {found}, this one knows {VERSION}). Nothing was changed: run \
          `bedplate revert` with the bedplate that wrote it, then `bedplate apply` with this one"
     )]
     Older {
-        /// The file, with the root that it is in.
+        /// File, with the root that contains it.
         path: String,
         /// Its format version.
         found: u32,
     },
-    /// A newer program wrote it.
+    /// Written by a newer version.
     #[error(
         "the ledger {path} was written by a newer bedplate (format {found}, this one knows {VERSION}): use the newer bedplate"
     )]
     Newer {
-        /// The file, with the root that it is in.
+        /// File, with the root that contains it.
         path: String,
         /// Its format version.
         found: u32,

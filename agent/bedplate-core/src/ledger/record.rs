@@ -1,28 +1,27 @@
-//! How records come and go: what is written down before something is changed, and what is left of it afterwards.
-//! Pure: the caller says what is there now.
+//! Maintenance of records: recording before a change, settling after it. Pure: the caller passes the current state.
 
 use std::collections::BTreeMap;
 
 use super::{FileRecord, FileState, Generator, Ledger, PendingTool, Sha, UndoTool, Unfinished};
 use crate::kind_id::KindId;
 
-/// Who is about to write something.
+/// Origin of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Author<'a> {
-    /// The kind.
+    /// Resource type.
     pub kind: KindId,
-    /// The change's id.
+    /// Id of the change.
     pub change: &'a str,
 }
 
 impl FileRecord {
-    /// Whether this content is bedplate's work or what it found.
+    /// Returns whether this content is bedplate's work or the original.
     pub fn knows(&self, content: Option<&Sha>) -> bool {
         self.original.sha() == content || self.ours.iter().any(|ours| ours.as_ref() == content)
     }
 
-    /// A whole file that a tool makes is worth more than what was there before an earlier run that was cut short: packages
-    /// have made it since, and the kernels of the other may be gone.
+    /// Drops the state from before an earlier, interrupted run if the tool's file is complete. Packages have generated
+    /// the file since, and the kernels in the earlier state may have been removed.
     fn forget_cut_run(&mut self, author: Author, now: &FileState) {
         let sha = now.sha().cloned();
         let is_generated = self.generator.is_some();
@@ -34,7 +33,8 @@ impl FileRecord {
 }
 
 impl Ledger {
-    /// A file is about to become `to`; `now` is what is there, and `readers` the tools that make others from it.
+    /// Records that a file is about to be set to `to`. `now` is the current state; `readers` generate other files from
+    /// it.
     pub fn begin_file(
         &mut self,
         path: &str,
@@ -45,13 +45,13 @@ impl Ledger {
     ) {
         let record = self.begin(path, author, now);
         for tool in readers {
-            // The same tool, with what this version gives it: time and purpose.
+            // The same tool may have another time limit and purpose in this version.
             match record.readers.iter_mut().find(|known| *known == tool) {
                 Some(known) => known.clone_from(tool),
                 None => record.readers.push(tool.clone()),
             }
         }
-        // Written directly: from here on it is not (only) a tool's product.
+        // Written directly: from here on the file is not only a tool's product.
         record.generator = None;
         if !record.ours.contains(&to) {
             record.ours.push(to.clone());
@@ -59,8 +59,8 @@ impl Ledger {
         record.unfinished.iter_mut().for_each(|cut| cut.wrote.push(to.clone()));
     }
 
-    /// A tool is about to rewrite a file; `now` is what is there, `generator` set if the tool makes it from others. Where the
-    /// file is not whole, what was there before the run that left it is kept.
+    /// Records that a tool is about to rewrite a file. `now` is the current state; `generator` is set if the tool
+    /// generates the file from others. If the file is incomplete, keeps the state from before the run that left it.
     pub fn begin_tool_file(
         &mut self,
         path: &str,
@@ -89,10 +89,10 @@ impl Ledger {
             readers: Vec::new(),
         });
         let known = record.knows(now.sha());
-        // A tool's product may have been made again by anybody: that is no edit.
+        // Any program may have generated a tool's product again, so a difference is not an edit.
         record.edited |= !known && record.generator.is_none();
-        // A change that was cut short keeps what was there before it, unless the file has been changed since. What a tool
-        // that was cut short has left may be half a file.
+        // An interrupted change keeps its previous state, unless the file has been edited since. An interrupted tool
+        // may have left an incomplete file.
         let sha = now.sha().cloned();
         record.unfinished = Some(match record.unfinished.take() {
             Some(earlier)
@@ -107,7 +107,7 @@ impl Ledger {
         record
     }
 
-    /// A file of bedplate's that the ledger did not know is taken over: before it there was none.
+    /// Takes over a file of bedplate's that was not in the ledger. Its original state is absent.
     pub fn adopt(&mut self, path: &str, kind: KindId, content: Sha, reader: Option<Generator>) {
         let record = FileRecord {
             kind,
@@ -121,7 +121,7 @@ impl Ledger {
         self.files.entry(path.to_owned()).or_insert(record);
     }
 
-    /// A tool of a change has ended, whatever came of it; `now` is what it left in a file that it may rewrite.
+    /// Records that a tool has ended, successfully or not; `now` is the content of a file that it may rewrite.
     pub fn tool_left(&mut self, path: &str, now: Option<Sha>) {
         let Some(record) = self.files.get_mut(path) else { return };
         record.unfinished.iter_mut().for_each(|cut| cut.wrote.push(now.clone()));
@@ -130,8 +130,8 @@ impl Ledger {
         }
     }
 
-    /// The change of a file is done; `now` is what is there. What bedplate did not write is an edit, which `revert` leaves
-    /// alone, unless a tool makes the file from others: that may have run again.
+    /// Records that the change of a file is done; `now` is the current state. Content that bedplate did not write is an
+    /// edit, which `revert` leaves alone, unless the file is generated: the tool may have run again.
     pub fn settle_file(&mut self, path: &str, now: &FileState) {
         let Some(record) = self.files.get_mut(path) else { return };
         if record.original == *now {
@@ -148,14 +148,14 @@ impl Ledger {
         }
     }
 
-    /// The change of a file is taken back, and the file holds what it held before it; `earlier` is the record that the
-    /// ledger had before the change.
+    /// Records that the change of a file is rolled back, and the file has its previous content. `earlier` is the record
+    /// that the ledger had before the change.
     pub fn reset_file(&mut self, path: &str, earlier: Option<&FileRecord>) {
         let Some(record) = self.files.get_mut(path) else { return };
         match earlier {
             None => _ = self.files.remove(path),
             Some(earlier) if earlier.unfinished.is_none() => record.clone_from(earlier),
-            // The run that was cut short is taken back, too.
+            // The interrupted run is rolled back, too.
             Some(_) => match record.unfinished.take() {
                 Some(Unfinished { before, .. }) if before == record.original => {
                     self.files.remove(path);
@@ -166,25 +166,25 @@ impl Ledger {
         }
     }
 
-    /// The change of a file failed, and another program has edited the file since: what is there stays.
+    /// Records that the change of a file failed and another program has edited the file since: its content stays.
     pub fn leave_file(&mut self, path: &str) {
         let Some(record) = self.files.get_mut(path) else { return };
         record.unfinished = None;
         record.edited |= record.generator.is_none();
     }
 
-    /// Files of which a change has begun and was not finished, as far as is known.
+    /// Returns the files with a change that has begun and is not known to be finished.
     pub fn unfinished(&self) -> impl Iterator<Item = &str> {
         let cut_short = self.files.iter().filter(|(_, record)| record.unfinished.is_some());
         cut_short.map(|(path, _)| path.as_str())
     }
 
-    /// Whether a change was cut short. Where tools are owed it waits for them.
+    /// Returns whether a change was interrupted. A change that waits for pending tools was not.
     pub fn was_cut_short(&self) -> bool {
         self.cut_short().next().is_some()
     }
 
-    /// Files of changes that were cut short, not of those that wait for owed tools.
+    /// Returns the files of interrupted changes, without those that wait for pending tools.
     pub fn cut_short(&self) -> impl Iterator<Item = &str> {
         let waits = |kind: KindId| self.owed.iter().any(|tool| tool.kind == kind);
         let is_cut_short =
@@ -193,7 +193,7 @@ impl Ledger {
         cut_short.map(|(path, _)| path.as_str())
     }
 
-    /// Files that this change has begun to write and has not finished with.
+    /// Returns the files that this change has begun to write and not finished.
     pub fn unfinished_of(&self, change: &str) -> Vec<String> {
         let of = |record: &FileRecord| {
             record.unfinished.as_ref().is_some_and(|unfinished| unfinished.change == change)
@@ -201,51 +201,52 @@ impl Ledger {
         self.files.iter().filter(|(_, record)| of(record)).map(|(path, _)| path.clone()).collect()
     }
 
-    /// A tool has to run, come what may.
+    /// Records that a tool must run.
     pub fn owe(&mut self, tool: PendingTool) {
         if !self.owes(tool.kind, &tool.argv) {
             self.owed.push(tool);
         }
     }
 
-    /// A file that owed tools read is about to be written: `outputs` are the present contents of the files that they make.
+    /// Records new contents of the output files of pending tools, before a file is written that the tools read.
     pub fn owe_anew(&mut self, kind: KindId, outputs: &BTreeMap<String, Sha>) {
         let owed = self.owed.iter_mut().filter(|owed| owed.kind == kind);
         owed.for_each(|owed| owed.outputs.clone_from(outputs));
     }
 
-    /// Whether this tool has still to run for this kind.
+    /// Returns whether this tool is pending for this resource type.
     pub fn owes(&self, kind: KindId, argv: &[String]) -> bool {
         self.owed.iter().any(|owed| owed.kind == kind && owed.argv == argv)
     }
 
-    /// bedplate is about to run a tool that may be owed.
+    /// Records that bedplate is about to run a tool, if it is pending.
     pub fn begin_tool(&mut self, kind: KindId, argv: &[String]) {
         let owed = self.owed.iter_mut().filter(|owed| owed.kind == kind && owed.argv == argv);
         owed.for_each(|owed| owed.begun = true);
     }
 
-    /// A tool has run.
+    /// Records that a tool has run.
     pub fn remove_pending_tool(&mut self, kind: KindId, argv: &[String]) {
         self.owed.retain(|owed| owed.kind != kind || owed.argv != argv);
     }
 
-    /// A tool is about to run that this one undoes.
+    /// Records `tool` as the undo command of a tool that is about to run.
     pub fn begin_undo(&mut self, tool: UndoTool) {
-        // A run that was cut short and is done again is undone once.
+        // An interrupted run that is repeated needs one undo.
         if !self.undo.last().is_some_and(|last| last.undoes_as(&tool)) {
             self.undo.push(tool);
         }
     }
 
-    /// That tool has not run after all, or has been undone.
+    /// Drops an undo command whose tool did not run, or has been undone.
     pub fn drop_undo(&mut self, tool: &UndoTool) {
         if self.undo.last().is_some_and(|last| last.undoes_as(tool)) {
             self.undo.pop();
         }
     }
 
-    /// A change is about to make `owns` the kind's list: until it is done, both are bedplate's own.
+    /// Records that a change is about to set the resource type's list to `owns`. Until it is done, both lists are
+    /// bedplate's.
     pub fn begin_owning(&mut self, kind: KindId, owns: &[String]) {
         let list = self.owned.entry(kind).or_default();
         for token in owns {
@@ -255,7 +256,7 @@ impl Ledger {
         }
     }
 
-    /// The kind's list is this now.
+    /// Sets the resource type's list.
     pub fn settle_owning(&mut self, kind: KindId, owns: &[String]) {
         if owns.is_empty() {
             self.owned.remove(&kind);
@@ -270,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_gets_the_time_that_this_version_gives_it() {
+    fn repeated_tool_gets_new_time_limit() {
         let mut ledger = Ledger::default();
         let author = Author { kind: KindId::Cmdline, change: "cmdline/x" };
         for limit_s in [60, 300] {

@@ -1,4 +1,4 @@
-//! Records of settings of the running machine. Only the boot that saw them can give them back.
+//! Records of runtime settings. They can be reverted only within the boot in which they were made.
 
 use std::collections::BTreeMap;
 
@@ -18,33 +18,33 @@ use crate::setting::{
     deserialize = "C: Deserialize<'de>, C::Value: Deserialize<'de>"
 ))]
 pub struct SettingRecord<C: SettingChange> {
-    /// The kind whose change was the first.
+    /// Resource type of the first change.
     pub kind: KindId,
     /// `/proc/sys/kernel/random/boot_id` at the time.
     pub boot: String,
-    /// What bedplate did, all in all: from the value found to the one that it set last.
+    /// Net change by bedplate: from the original value to the last one that it set.
     pub action: C,
-    /// Values that are bedplate's work.
+    /// Values that bedplate set.
     pub ours: Vec<C::Value>,
 }
 
 impl<C: SettingChange> SettingRecord<C> {
-    /// The action that puts back what was found, where the setting is `now`; `None`: it is as it was found.
+    /// Returns the action that restores the original value where the setting is `now`; `None` if it has that value.
     pub fn reversed(&self, now: &C::Value) -> Option<C> {
         let found = self.action.before().differing(now)?;
         Some(self.action.with(now.limited_to(&found), found))
     }
 
-    /// Whether a value of the setting is bedplate's work in all its parts.
+    /// Returns whether bedplate set all parts of a value.
     pub fn is_ours(&self, value: &C::Value) -> bool {
         let others = |left: C::Value, ours: &C::Value| left.differing(ours);
         self.ours.iter().try_fold(value.clone(), others).is_none()
     }
 }
 
-/// A setting of which the ledger keeps records.
+/// A setting with records in the ledger.
 pub trait Recorded: SettingChange {
-    /// The records of such settings, by their names.
+    /// Returns the ledger's records of this setting type, by name.
     fn records(ledger: &mut Ledger) -> &mut BTreeMap<String, SettingRecord<Self>>;
 }
 
@@ -72,21 +72,21 @@ impl Recorded for SetEswitch {
     }
 }
 
-/// A VF that has no driver because of bedplate: it was taken away, or the VF was made without one, until its attributes are
-/// set. If the run ends before the driver starts, the next one starts it.
+/// A VF without a driver because of bedplate: it was unbound, or created without one, until its attributes are set. If
+/// the run ends before the driver starts, the next run starts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartRecord {
     /// `/proc/sys/kernel/random/boot_id` at the time.
     pub boot: String,
-    /// The VF.
+    /// Identity of the VF.
     pub key: VfKey,
-    /// Seconds the start may take.
+    /// Time limit of the start in seconds.
     pub limit_s: u32,
 }
 
 impl Ledger {
-    /// A setting is about to be changed; `now` is its value.
+    /// Records that a setting is about to be changed; `now` is its value.
     pub fn begin_setting<C: Recorded>(
         &mut self,
         action: &C,
@@ -102,9 +102,9 @@ impl Ledger {
             earlier.boot == boot && earlier.action.is_same_setting(action)
         };
         if let Some(earlier) = records.remove(&name).filter(is_same) {
-            // Parts that are new here are as they were found until they are written.
+            // Parts that are new here keep their original value until they are written.
             ours = earlier.ours.iter().map(|ours| ours.or(&found)).collect();
-            // What was found first counts, part by part.
+            // The first recorded value of each part is the original one.
             found = earlier.action.before().or(&found);
             after = after.or(&earlier.action.after());
             kind = earlier.kind;
@@ -116,12 +116,12 @@ impl Ledger {
         records.insert(name, SettingRecord { kind, boot: boot.to_owned(), action, ours });
     }
 
-    /// The change of a setting is over; `now` is its value.
+    /// Records that the change of a setting is finished; `now` is its value.
     pub fn settle_setting<C: Recorded>(&mut self, action: &C, now: &C::Value) {
         let records = C::records(self);
         let name = action.name();
         let Some(record) = records.get_mut(&name) else { return };
-        // Parts that are as they were found are nobody's work any more.
+        // Parts with their original value are no longer bedplate's.
         let Some(found) = record.action.before().differing(now) else {
             records.remove(&name);
             return;
@@ -131,18 +131,18 @@ impl Ledger {
         record.action = record.action.with(found, after);
     }
 
-    /// A VF is about to be without a driver: it has to start afterwards, come what may.
+    /// Records that a VF is about to be without a driver, which must start afterwards.
     pub fn owe_start(&mut self, key: &VfKey, boot: &str, limit_s: u32) {
         let record = StartRecord { boot: boot.to_owned(), key: key.clone(), limit_s };
         self.starts.insert(key.name(), record);
     }
 
-    /// Whether the driver of the VF called `name` has still to start.
+    /// Returns whether the driver of the VF called `name` still has to start.
     pub fn owes_start(&self, name: &str, boot: &str) -> bool {
         self.starts.get(name).is_some_and(|record| record.boot == boot)
     }
 
-    /// The kernel has looked for the VF's driver.
+    /// Records that the kernel has looked for the VF's driver.
     pub fn started(&mut self, key: &VfKey) {
         self.starts.remove(&key.name());
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn value_found_first_comes_back() {
+    fn original_value_is_restored() {
         let mut ledger = Ledger::default();
         let now = RegisterBits::whole;
         let first = bits(0x0c, 0);
@@ -190,16 +190,16 @@ mod tests {
         let back = kept.reversed(&now(0x00)).unwrap();
         assert_eq!((back.before, back.bits), (0, RegisterBits { mask: 0x1d, value: 0x1d }));
         assert!(kept.is_ours(&back.before()));
-        // Another program has set one of the bits, and another its own.
+        // Two other programs have each set a bit.
         assert!(!kept.is_ours(&kept.reversed(&now(0x04)).unwrap().before()));
         assert_eq!(kept.reversed(&now(0x1d)), None);
         ledger.settle_setting(&second, &now(0x1d));
         assert_eq!(record::<SetConfigBits>(&mut ledger), None);
     }
 
-    /// A run that was cut short before it wrote further bits has left those of the run before.
+    /// A run that was interrupted before it wrote further bits has left the bits of the previous run.
     #[test]
-    fn bits_are_ours_before_others_are_added_to_them() {
+    fn earlier_bits_stay_ours_when_bits_are_added() {
         let mut ledger = Ledger::default();
         let now = RegisterBits::whole;
         let first = bits(0x0c, 0);
@@ -213,9 +213,9 @@ mod tests {
         }
     }
 
-    /// What others set in the meantime is not counted as bedplate's.
+    /// Values set by other tools in between are not attributed to bedplate.
     #[test]
-    fn other_attribute_of_a_vf_stays_with_who_set_it() {
+    fn external_vf_attribute_is_not_ours() {
         let trust = |on: bool| VfAttributes { trust: Some(on), ..VfAttributes::default() };
         let vlan = |id: u16| VfAttributes {
             vlan: Some(Vlan { id, ..Vlan::default() }),
@@ -230,7 +230,7 @@ mod tests {
         let first = set(trust(false), trust(true));
         ledger.begin_setting(&first, KindId::Sriov, BOOT, &trust(false).or(&vlan(0)));
         ledger.settle_setting(&first, &trust(true).or(&vlan(0)));
-        // An operator takes the trust away, and the next change, of the VLAN, is cut short.
+        // An operator resets trust, and the next change, of the VLAN, is interrupted.
         let now = trust(false).or(&vlan(0));
         ledger.begin_setting(&set(vlan(0), vlan(7)), KindId::Sriov, BOOT, &now);
         let kept = record::<SetVf>(&mut ledger).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn register_of_a_port_that_took_the_place_of_another_begins_anew() {
+    fn register_of_replaced_port_gets_new_record() {
         let mut ledger = Ledger::default();
         ledger.begin_setting(&bits(0x0c, 0), KindId::Acs, BOOT, &RegisterBits::whole(0x1d));
         let other = SetConfigBits { offset: 0x20a, ..bits(0x0c, 0) };
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_of_a_change_that_was_cut_short_is_ours() {
+    fn every_value_of_an_interrupted_change_is_ours() {
         let mut ledger = Ledger::default();
         for (before, after) in [("4", "0"), ("0", "8")] {
             ledger.begin_setting(&count(before, after), KindId::Sriov, BOOT, &"4".to_owned());
@@ -267,7 +267,7 @@ mod tests {
             back.is_none_or(|action| kept.is_ours(&action.before()))
         });
         assert_eq!(ours, [true, true, true, false]);
-        // What an earlier boot had is gone.
+        // Records of an earlier boot are dropped.
         ledger.begin_setting(&count("0", "2"), KindId::Sriov, "next boot", &"0".to_owned());
         let kept = record::<WriteAttribute>(&mut ledger).unwrap();
         assert_eq!((kept.action.before.as_str(), kept.ours.len()), ("0", 1));

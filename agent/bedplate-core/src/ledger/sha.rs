@@ -8,23 +8,23 @@ use sha2::{Digest as _, Sha256};
 
 use super::BLOBS;
 
-/// SHA-256 of a file's content, as 64 lowercase hex digits. It names a blob, so nothing else may parse as one.
+/// SHA-256 of a file's content: 64 lowercase hex digits. It names a backup copy, so no other text may parse as one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Sha(String);
 
 impl Sha {
-    /// Of these bytes.
+    /// Computes the digest of these bytes.
     pub fn digest(bytes: &[u8]) -> Self {
         Sha::from(<[u8; 32]>::from(Sha256::digest(bytes)))
     }
 
-    /// Where the content is kept, inside the host.
+    /// Returns the path of the backup copy inside the host.
     pub fn blob(&self) -> String {
         format!("{BLOBS}/{}", self.0)
     }
 
-    /// The digits.
+    /// Returns the hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -36,7 +36,7 @@ impl fmt::Display for Sha {
     }
 }
 
-/// A text that is no SHA-256.
+/// Error for a text that is no SHA-256.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not a SHA-256")]
 pub struct NotASha(String);

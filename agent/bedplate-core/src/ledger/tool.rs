@@ -1,4 +1,4 @@
-//! Tools as the ledger knows them: by what is run. The purpose is text for people, and another version may word it otherwise.
+//! Identity of tools in the ledger: the command. The purpose is display text, which may differ between versions.
 
 use crate::kind_id::KindId;
 use serde::{Deserialize, Serialize};
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UndoTool {
-    /// The kind whose change ran the other.
+    /// Resource type whose change ran the other tool.
     pub kind: KindId,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// What the other was run for.
+    /// Purpose of the other tool's run.
     pub purpose: String,
-    /// Seconds it may take.
+    /// Time limit in seconds.
     pub limit_s: u32,
 }
 
 impl UndoTool {
-    /// Whether it is the same run; the purpose is text for people.
+    /// Returns whether both are the same run; ignores the display text.
     pub fn undoes_as(&self, other: &Self) -> bool {
         (&self.kind, &self.argv) == (&other.kind, &other.argv)
     }
 }
 
-/// A tool that makes a file from others. What is run tells two of them apart: the purpose is text for people, and another
-/// version may word it otherwise.
+/// A tool that generates a file from other files. Equality depends on the command only: the purpose is display text,
+/// which may differ between versions.
 #[derive(Debug, Clone, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
@@ -33,7 +33,7 @@ pub struct Generator {
     pub argv: Vec<String>,
     /// Purpose.
     pub purpose: String,
-    /// Seconds it may take.
+    /// Time limit in seconds.
     pub limit_s: u32,
 }
 
