@@ -1,4 +1,4 @@
-//! The plan: what differs, what would be done about it, and what stands in the way. Pure data: only `apply` interprets [`Action`].
+//! The plan: differences, the actions to remove them, and obstacles. Pure data: only `apply` interprets [`Action`].
 
 mod action;
 pub mod allowed_lints;
@@ -22,86 +22,86 @@ pub(crate) use pending::PendingUntilBoot;
 pub use subject::{BOOT_ENTRY, Device, DeviceRole, NEXT_COMMAND_LINE, Subject};
 
 bedplate_base::named! {
-    /// When a change counts (ordered from the least to the most disruptive to wait for).
+    /// Time when a change takes effect, from the least to the most disruptive.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum Effect {
-        /// As soon as it is done, and it lasts.
+        /// Immediately and persistently.
         Now = "now",
-        /// As soon as it is done, but a reboot undoes it: it has to be done again at every boot.
+        /// Immediately, but only until the next reboot: it must be repeated at every boot.
         EveryBoot = "every-boot",
-        /// When the kernel starts again.
+        /// At the next start of the kernel.
         NextBoot = "next-boot",
-        /// Only when the machine has gone through its firmware (never by kexec or soft-reboot).
+        /// At the next boot through firmware (never by kexec or soft-reboot).
         ColdBoot = "cold-boot",
     }
 }
 
-/// A reason that can be checked: the claim, and where it comes from.
+/// A verifiable reason: the claim and its source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(rename = "Why"))]
 pub struct Rationale {
     /// One sentence.
     pub reason: String,
-    /// Where the fact stands: a kernel file, a vendor page, or the profile file and line.
+    /// Source of the fact: a kernel file, a vendor page, or the profile file and line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The source is no more than the line of the profile that asks for it. Files leave it out: where a profile lies, and what
-    /// else is in it, is nothing to them.
+    /// Whether the source is only the line of the profile with the request. Rendered files omit it: the profile's
+    /// location and its other contents do not concern them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_place: bool,
 }
 
 impl Rationale {
-    /// A reason with its source.
+    /// Builds a reason with its source.
     pub fn new(reason: impl Into<String>, source: impl Into<String>) -> Self {
         Rationale { reason: reason.into(), source: Some(source.into()), is_place: false }
     }
 
-    /// A reason with the line of the profile that gives it.
+    /// Builds a reason with the profile line that gives it.
     pub fn at(reason: impl Into<String>, place: impl Into<String>) -> Self {
         Rationale { is_place: true, ..Rationale::new(reason, place) }
     }
 
-    /// A reason whose source is the sentence itself (an observation).
+    /// Builds a reason without a separate source (an observation).
     pub fn because(reason: impl Into<String>) -> Self {
         Rationale { reason: reason.into(), source: None, is_place: false }
     }
 }
 
-/// Why a change is shown but cannot be made on this host.
+/// Reason why a change is shown but cannot be made on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Deferred {
-    /// Who has to do it, and when: `the first boot of the image, when bedplate apply does it`.
+    /// Party that has to apply it, and when: `the first boot of the image, when bedplate apply does it`.
     pub until: String,
 }
 
 impl Deferred {
-    /// A change of the machine that an image cannot have.
+    /// Defers a change of the machine that cannot be made in an image.
     pub(crate) fn to_first_boot() -> Self {
         let until = "the first boot of the image, when `bedplate apply` on the machine does it";
         Deferred { until: until.to_owned() }
     }
 }
 
-/// One line of a change for people: a kernel parameter, a module, a port's bits, a VF count.
+/// One line of a change for display: a kernel parameter, a module, a port's bits, a VF count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Item {
-    /// Differences.
+    /// Name of the differing item.
     pub subject: String,
-    /// Observed, for people; `None` = absent.
+    /// Observed value for display; `None` = absent.
     pub before: Option<String>,
-    /// Desired, for people; `None` = absent.
+    /// Desired value for display; `None` = absent.
     pub after: Option<String>,
-    /// Why the profile wants it.
+    /// Reasons of the profile for it.
     pub why: Vec<Rationale>,
 }
 
 impl Item {
-    /// A line about `subject`; `None` = absent.
+    /// Builds an item; `None` = absent.
     pub(crate) fn new(
         subject: impl Into<String>,
         before: Option<&str>,
@@ -113,39 +113,39 @@ impl Item {
     }
 }
 
-/// One unit of work: it is done whole or taken back whole. Its items say what differs and why;
-/// its actions say what is done about all of them together (one file, one `update-grub`, however many parameters).
+/// One unit of work: applied completely or rolled back completely. Its items list the differences with reasons; its
+/// actions remove all of them together (one file, one `update-grub`, regardless of the number of parameters).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
-    /// The kind it belongs to (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
+    /// Resource type (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
     pub kind: KindId,
-    /// The file, setting or device that it changes.
+    /// File, setting, or device that is changed.
     #[serde(flatten)]
     pub subject: Subject,
-    /// What differs; never empty.
+    /// Differences; never empty.
     pub items: Vec<Item>,
-    /// When it counts.
+    /// Time when it takes effect.
     pub effect: Effect,
-    /// What is done, in order.
+    /// Actions, in order.
     pub actions: Vec<Action>,
-    /// What it disturbs while it is done or once it counts; empty = nothing.
+    /// Disruptions while it is applied or once it takes effect; empty = no disruption.
     pub disrupts: Vec<String>,
     /// Ids of changes that must have succeeded first.
     pub needs: Vec<String>,
-    /// What is bedplate's own on this host once it is done (kernel tokens): the ledger replaces the kind's list by it.
-    /// `None` = the list stays as it is.
+    /// bedplate's own kernel arguments after the change, which replace the resource type's list in the ledger. `None` =
+    /// the list stays unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owns: Option<Vec<String>>,
-    /// Set when this host cannot take it.
+    /// Set if this host cannot apply it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deferred: Option<Deferred>,
 }
 
 impl Change {
-    /// Whether a kernel module is loaded or unloaded for it.
+    /// Returns whether the change loads or unloads a kernel module.
     pub fn uses_modules(&self) -> bool {
         let module = |action: &Action| {
             matches!(action, Action::LoadModule { .. } | Action::UnloadModule { .. })
@@ -153,69 +153,69 @@ impl Change {
         self.actions.iter().any(module)
     }
 
-    /// Whether it acts on the running machine only: nothing of it is written to a disk.
+    /// Returns whether it affects the running machine only, without any persistent part.
     pub fn is_live(&self) -> bool {
         !self.actions.is_empty() && self.actions.iter().all(Action::is_live)
     }
 }
 
-/// Something the operator has to deal with: bedplate will not, and says what would.
+/// An obstacle that requires operator action, with a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Blocker {
-    /// The kind it belongs to.
+    /// Resource type.
     pub kind: KindId,
-    /// Subject.
+    /// Subject of the obstacle.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Why it cannot be planned.
+    /// Reason why the change cannot be planned.
     pub reason: String,
-    /// What to do, as a command where there is one.
+    /// Fix, as a command if possible.
     pub remedy: String,
 }
 
-/// Something that could not be read, so that nothing is claimed about it.
+/// A subject that could not be read, so the plan makes no claim about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Unknown {
-    /// The kind it matters to.
+    /// Resource type that needs it.
     pub kind: KindId,
-    /// The file, setting or device that could not be read.
+    /// File, setting, or device that could not be read.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Why, and what would help (`run as root`).
+    /// Reason, and what would help (`run as root`).
     pub reason: String,
 }
 
-/// Something already as the profile wants it.
+/// An item that already matches the profile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(rename = "Settled"))]
 pub struct UpToDate {
-    /// The kind it belongs to.
+    /// Resource type.
     pub kind: KindId,
-    /// What.
+    /// Name of the item.
     pub subject: String,
-    /// Its value and how it is satisfied.
+    /// Value, and how it is satisfied.
     pub state: String,
 }
 
-/// A remark that changes nothing (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
+/// A remark without consequences (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Note {
-    /// The kind it belongs to.
+    /// Resource type.
     pub kind: KindId,
-    /// Subject.
+    /// Subject of the remark.
     pub subject: String,
-    /// The remark.
+    /// Text of the remark.
     pub text: String,
 }
 
-/// What a kind has to say, with its name on it.
+/// Constructors of a resource type's plan items.
 impl KindId {
-    /// A change that disrupts nothing, needs no other, and leaves the list of what is bedplate's as it is. `name` is the part of
-    /// its id behind the kind's name.
+    /// Builds a change that disrupts nothing, needs no other change, and leaves the list of bedplate's arguments
+    /// unchanged. `name` is the part of its id after the resource type.
     pub fn change(
         self,
         name: &str,
@@ -238,7 +238,7 @@ impl KindId {
         }
     }
 
-    /// Something that the operator has to deal with.
+    /// Builds an obstacle that requires operator action.
     pub fn blocker(
         self,
         subject: impl Into<Subject>,
@@ -249,62 +249,62 @@ impl KindId {
         Blocker { kind: self, subject: subject.into(), reason, remedy }
     }
 
-    /// Something that could not be read.
+    /// Builds an item that could not be read.
     pub fn unknown(self, subject: impl Into<Subject>, reason: impl Into<String>) -> Unknown {
         Unknown { kind: self, subject: subject.into(), reason: reason.into() }
     }
 
-    /// Something that is as the profile wants it.
+    /// Builds an item that matches the profile.
     pub fn up_to_date(self, subject: impl Into<String>, state: impl Into<String>) -> UpToDate {
         UpToDate { kind: self, subject: subject.into(), state: state.into() }
     }
 
-    /// A remark.
+    /// Builds a remark.
     pub fn note(self, subject: impl Into<String>, text: impl Into<String>) -> Note {
         Note { kind: self, subject: subject.into(), text: text.into() }
     }
 }
 
 bedplate_base::named! {
-    /// What the plan asks of the machine's power state.
+    /// Reboot required by a plan.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum RebootNeed {
-        /// Nothing waits for a boot.
+        /// No change waits for a boot.
         None = "none",
         /// The kernel has to start again.
         Reboot = "reboot",
-        /// The machine has to go through its firmware.
+        /// The machine has to boot through firmware.
         Cold = "cold",
     }
 }
 
-/// A setting in a file of bedplate's that a later file sets to another value at boot.
+/// A setting in a file of bedplate's to which a later file assigns another value at boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overruled {
-    /// Kind.
+    /// Resource type.
     pub kind: KindId,
-    /// Setting.
+    /// Name of the setting.
     pub setting: String,
-    /// The later file.
+    /// Path of the later file.
     pub path: String,
 }
 
-/// Effect of a plan on the IOMMU, as data: decisions do not read the plan's text.
+/// Effect of a plan on the IOMMU, as data: decisions must not depend on the plan's text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IommuPlan {
-    /// A kernel argument about it is among the changes.
+    /// The changes include a kernel argument of the IOMMU.
     pub changes: bool,
-    /// One is among what waits for a boot.
+    /// A kernel argument of the IOMMU is pending until a boot.
     pub pending: bool,
-    /// One that turns passthrough on is among what waits for a boot.
+    /// A kernel argument that enables passthrough is pending until a boot.
     pub passthrough_pending: bool,
     /// The kernel was booted with passthrough and still translates, which is one of the blockers.
     pub passthrough_refused: bool,
 }
 
 impl std::ops::BitOrAssign for IommuPlan {
-    /// Sets each flag that either of the two has.
+    /// Sets each flag that is set in either value.
     fn bitor_assign(&mut self, other: Self) {
         self.changes |= other.changes;
         self.pending |= other.pending;
@@ -313,68 +313,69 @@ impl std::ops::BitOrAssign for IommuPlan {
     }
 }
 
-/// What one kind has to say; [`Plan`] is the sections put together.
+/// Plan of one resource type; [`Plan`] combines all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct KindPlan {
-    /// Ordered differences.
+    /// Differences, in order.
     pub changes: Vec<Change>,
-    /// The obstacle.
+    /// Obstacles.
     pub blockers: Vec<Blocker>,
-    /// Subject that could not be read.
+    /// Subjects that could not be read.
     pub unknowns: Vec<Unknown>,
-    /// What is already right.
+    /// Items that already match the profile.
     pub settled: Vec<UpToDate>,
     /// Remarks.
     pub notes: Vec<Note>,
-    /// Files already written whose effect waits for a boot (configured and next boot right, running not).
+    /// Files already written that take effect at a boot (configured and next boot are converged, the running system is
+    /// not).
     pub pending: Vec<Pending>,
-    /// Effect on the IOMMU; only the kind `cmdline` fills it.
+    /// Effect on the IOMMU; only resource type `cmdline` sets it.
     #[serde(skip)]
     pub iommu: IommuPlan,
-    /// Lints of level error in the profile that are let pass.
+    /// Error-level lints that the profile allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<allowed_lints::AllowedLint>,
-    /// What the changes bring only with the next boot and nothing on the running host shows until then.
+    /// Parts of the changes that take effect at the next boot and are unobservable until then.
     #[serde(skip)]
     pub pending_until_boot: Vec<PendingUntilBoot>,
-    /// Tools that the ledger has as owed and that need not run any more.
+    /// Tools that the ledger lists as pending and that need not run any more.
     #[serde(skip)]
     pub settled_tools: Vec<SettledTool>,
-    /// Commands that an image build still has to run, and that no change of the plan runs.
+    /// Commands that an image build still has to run and no change of the plan runs.
     #[serde(skip)]
     pub pending_commands: Vec<String>,
-    /// Settings that files of others overrule.
+    /// Settings that files of other tools override.
     #[serde(skip)]
     pub overruled: Vec<Overruled>,
-    /// Files of bedplate's that the ledger does not know.
+    /// Files of bedplate's that are missing in the ledger.
     #[serde(skip)]
     pub orphans: Vec<Orphan>,
 }
 
-/// The whole dry run.
+/// Result of a whole dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Plan {
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: String,
-    /// Everything, kinds in table order.
+    /// All resource types, in registry order.
     #[serde(flatten)]
     pub body: KindPlan,
-    /// What the changes and pending items ask for together.
+    /// Reboot required by the changes and pending items together.
     pub reboot: RebootNeed,
-    /// Whether the machine can be expected to come back from a reboot. Left out of JSON when it can.
+    /// Whether the machine is expected to return from a reboot. Omitted from JSON if it is.
     #[serde(default, skip_serializing_if = "NextBoot::is_sound")]
     pub next_boot: NextBoot,
 }
 
 impl Plan {
-    /// No change that this host could take.
+    /// Returns whether this host can apply none of the changes.
     pub fn is_empty(&self) -> bool {
         self.body.changes.iter().all(|change| change.deferred.is_some())
     }
 
-    /// Whether the only thing that this host could do is to run tools. In an image those are left to its build.
+    /// Returns whether all that this host could do is to run tools. An image leaves them to its build.
     pub fn waits_for_tools(&self) -> bool {
         let is_tool = |action: &Action| matches!(action, Action::RunTool { .. });
         let is_waiting = |change: &Change| {

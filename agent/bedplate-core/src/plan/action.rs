@@ -7,93 +7,93 @@ use bedplate_base::value::PciAddress;
 use super::{EntryBefore, FileContent};
 use crate::setting::{SetConfigBits, SetEswitch, SetVf, WriteAttribute};
 
-/// Something that must be true of the host after the actions before it; the executor reads it back.
+/// A condition that must hold after the preceding actions; the executor reads it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "check", rename_all = "kebab-case")]
 pub enum Check {
-    /// The default boot entry carries every token of `present`, and none of `absent`, by the kernel's own rules.
+    /// The default boot entry has every token of `present` and no key of `absent`, by the kernel's own rules.
     NextBoot {
-        /// Tokens, as the kernel will see them.
+        /// Tokens, as the kernel will parse them.
         present: Vec<String>,
-        /// Keys (`name` or `pci=suboption`) that must not be there.
+        /// Keys (`name` or `pci=suboption`) that must be absent.
         absent: Vec<String>,
-        /// The entry before the change; `None`: none was known.
+        /// Entry before the change, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<EntryBefore>,
     },
     /// The module is live (`/sys/module/NAME/initstate`) or built in.
     ModuleLive {
-        /// Folded name.
+        /// Normalized name.
         module: String,
     },
 }
 
-/// The closed set of things that can be done to a host.
+/// The closed set of actions on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
-    /// Make the file at `path` hold `after` (`None`: be absent). Refused if it no longer holds `before`.
+    /// Sets the content of the file at `path` to `after` (`None`: removes it). Rejected unless it still holds `before`.
     ReplaceFile {
         /// Absolute path inside the host.
         path: String,
-        /// Content when planned; `None` = absent.
+        /// Content when planned; `None`: absent.
         before: Option<FileContent>,
-        /// Content to be; `None` = absent.
+        /// Desired content.
         after: Option<FileContent>,
     },
-    /// Write a sysfs attribute and read it back.
+    /// Writes a sysfs attribute and reads it back.
     WriteAttribute(WriteAttribute),
-    /// Set bits of a 16-bit config-space register, and read them back.
+    /// Sets bits of a 16-bit config-space register, and reads them back.
     SetConfigBits(SetConfigBits),
-    /// Run one of the host's own tools, in the host.
+    /// Runs one of the host's own tools, on the host.
     RunTool {
-        /// Program and arguments; the program is looked up in the host's standard directories.
+        /// Program and arguments; the program is searched in the host's standard directories.
         argv: Vec<String>,
         /// Purpose.
         purpose: String,
-        /// Files it may rewrite: they are saved first, and put back if it fails. `DIRECTORY/*.ENDING`: every such file,
-        /// also one that it makes. Unified kernel images are not saved but made again.
+        /// Files that the tool may rewrite: saved first, and restored if it fails. `DIRECTORY/*.ENDING` matches every
+        /// such file, also one that the tool creates. Unified kernel images are not saved but generated again.
         touches: Vec<String>,
-        /// What `revert` does about it.
+        /// Undo method of `revert`.
         way_back: WayBack,
-        /// Seconds it may take.
+        /// Time limit in seconds.
         limit_s: u32,
     },
-    /// Load a module by `modprobe`.
+    /// Loads a module with `modprobe`.
     LoadModule {
-        /// Folded name.
+        /// Normalized name.
         module: String,
     },
-    /// Unload a module by `modprobe -r`.
+    /// Unloads a module with `modprobe -r`.
     UnloadModule {
-        /// Folded name.
+        /// Normalized name.
         module: String,
     },
-    /// Bind the first `count` VFs of a PF to a driver. Their addresses exist only once the VFs do, so they are taken
-    /// from the PF's `virtfnN` links then. For each: write `driver_override`, then its address to the driver's `bind`,
-    /// and read the `driver` link back; a VF that has the driver already is left alone.
+    /// Binds the first `count` VFs of a PF to a driver. VF addresses exist only once the VFs do, so they are then read
+    /// from the PF's `virtfnN` links. For each VF: writes `driver_override`, then its address to the driver's `bind`,
+    /// and reads the `driver` link back. A VF that already has the driver is skipped.
     BindVfs {
-        /// The PF.
+        /// Address of the PF.
         pf: PciAddress,
-        /// How many VFs.
+        /// Number of VFs.
         count: u16,
         /// Driver name as in `/sys/bus/pci/drivers` (`vfio-pci`).
         driver: String,
-        /// Seconds it may take.
+        /// Time limit in seconds.
         limit_s: u32,
     },
-    /// Set attributes of one VF through its PF's network interface, and read them back.
+    /// Sets attributes of one VF through its PF's network interface, and reads them back.
     SetVf(SetVf),
-    /// Change the mode of a PF's eswitch by devlink, and read it back.
+    /// Sets the eswitch mode of a PF through devlink, and reads it back.
     SetEswitch(SetEswitch),
-    /// Read something back; the change has failed if it is not so.
+    /// Evaluates a check; the change fails unless it holds.
     Verify(Check),
 }
 
 impl Action {
-    /// Whether it acts on the running kernel or hardware rather than on files: an image root cannot take it.
+    /// Returns whether it acts on the running kernel or hardware rather than on files: an image cannot apply it.
     pub fn is_live(&self) -> bool {
         match self {
             Action::ReplaceFile { .. } | Action::RunTool { .. } => false,
@@ -109,14 +109,14 @@ impl Action {
     }
 }
 
-/// What `revert` does about a tool that has run.
+/// Undo method of `revert` for a tool that has run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum WayBack {
-    /// It makes its files from others (`update-grub`): it runs again once those are back.
+    /// The tool generates its files from others (`update-grub`): it runs again after those are restored.
     Repeat,
-    /// It keeps its state where no file shows it (`rpm-ostree kargs`): this runs instead.
+    /// The tool's state is in no file (`rpm-ostree kargs`): this command runs instead.
     Run {
         /// Program and arguments.
         argv: Vec<String>,

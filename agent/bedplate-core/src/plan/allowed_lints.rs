@@ -1,13 +1,13 @@
-//! What stands in a plan about the profile itself: lints of level error that are let pass.
+//! Lints of error level that the profile allows, as part of a plan.
 
 use serde::{Deserialize, Serialize};
 
-/// A lint of level error that is let pass.
+/// An allowed lint of error level.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct AllowedLint {
-    /// Its id (`amd-iommu-on`).
+    /// Id of the lint (`amd-iommu-on`).
     pub id: String,
-    /// Why, in the operator's words.
+    /// Reason, as given by the operator.
     pub reason: String,
 }

@@ -1,34 +1,34 @@
-//! Corrections of the ledger that a plan carries beside its changes: owed tools that have run, files that the ledger lost.
+//! Corrections of the ledger that a plan carries next to its changes: pending tools that have run, and lost files.
 
 use super::KindId;
 use crate::ledger::{Generator, Ledger, Sha};
 
-/// A tool that an earlier run owes, and that need not run any more.
+/// A tool that an earlier run left pending, and that need not run any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettledTool {
-    /// The kind whose change promised it.
+    /// Resource type of the change that required the run.
     pub kind: KindId,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Id of the change that replaces it; `None`: it shows to have run.
+    /// Id of the change that replaces the run; `None`: there is evidence that it has run.
     pub after: Option<String>,
 }
 
-/// A file that bedplate wrote, and that the ledger does not know.
+/// A file that bedplate wrote and the ledger does not contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Orphan {
-    /// The kind that writes it.
+    /// Resource type that writes it.
     pub kind: KindId,
     /// Absolute path inside the host.
     pub path: String,
-    /// Its content, where all of it is bedplate's.
+    /// Digest of the content, if all of it is bedplate's.
     pub content: Option<Sha>,
-    /// The tool that makes other files from it.
+    /// Tool that generates other files from it.
     pub reader: Option<Generator>,
 }
 
 impl Orphan {
-    /// Enters it in the ledger, if all of its content is bedplate's.
+    /// Records the file in the ledger if all of its content is bedplate's.
     pub fn adopt(&self, ledger: &mut Ledger) {
         if let Some(content) = self.content.clone() {
             ledger.adopt(&self.path, self.kind, content, self.reader.clone());

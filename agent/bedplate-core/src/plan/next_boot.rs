@@ -2,27 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of the default boot entry.
+/// State of the default boot entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum NextBoot {
-    /// The entry was read, and nothing that it boots is missing.
+    /// The entry was read, and no file that it boots is missing.
     #[default]
     Sound,
     /// The entry, or a file that it boots, could not be read: it may or may not boot.
     Unknown {
-        /// What could not be read, and why; never empty.
+        /// Unreadable items, with reasons; never empty.
         reasons: Vec<String>,
     },
     /// The entry was read, and booting it is known to fail.
     Unsound {
-        /// What is wrong; never empty.
+        /// Faults; never empty.
         reasons: Vec<String>,
     },
 }
 
-/// The default boot entry before a change, as far as the change must not lose it.
+/// Properties of the default boot entry that a change must preserve.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct EntryBefore {
@@ -35,12 +35,12 @@ pub struct EntryBefore {
 }
 
 impl NextBoot {
-    /// Whether the machine can be expected to come back from a reboot.
+    /// Returns whether the machine is expected to return from a reboot.
     pub fn is_sound(&self) -> bool {
         *self == NextBoot::Sound
     }
 
-    /// Why a reboot is not safe; empty when the entry is sound.
+    /// Returns why a reboot is not safe; empty if the entry is sound.
     pub fn reasons(&self) -> &[String] {
         match self {
             NextBoot::Sound => &[],
@@ -48,7 +48,7 @@ impl NextBoot {
         }
     }
 
-    /// The same reasons, to be edited.
+    /// Returns the same reasons, mutable.
     pub fn reasons_mut(&mut self) -> &mut [String] {
         match self {
             NextBoot::Sound => &mut [],

@@ -1,36 +1,36 @@
-//! What waits for a boot: written already, or to be remembered until then.
+//! Changes pending until a boot: already written, or to be recorded until then.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, KindId};
 
-/// One item of a change that counts from the next boot on, and of which the running host shows nothing until then: a
-/// blacklist of a loaded module, an option that sysfs does not show. The ledger remembers it for the boot it was done in.
+/// An item of a change that takes effect at the next boot and is unobservable until then: a blacklist of a loaded
+/// module, or an option that sysfs does not show. The ledger records it for the boot in which it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingUntilBoot {
-    /// The change's id.
+    /// Id of the change.
     pub change: String,
-    /// The module whose next load brings it, folded.
+    /// Normalized name of the module that applies it at its next load.
     pub module: String,
-    /// The item's subject.
+    /// Subject of the item.
     pub subject: String,
-    /// What the file said when this boot began, as far as is known; `None` = nothing.
+    /// Value in the file when this boot began, if known; `None`: no value.
     pub began: Option<String>,
-    /// What the next boot will have; `None` = nothing.
+    /// Value from the next boot on.
     pub next: Option<String>,
 }
 
-/// A difference that only a boot will close: configuration and next boot are right, the running kernel is older.
+/// A difference that only a boot removes: configuration and next boot are converged, the running kernel is older.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Pending {
-    /// The kind it belongs to.
+    /// Resource type.
     pub kind: KindId,
-    /// What waits.
+    /// Subject of the difference.
     pub subject: String,
-    /// What the running system has.
+    /// Value in the running system.
     pub running: Option<String>,
-    /// What the next boot will have.
+    /// Value from the next boot on.
     pub next: Option<String>,
     /// `NextBoot` or `ColdBoot`.
     pub effect: Effect,

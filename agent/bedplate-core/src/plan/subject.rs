@@ -1,4 +1,4 @@
-//! The subject of a change, blocker or unknown: a text, and the PCI function where it is one.
+//! Subject of a change, blocker, or unknown: a text, and its PCI function if there is exactly one.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use bedplate_base::value::PciAddress;
 
-/// Subject of findings about the default boot entry, by which they are found again.
+/// Subject of findings about the default boot entry; other code matches it.
 pub const BOOT_ENTRY: &str = "boot entry";
-/// Subject of what is not known of the next boot's command line, by which it is found again.
+/// Subject of unknowns about the next boot's command line; other code matches it.
 pub const NEXT_COMMAND_LINE: &str = "next boot's command line";
 
-/// The subject of a change, a blocker or an unknown.
+/// Subject of a change, blocker, or unknown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Subject {
-    /// Its text: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.
+    /// Text: `/etc/default/grub.d/zz-bedplate.cfg`, `port 0000:17:00.0`.
     #[serde(rename = "subject")]
     pub text: String,
-    /// Its PCI function, where it is exactly one.
+    /// PCI function, if there is exactly one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<Device>>,
 }
@@ -27,23 +27,23 @@ pub struct Subject {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Device {
-    /// Its role.
+    /// Role in the plan.
     pub role: DeviceRole,
-    /// Its address.
+    /// PCI address.
     pub address: PciAddress,
-    /// Its network interface, where it has one.
+    /// Name of its network interface, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
 }
 
-/// The role of a PCI function in a plan.
+/// Role of a PCI function in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceRole {
     /// A port of a switch or of the root complex.
     Port,
-    /// A physical function of a network adapter that has virtual ones.
+    /// A physical function of a network adapter with virtual functions.
     Pf,
 }
 
@@ -57,12 +57,12 @@ impl fmt::Display for DeviceRole {
 }
 
 impl Device {
-    /// A function without an interface.
+    /// Creates a device without an interface.
     pub fn new(role: DeviceRole, address: PciAddress) -> Self {
         Device { role, address, interface: None }
     }
 
-    /// Without its role: `0000:19:00.0 (ibp25s0)`.
+    /// Returns the name without the role: `0000:19:00.0 (ibp25s0)`.
     pub fn name(&self) -> String {
         match &self.interface {
             Some(interface) => format!("{} ({interface})", self.address),
@@ -72,7 +72,7 @@ impl Device {
 }
 
 impl Subject {
-    /// A text, and the function that it is about, where it is exactly one.
+    /// Creates a subject from a text and its function, if there is exactly one.
     pub fn about(text: String, device: Option<Device>) -> Self {
         Subject { text, device: device.map(Box::new) }
     }
