@@ -1,11 +1,11 @@
-//! Parameters that the kernels of one architecture alone read. Elsewhere they do nothing, and the log mentions only those without
-//! a dot in their names (handbook §1.7).
+//! Parameters that only one architecture's kernels read. Other kernels ignore them, and log only names without a dot
+//! (handbook §1.7).
 
 use super::lex::fold_name;
 use bedplate_base::Arch;
 
-/// Names that only code for x86 registers: arch/x86, and drivers that depend on it. Not here: those of the IOMMU, of which
-/// `[iommu]` knows more.
+/// Names registered only by x86 code: arch/x86 and drivers that depend on it. IOMMU names are missing here because
+/// `[iommu]` handles them in more detail.
 const X86: &[&str] = &[
     "acpi_sleep",
     "amd_iommu_intr",
@@ -44,7 +44,7 @@ const X86: &[&str] = &[
     "vsyscall",
     "x2apic_phys",
 ];
-/// Modules that only x86 has.
+/// Modules that exist only on x86.
 const X86_MODULES: &[&str] =
     &["intel_idle", "intel_pstate", "intel_rapl_common", "kvm_amd", "kvm_intel", "mce"];
 /// Options of `pci=` that arch/x86/pci/common.c reads.
@@ -77,7 +77,7 @@ const X86_PCI: &[&str] = &[
 const ARM64: &[&str] = &["kpti", "ssbd"];
 const ARM64_MODULES: &[&str] = &["arm64", "arm_smmu", "arm_smmu_v3", "kvm_arm"];
 
-/// The only architecture whose kernels read an argument; `None`: several do, or it is not known.
+/// Returns the only architecture whose kernels read `argument`. Returns `None` if several do, or if it is unknown.
 pub fn only_on(argument: &str) -> Option<Arch> {
     let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
     let name = fold_name(name);
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_belong_to_their_architecture() {
+    fn argument_maps_to_its_only_architecture() {
         for argument in [
             "intel_idle.max_cstate=1",
             "intel-pstate=disable",

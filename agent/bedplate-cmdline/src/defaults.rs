@@ -1,12 +1,12 @@
-//! What a kernel was built to do when its command line says nothing: the few lines of its build configuration
-//! (`/boot/config-RELEASE`, `/proc/config.gz`) that can make an argument unnecessary.
+//! Built-in defaults that apply when the kernel command line sets nothing. Read from the few lines of the build
+//! configuration (`/boot/config-RELEASE`, `/proc/config.gz`) that can make an argument unnecessary.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Build-time defaults. `None` everywhere ([`Default`]) when the configuration could not be read: then no default
-/// is taken to satisfy anything.
+/// Build-time defaults. [`Default`] leaves every field unknown, for an unreadable configuration: then no default
+/// satisfies an argument.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KernelDefaults {
     /// `CONFIG_IOMMU_DEFAULT_PASSTHROUGH` (`drivers/iommu/Kconfig`).
@@ -14,19 +14,19 @@ pub struct KernelDefaults {
     /// `CONFIG_INTEL_IOMMU_DEFAULT_ON` (`drivers/iommu/intel/Kconfig`), or Debian's
     /// `CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF`, which differs only for integrated graphics.
     pub intel_iommu: Option<bool>,
-    /// It is Debian's option that says so, not the upstream one.
+    /// Whether `intel_iommu` comes from Debian's option instead of the upstream one.
     pub spares_integrated_graphics: bool,
     /// `CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT`: memory encryption drops a built-in passthrough default
     /// (`drivers/iommu/iommu.c` `iommu_subsys_init`; handbook §1.3).
     pub memory_encryption: Option<bool>,
-    /// Arguments that the kernel puts in front of the loader's line, or has instead of it: `CONFIG_CMDLINE`.
+    /// `CONFIG_CMDLINE`: arguments that the kernel puts in front of the loader's line, or uses instead of it.
     pub built_in: Option<String>,
-    /// The loader's line is thrown away: `CONFIG_CMDLINE_OVERRIDE` (x86), `CONFIG_CMDLINE_FORCE` (arm64).
+    /// `CONFIG_CMDLINE_OVERRIDE` (x86), `CONFIG_CMDLINE_FORCE` (arm64): the kernel discards the loader's line.
     pub overrides: bool,
 }
 
 impl KernelDefaults {
-    /// Reads a build configuration. Text without a single `CONFIG_` line gives [`KernelDefaults::default`].
+    /// Parses a build configuration. Text without any `CONFIG_` line gives [`KernelDefaults::default`].
     pub fn parse(config: &str) -> KernelDefaults {
         let settings: BTreeMap<&str, &str> = config
             .lines()
@@ -48,14 +48,14 @@ impl KernelDefaults {
             ),
             spares_integrated_graphics: yes("INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF"),
             memory_encryption: Some(yes("AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT")),
-            // arm64 has no CMDLINE_BOOL: there the text is only a stand-in for a loader that gives no line at all.
+            // arm64 has no CMDLINE_BOOL: there the text is used only when the loader passes no line at all.
             built_in: text.filter(|_| yes("CMDLINE_BOOL") || overrides),
             overrides,
         }
     }
 }
 
-/// A Kconfig string: double quotes round it, backslash before a quote or backslash inside.
+/// Unquotes a Kconfig string: enclosing double quotes, and a backslash before each inner quote or backslash.
 fn unquote(value: &str) -> String {
     let inner = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! What changed between two lines, for reports and for back ends that can only add.
+//! Differences between two lines, for reports and for back ends that can only append.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use super::key::{Form, Key, WantedArgument};
 use super::lex::Token;
 use super::line::CommandLine;
 
-/// Arguments that one line has and the other has not, each in the order of its line.
+/// Arguments that are on only one of two lines, each list in the order of its line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LineDiff {
-    /// Only on the old line.
+    /// Arguments only on the old line.
     pub removed: Vec<Token>,
-    /// Only on the new line.
+    /// Arguments only on the new line.
     pub added: Vec<Token>,
 }
 
 impl LineDiff {
-    /// Compares two lines argument by argument, as written. Arguments that only moved do not show.
+    /// Compares two lines argument by argument, as written. Ignores arguments that only moved.
     pub fn between(old: &CommandLine, new: &CommandLine) -> LineDiff {
         LineDiff { removed: without(old, new), added: without(new, old) }
     }
 
-    /// Whether both have the same arguments.
+    /// Whether both lines have the same arguments.
     pub fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty()
     }
 }
 
 impl Edit {
-    /// What to take off `old` and to put behind the rest, so that it says what `new` says. A sequence of which something
-    /// has to come before what stays goes whole: what is put behind cannot come first.
+    /// Returns the arguments to remove from `old` and to append, so that the result means the same as `new`. A sequence
+    /// is replaced whole if a new member must precede one that stays, because appending cannot put it first.
     pub fn difference(&self, old: &CommandLine, new: &CommandLine) -> LineDiff {
         let moved: Vec<&Key> = self
             .sequences()
@@ -46,7 +46,7 @@ impl Edit {
         LineDiff { removed: without(old, &rest(new)), added: without(new, &rest(old)) }
     }
 
-    /// Sequences that `old` has in another order than `new`, as `new` has them.
+    /// Returns the sequences whose order differs between the lines, in the order of `new`.
     pub fn reordered(&self, old: &CommandLine, new: &CommandLine) -> Vec<Vec<Token>> {
         let sequences = self
             .sequences()
@@ -74,7 +74,7 @@ fn members(key: &Key, line: &CommandLine) -> Vec<Token> {
     line.tokens().filter(|token| key.is_in_sequence(token)).cloned().collect()
 }
 
-/// Whether `new` is what stays of `old` with the rest behind it.
+/// Whether `new` starts with the members it shares with `old`, in their old order.
 fn extends(old: &[Token], new: &[Token]) -> bool {
     let mut there = new.to_vec();
     let stays = old.iter().filter(|token| {
@@ -85,7 +85,7 @@ fn extends(old: &[Token], new: &[Token]) -> bool {
     new.iter().zip(&stays).filter(|(new, stays)| new == *stays).count() == stays.len()
 }
 
-/// The arguments of `one` that `other` has not, counting repetitions.
+/// Returns the arguments of `one` that `other` lacks, counting repetitions.
 fn without(one: &CommandLine, other: &CommandLine) -> Vec<Token> {
     let mut there: BTreeMap<&str, usize> = BTreeMap::new();
     for token in other.tokens() {

@@ -1,13 +1,13 @@
-//! What of an earlier profile's arguments an edit no longer speaks of: that is taken back, and nothing else.
+//! Parts of an earlier profile's arguments that an edit no longer owns. Only these are removed from the line.
 
 use super::edit::Edit;
 use super::key::{Key, WantedArgument};
 use super::lex::Token;
 
 impl Edit {
-    /// The parts of `tokens` (arguments that an earlier edit put on the line) of which this one does not decide, as
-    /// entries for `absent`. Of a sequence every member is decided: `hugepagesz=1G` alone owns less than
-    /// `default_hugepagesz=1G hugepagesz=1G hugepages=16` together. What says nothing was never written.
+    /// Returns the parts of `tokens` (written by an earlier edit) that this edit does not own, as entries for `absent`.
+    /// A sequence is owned only if all of its members are: `hugepagesz=1G` alone owns less than `default_hugepagesz=1G
+    /// hugepagesz=1G hugepages=16`. Skips invalid tokens, because no edit could have written them.
     pub fn disowned(&self, tokens: &[Token]) -> Vec<Token> {
         let parts = tokens
             .iter()
@@ -19,14 +19,14 @@ impl Edit {
 }
 
 impl Key {
-    /// Whether an edit that owns this leaves nothing of `other` open.
+    /// Whether an edit that owns `self` owns all of `other`.
     fn decides(&self, other: &Key) -> bool {
         match (self, other) {
             (Key::Sequence(params), Key::Param(name)) => params.contains(name),
             (Key::Sequence(params), Key::Sequence(others)) => {
                 others.iter().all(|name| params.contains(name))
             }
-            // Units that an old value excluded were not its own.
+            // The old value excluded its other units but did not own them.
             (Key::Units { param, units }, Key::Units { param: other, units: old }) => {
                 param == other && old.first().is_some_and(|unit| units.contains(unit))
             }

@@ -1,5 +1,5 @@
-//! What a profile wants of a command line, checked for sense, and its application to a line: everything that the
-//! profile does not own keeps its place and spelling, and a second application changes nothing.
+//! The arguments that a profile requires or forbids, checked for consistency, and their application to a line.
+//! Arguments that the profile does not own keep their place and spelling. Applying an edit twice changes nothing more.
 
 use bedplate_base::Arch;
 
@@ -13,7 +13,7 @@ use super::occurrences::{Occurrence, occurrences};
 use super::shape::{OptionList, Sequence, Shape, shape_of};
 use super::unwanted::{first_unwanted, remove_unwanted};
 
-/// What a profile owns on a command line, and how it wants it.
+/// The arguments that a profile owns on a command line, and their desired state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
     pub(super) arch: Arch,
@@ -22,10 +22,11 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// An edit that puts these arguments on a line.
+    /// Creates an edit that puts these arguments on a line.
     ///
     /// # Errors
-    /// [`EditError`] when one says nothing, or two contradict each other.
+    /// [`EditError`] when an argument names no option or has an unreadable truth value, or when two contradict each
+    /// other.
     pub fn new<T: AsRef<Token>>(
         arch: Arch,
         set: impl IntoIterator<Item = T>,
@@ -39,10 +40,10 @@ impl Edit {
         Ok(edit)
     }
 
-    /// The same edit, which takes these arguments off the line, too. A name, also `pci=NAME`, stands for it with any value.
+    /// Adds arguments that the edit removes. A bare name, also `pci=NAME`, matches any value.
     ///
     /// # Errors
-    /// [`EditError`] when one says nothing, or would take away what the edit puts there.
+    /// [`EditError`] when an argument names no option, or would remove one that the edit sets.
     pub fn without<T: AsRef<Token>>(
         mut self,
         absent: impl IntoIterator<Item = T>,
@@ -58,20 +59,20 @@ impl Edit {
         Ok(self)
     }
 
-    /// What is wanted, in profile order.
+    /// Required arguments, in profile order.
     pub fn wanted(&self) -> &[WantedArgument] {
         &self.set
     }
 
-    /// What is not wanted, in profile order.
+    /// Unwanted arguments, in profile order.
     pub fn unwanted(&self) -> &[UnwantedArgument] {
         &self.absent
     }
 
-    /// The line as the profile wants it. Arguments that it does not own keep their place and spelling.
+    /// Returns the line in the desired state. Arguments that the profile does not own keep their place and spelling.
     ///
     /// # Errors
-    /// [`ApplyError`] when the line is one that cannot be edited safely, or the result would be too long.
+    /// [`ApplyError`] when the line cannot be edited safely, or the result would be too long.
     pub fn apply(&self, line: &CommandLine) -> Result<CommandLine, ApplyError> {
         line.try_map(|line| self.apply_to_one(line))
     }
@@ -91,15 +92,15 @@ impl Edit {
         Ok(out)
     }
 
-    /// The wanted arguments alone, as they look on an empty line: `pci=` merged, sequences in order.
+    /// Returns the required arguments alone, as written on an empty line: `pci=` merged, sequences in order.
     ///
     /// # Errors
-    /// [`ApplyError`] when together they are too long.
+    /// [`ApplyError`] when the arguments are too long together.
     pub fn rendered(&self) -> Result<CommandLine, ApplyError> {
         self.apply(&CommandLine::default())
     }
 
-    /// The first argument on the line in which something that the edit takes away is left.
+    /// Returns the first argument on the line that still contains something the edit removes.
     pub fn first_unwanted(&self, line: &CommandLine) -> Option<String> {
         let on = |line| self.unwanted().iter().find_map(|one| first_unwanted(line, one, self.arch));
         line.possible_lines().find_map(on)
@@ -148,7 +149,7 @@ impl Edit {
     }
 }
 
-/// Turns arguments into wanted things; arguments of one sequence become one thing, at the place of the first.
+/// Parses the entries of `set`. Members of one sequence are joined into one, at the place of the first.
 fn gather(tokens: &[&Token], arch: Arch) -> Result<Vec<WantedArgument>, EditError> {
     let sequences: Vec<&'static Sequence> = tokens
         .iter()
@@ -209,7 +210,7 @@ fn join(gathered: &mut Vec<WantedArgument>, key: Key, token: &Token) {
     }
 }
 
-/// Makes the line say what is wanted, if it does not say it already.
+/// Puts `wanted` on the line unless the line already has it.
 fn settle(line: &mut CommandLine, wanted: &WantedArgument, arch: Arch) -> Result<(), ApplyError> {
     if let Form::Tokens(tokens) = &wanted.form {
         settle_sequence(line, &wanted.key, tokens, arch);
@@ -218,7 +219,7 @@ fn settle(line: &mut CommandLine, wanted: &WantedArgument, arch: Arch) -> Result
     let all = occurrences(line, &wanted.key, arch);
     let agrees = |speaker: &Occurrence| speaker.heard && speaker.meaning == wanted.meaning;
     let settled = match &wanted.key {
-        // Other people's occurrences of the same item do no harm, so they stay.
+        // Other tools' occurrences of the same item are harmless and stay.
         Key::Item { .. } => all.iter().any(agrees),
         _ => all.len() == 1 && all.iter().all(agrees),
     };
@@ -245,7 +246,7 @@ fn shape_of_form(form: &Form, arch: Arch) -> Option<Shape> {
     }
 }
 
-/// The whole set of a sequence's arguments, contiguous, where the first of them was.
+/// Writes all members of a sequence, contiguous, where the first one was.
 fn settle_sequence(line: &mut CommandLine, key: &Key, tokens: &[Token], arch: Arch) {
     if key.is_met(line, tokens, arch) {
         return;
@@ -265,7 +266,7 @@ fn settle_sequence(line: &mut CommandLine, key: &Key, tokens: &[Token], arch: Ar
         }
         return;
     }
-    // The first keeps its blanks; the rest of the old ones go, the rest of the new ones follow it.
+    // The first argument keeps its blanks. The other old ones are removed, and the other new ones follow it.
     let first = there.first().copied();
     for at in there.iter().skip(1).rev() {
         line.remove(*at);
@@ -279,7 +280,7 @@ fn settle_sequence(line: &mut CommandLine, key: &Key, tokens: &[Token], arch: Ar
     }
 }
 
-/// A whole argument in the place of the first that speaks for its key; the others go.
+/// Puts a whole argument in place of the first occurrence of its key, and removes the other occurrences.
 fn settle_token(
     line: &mut CommandLine,
     token: &Token,
@@ -289,7 +290,7 @@ fn settle_token(
         line.push(token.clone());
         return Ok(());
     };
-    // From the back, so that the places of those still to be visited stay what they were.
+    // Back to front, so that the remaining positions stay valid.
     for speaker in others.iter().rev() {
         take_out(line, speaker, None)?;
     }
@@ -299,8 +300,10 @@ fn settle_token(
     Ok(())
 }
 
-/// An option inside its list: where an option of its group is; else at the end of the last list that is read to its
-/// end; else as an argument of its own, where another spelling of it was or at the end of the line.
+/// Writes an option into its list:
+/// - where an option of its group is;
+/// - else at the end of the last list that the kernel reads to its end;
+/// - else as a separate argument, in place of another spelling or at the end of the line.
 fn settle_option(
     line: &mut CommandLine,
     list: &OptionList,

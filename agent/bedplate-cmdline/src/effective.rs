@@ -1,4 +1,4 @@
-//! What a line comes to for the few questions that other parts ask again and again.
+//! The effect of a line for the few questions that other modules often ask.
 
 use bedplate_base::{Arch, CpuVendor};
 
@@ -8,8 +8,8 @@ use super::line::CommandLine;
 use super::occurrences::{Occurrence, occurrences};
 use super::shape::{OptionList, PASSTHROUGH, Shape, shape_of};
 
-/// Whether host-driver devices get identity mappings by default. `None`: the line does not say and the kernel's own
-/// default is not known. Only a default: devices can differ (handbook §1.3), sysfs decides per group.
+/// Whether host-driver devices get identity mappings by default. `None` if the line does not set it and the kernel's
+/// own default is unknown. Devices can differ from the default (handbook §1.3): sysfs decides per group.
 pub fn iommu_passthrough(
     line: &CommandLine,
     defaults: &KernelDefaults,
@@ -25,7 +25,7 @@ pub fn iommu_passthrough(
     said.or_else(|| default_passthrough(line, defaults))
 }
 
-/// What on the line, or built into the kernel, keeps the IOMMU of a machine with such a CPU off; `None` = nothing does.
+/// Returns the argument, on the line or built in, that keeps the IOMMU off on a machine with a CPU of this vendor.
 pub fn iommu_off_by(
     line: &CommandLine,
     defaults: &KernelDefaults,
@@ -44,7 +44,7 @@ pub fn iommu_off_by(
         option_group(param, "off", arch).map_or_else(Vec::new, |key| occurrences(line, &key, arch))
     };
     match vendor {
-        // The last one counts; AMD's `off` is sticky (handbook §1.2).
+        // The last one takes effect; AMD's `off` is sticky (handbook §1.2).
         CpuVendor::Intel => said("intel_iommu")
             .last()
             .is_some_and(|last| last.meaning == off)
@@ -54,7 +54,7 @@ pub fn iommu_off_by(
 }
 
 impl KernelDefaults {
-    /// Whether a kernel that was built so leaves VT-d off with this line, where firmware does not opt in.
+    /// Whether this kernel build leaves VT-d off with this line, unless firmware opts in.
     pub fn leaves_intel_iommu_off(&self, line: &CommandLine, arch: Arch) -> bool {
         let silent = option_group("intel_iommu", "on", arch)
             .is_some_and(|key| occurrences(&with_built_in(line, self), &key, arch).is_empty());
@@ -62,7 +62,7 @@ impl KernelDefaults {
     }
 }
 
-/// The value of a `pci=` suboption; the last one counts. A suboption without a value gives an empty text,
+/// Returns the value of a `pci=` suboption; the last one takes effect. A suboption without a value gives an empty text,
 /// a bare `realloc` gives `on`.
 pub fn pci_suboption(line: &CommandLine, name: &str) -> Option<String> {
     let Shape::Options(list) = shape_of("pci", Arch::Other) else { return None };
@@ -82,17 +82,17 @@ pub fn pci_suboption(line: &CommandLine, name: &str) -> Option<String> {
     None
 }
 
-/// The kernel's built-in passthrough default, where nothing on the line makes it doubtful.
+/// Returns the kernel's built-in passthrough default, unless an argument makes it uncertain.
 pub(super) fn default_passthrough(line: &CommandLine, defaults: &KernelDefaults) -> Option<bool> {
     let default = defaults.passthrough?;
     let encryption =
         line.named("mem_encrypt").next_back().and_then(|token| token.value().map(|v| v == "on"));
     let encrypted = encryption.or(defaults.memory_encryption)?;
-    // With memory encryption a passthrough default that is only built in may be dropped.
+    // With memory encryption, the kernel may drop a passthrough default that is only built in.
     if default && encrypted { None } else { Some(default) }
 }
 
-/// The kernel's built-in VT-d default, where nothing on the line makes it doubtful.
+/// Returns the kernel's built-in VT-d default, unless an argument makes it uncertain.
 pub(super) fn default_intel_iommu(
     line: &CommandLine,
     defaults: &KernelDefaults,
@@ -104,7 +104,7 @@ pub(super) fn default_intel_iommu(
     }
 }
 
-/// `iommu=off` stops the search for any IOMMU (`arch/x86/kernel/pci-dma.c`); nothing takes it back.
+/// `iommu=off` stops the search for any IOMMU (`arch/x86/kernel/pci-dma.c`); no later argument undoes it.
 fn detection_off(line: &CommandLine, arch: Arch) -> bool {
     let Some(key) = option_group("iommu", "off", arch) else { return false };
     occurrences(line, &key, arch).iter().any(|speaker| speaker.heard)
@@ -119,7 +119,7 @@ fn option_group(param: &str, option: &str, arch: Arch) -> Option<Key> {
     }
 }
 
-/// The line that the kernel really reads.
+/// Returns the line that the kernel really reads.
 fn with_built_in(line: &CommandLine, defaults: &KernelDefaults) -> CommandLine {
     match &defaults.built_in {
         Some(built_in) if defaults.overrides => CommandLine::parse(built_in),

@@ -1,4 +1,4 @@
-//! What a profile can own on a command line, and the reading of the profile's own words.
+//! The units of a command line that a profile can own, and the parser for the profile's entries.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use super::lex::Token;
 use super::line::CommandLine;
 use super::shape::{OptionList, PASSTHROUGH, Sequence, Shape, kernel_bool, shape_of};
 
-/// One thing that is owned whole: its owner decides everything on the line that speaks of it.
+/// A unit of ownership. Its owner decides every occurrence on the line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Key {
-    /// A parameter, by folded name. `iommu.passthrough` stands for both of its spellings.
+    /// A parameter, by folded name. `iommu.passthrough` covers both of its spellings.
     Param(String),
     /// One option of a comma list: a `pci=` suboption, or a group of options that exclude each other
     /// (`on` and `off` of `intel_iommu=`).
@@ -28,7 +28,7 @@ pub enum Key {
     Item {
         /// Folded parameter name.
         param: String,
-        /// The item, as it is compared.
+        /// The item, normalized for comparison.
         item: String,
     },
     /// All occurrences of parameters that are read in order (`hugepagesz=`, `hugepages=`).
@@ -54,18 +54,18 @@ impl fmt::Display for Key {
     }
 }
 
-/// What something on the line amounts to, for comparing with what is wanted.
+/// Effect of an occurrence, for comparison with the desired one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A value as the kernel sees it (`None`: the bare name), or an option as the kernel takes it.
+    /// A value as the kernel sees it (`None` for a bare name), or an option as the kernel reads it.
     Text(Option<String>),
     /// A truth value.
     Bool(bool),
-    /// The kernel refuses it: as good as not there, but in the way.
+    /// The kernel refuses the value: it has no effect, but must be removed.
     Nothing,
 }
 
-/// How a wanted thing is written when it has to be.
+/// Spelling in which a required argument is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
     /// An argument of its own.
@@ -81,28 +81,28 @@ pub(super) enum Form {
     Tokens(Vec<Token>),
 }
 
-/// One thing that the profile wants on the line.
+/// A required argument, option, item or sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedArgument {
     pub(super) key: Key,
     pub(super) meaning: Meaning,
     pub(super) form: Form,
-    /// The profile's arguments it comes from.
+    /// The profile's arguments that it was parsed from.
     pub(super) tokens: Vec<Token>,
 }
 
 impl WantedArgument {
-    /// What it owns.
+    /// The key that it owns.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The profile's arguments it comes from, in the profile's order and spelling.
+    /// The profile's arguments that it was parsed from, in the profile's order and spelling.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// The arguments that say it and nothing else.
+    /// Returns the arguments that express it and nothing else.
     pub(super) fn rendered(&self) -> Vec<Token> {
         match &self.form {
             Form::Token(token) => vec![token.clone()],
@@ -115,15 +115,15 @@ impl WantedArgument {
     }
 }
 
-/// One thing that the profile wants off the line.
+/// An argument, option or item that must not be on the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnwantedArgument {
     pub(super) form: UnwantedPattern,
-    /// The profile's word for it.
+    /// The profile's entry.
     pub(super) token: Token,
 }
 
-/// How an unwanted thing is recognised.
+/// Pattern that matches an unwanted argument, option or item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnwantedPattern {
     /// Every argument of this (folded) name.
@@ -134,17 +134,17 @@ pub(super) enum UnwantedPattern {
     Within { param: String, what: ListScope },
 }
 
-/// Which options or items of a list.
+/// Selects options or items of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListScope {
-    /// Whatever has this name, with any value.
+    /// The option or item of this name, with any value.
     Named(String),
-    /// What means exactly this.
+    /// Exactly this meaning.
     Meaning(String),
 }
 
-/// Reads one argument of a profile's `set` list into the things it wants. Sequences come out one argument at a
-/// time; [`super::Edit::new`] joins them.
+/// Parses one argument of a profile's `set` list. Sequences are returned one argument at a time; [`super::Edit::new`]
+/// joins them.
 pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<WantedArgument> {
     let name = token.folded_name();
     let value = token.value().map(|value| value.into_owned());
@@ -183,7 +183,7 @@ pub(super) fn wanted_of(token: &Token, arch: Arch) -> Vec<WantedArgument> {
     }
 }
 
-/// Reads one entry of a profile's `absent` list. A bare name, also of a `pci=` suboption, means "with any value".
+/// Parses one entry of a profile's `absent` list. A bare name, also of a `pci=` suboption, matches any value.
 pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<UnwantedArgument> {
     let name = token.folded_name();
     let one = |form| vec![UnwantedArgument { form, token: token.clone() }];
@@ -211,7 +211,7 @@ pub(super) fn unwanted_of(token: &Token, arch: Arch) -> Vec<UnwantedArgument> {
     }
 }
 
-/// The key that an option belongs to, and what the option means for it.
+/// Returns the key of an option, and the option's meaning for that key.
 pub(super) fn option_key(list: &OptionList, option: &str) -> (Key, Meaning) {
     let group = list.group(option);
     let meaning = list.meaning(option);
@@ -221,7 +221,7 @@ pub(super) fn option_key(list: &OptionList, option: &str) -> (Key, Meaning) {
     (Key::Option { param: list.param.to_owned(), group }, Meaning::Text(Some(meaning)))
 }
 
-/// The key of an argument of a sequence, with the joined parameters that the profile gives.
+/// Returns the key of a sequence member. `joined` lists the optional members that the profile sets too.
 pub(super) fn sequence_key(sequence: &Sequence, joined: &[String], token: &Token) -> Key {
     if let Some(units) = sequence.units {
         let units = units.units(&token.value().unwrap_or_default());
@@ -231,12 +231,12 @@ pub(super) fn sequence_key(sequence: &Sequence, joined: &[String], token: &Token
     Key::Sequence(core.chain(joined.iter().cloned()).collect())
 }
 
-/// The meaning of a truth value.
+/// Returns the meaning of a truth value.
 pub(super) fn bool_meaning(value: Option<&str>) -> Meaning {
     kernel_bool(value).map_or(Meaning::Nothing, Meaning::Bool)
 }
 
-/// Whether two option names are the same name.
+/// Whether `listed` selects this option.
 pub(super) fn names_option(listed: &ListScope, list: &OptionList, option: &str) -> bool {
     match listed {
         ListScope::Meaning(meaning) => list.meaning(option) == *meaning,
@@ -248,7 +248,7 @@ pub(super) fn names_option(listed: &ListScope, list: &OptionList, option: &str) 
 }
 
 impl Key {
-    /// Whether an argument is one of the sequence that this owns; of no other key.
+    /// Whether an argument belongs to the sequence of this key. Always false for other keys.
     pub(super) fn is_in_sequence(&self, token: &Token) -> bool {
         match self {
             Key::Sequence(params) => params.contains(&token.folded_name()),
@@ -260,13 +260,14 @@ impl Key {
         }
     }
 
-    /// Whether an argument of the same parameter is not among those that this owns.
+    /// Whether an argument has the parameter of this key but belongs to another unit.
     pub(super) fn is_unowned(&self, token: &Token) -> bool {
         matches!(self, Key::Units { param, .. } if token.folded_name() == *param)
             && !self.is_in_sequence(token)
     }
 
-    /// Whether a line has these arguments, in their order; where the last one counts, behind the rest of the parameter.
+    /// Whether the line has exactly these arguments in this order. If the last occurrence takes effect, they must also
+    /// follow all other arguments of the parameter.
     pub(super) fn is_met(&self, line: &CommandLine, wanted: &[Token], arch: Arch) -> bool {
         let own: Vec<&Token> = line.tokens().filter(|token| self.is_in_sequence(token)).collect();
         own.len() == wanted.len()
@@ -274,7 +275,7 @@ impl Key {
             && !self.is_overtaken(line, arch)
     }
 
-    /// Whether an unmanaged argument takes the last place, where that counts.
+    /// Whether an unmanaged argument is the last one, if the last one takes effect.
     pub(super) fn is_overtaken(&self, line: &CommandLine, arch: Arch) -> bool {
         let Key::Units { param, .. } = self else { return false };
         let last_counts =
@@ -285,9 +286,9 @@ impl Key {
     }
 }
 
-/// The unit of an argument whose parameter has some.
+/// Returns the unit of an argument, if its parameter has units.
 fn unit_of(token: &Token) -> Option<String> {
-    // The table is the same on every architecture for what has units.
+    // Parameters with units have the same entries on every architecture.
     let Shape::Sequence(sequence) = shape_of(&token.folded_name(), Arch::X86_64) else {
         return None;
     };

@@ -1,26 +1,26 @@
-//! How the kernel cuts a command line into arguments, and one argument into name and value.
+//! Splits a command line into arguments, and an argument into name and value, as the kernel does.
 //!
-//! The rules are those of `next_arg` and `parse_args` (kernel `lib/cmdline.c`, `kernel/params.c`; handbook §1.1).
-//! Nothing here knows what any parameter means.
+//! The rules are those of `next_arg` and `parse_args` (kernel `lib/cmdline.c`, `kernel/params.c`; handbook §1.1). This
+//! module knows no parameter's meaning.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 
 use serde::Serialize;
 
-/// Whether the kernel ends an argument at this character when it is outside double quotes.
+/// Whether the kernel ends an argument at this character outside double quotes.
 ///
-/// The kernel's `isspace` works on bytes and also takes 0xA0, which in UTF-8 is only ever part of a longer
-/// character; [`super::CommandLine::check`] refuses lines that hold one.
+/// The kernel's `isspace` works on bytes and also accepts 0xA0, which in UTF-8 is always part of a longer character;
+/// [`super::CommandLine::check`] refuses lines that hold one.
 pub fn is_blank(c: char) -> bool {
     matches!(c, '\t'..='\r' | ' ')
 }
 
-/// The byte that the kernel's `isspace` takes for a blank besides the ASCII ones (`lib/ctype.c`).
+/// The only non-ASCII byte that the kernel's `isspace` accepts (`lib/ctype.c`).
 pub(super) const LATIN1_NO_BREAK_SPACE: u8 = 0xA0;
 
-/// Folds a parameter name so that two names are equal exactly when the kernel takes them for equal:
-/// `-` and `_` are the same, everything else (case too) counts (`kernel/params.c`, `parameq`).
+/// Folds a parameter name, so that two names are equal exactly when the kernel treats them as equal: `-` and `_` are
+/// the same, everything else differs, including case (`kernel/params.c`, `parameq`).
 pub fn fold_name(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -32,24 +32,24 @@ pub struct Token {
     raw: String,
 }
 
-/// Why a text is not one kernel argument.
+/// Reason why a text is not one kernel argument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The text holds a blank outside double quotes, so the kernel would see several arguments.
+    /// The text has a blank outside double quotes, so the kernel would see several arguments.
     #[error(
         "`{0}` is more than one kernel argument; put double quotes round the value to keep its spaces"
     )]
     SeveralArguments(String),
-    /// No argument at all, in any spelling: the whole sentence.
+    /// Not an argument in any spelling. Holds the complete message.
     #[error("{0}")]
     Unfit(String),
-    /// No argument as it is spelt, and quotes may help: the whole sentence.
+    /// Not an argument as spelled; quotes may help. Holds the complete message.
     #[error("{0}")]
     Spelling(String),
 }
 
 impl Token {
-    /// Takes a text that must be exactly one argument, fit to be put on a line.
+    /// Creates an argument from a text that must be exactly one argument, valid on any line.
     ///
     /// # Errors
     /// [`TokenError`] when the text is not one self-contained argument.
@@ -57,7 +57,7 @@ impl Token {
         if text.is_empty() {
             return Err(TokenError::Spelling("a kernel argument cannot be empty".to_owned()));
         }
-        // Boot loaders and the kernel do not carry these unharmed.
+        // Boot loaders and the kernel do not pass these on unchanged.
         if text.bytes().any(|b| b.is_ascii_control() || b == LATIN1_NO_BREAK_SPACE) {
             return Err(TokenError::Unfit(format!(
                 "`{text}` holds a character that does not survive the way to the kernel (control or non-ASCII blank)"
@@ -67,7 +67,7 @@ impl Token {
             return Err(TokenError::SeveralArguments(text.to_owned()));
         }
         let token = Token { raw: text.to_owned() };
-        // It would swallow whatever follows on the line.
+        // An open quote would make the rest of the line part of this argument.
         if token.has_open_quote() {
             let why = "opens a double quote and never closes it";
             return Err(TokenError::Spelling(format!("`{text}` {why}")));
@@ -83,16 +83,16 @@ impl Token {
         Ok(token)
     }
 
-    /// Makes an argument of a constant.
+    /// Creates an argument from a constant.
     ///
     /// # Panics
-    /// When the text is not one argument. Tests have to cover each constant.
+    /// When the text is not one argument. Tests must cover each constant.
     #[expect(clippy::expect_used, reason = "the text is a constant")]
     pub fn from_static(text: &'static str) -> Token {
         Token::new(text).expect("a kernel argument")
     }
 
-    /// Makes the argument that lets the kernel see exactly this name and value, quoting only where it must.
+    /// Creates the argument that gives the kernel exactly this name and value, quoted only if necessary.
     ///
     /// # Errors
     /// [`TokenError`] when no spelling does.
@@ -115,38 +115,38 @@ impl Token {
         )))
     }
 
-    /// The argument as it stands on the line.
+    /// The argument as written.
     pub fn as_str(&self) -> &str {
         &self.raw
     }
 
-    /// The parameter name as the kernel sees it, spelling kept.
+    /// The parameter name as the kernel sees it, without folding.
     pub fn name(&self) -> Cow<'_, str> {
         split_argument(&self.raw).0
     }
 
-    /// The parameter name with `-` and `_` folded, for comparing.
+    /// The parameter name with `-` and `_` folded, for comparison.
     pub fn folded_name(&self) -> String {
         fold_name(&self.name())
     }
 
-    /// The value as the kernel sees it: quotes that it strips are gone. `None` without an `=`.
+    /// The value as the kernel sees it, without the quotes that it strips. `None` without an `=`.
     pub fn value(&self) -> Option<Cow<'_, str>> {
         split_argument(&self.raw).1
     }
 
-    /// Whether the kernel sees the same parameter with the same value in both.
+    /// Whether the kernel sees the same parameter and value in both.
     pub fn same_for_kernel(&self, other: &Token) -> bool {
         self.folded_name() == other.folded_name() && self.value() == other.value()
     }
 
-    /// Whether this is the `--` after which everything belongs to init (`kernel/params.c`, `parse_args`).
+    /// Whether this is the `--` after which all arguments belong to init (`kernel/params.c`, `parse_args`).
     pub(super) fn ends_kernel_part(&self) -> bool {
         let (name, value) = split_argument(&self.raw);
         value.is_none() && name == "--"
     }
 
-    /// Whether a double quote in the argument is still open at its end.
+    /// Whether a double quote in the argument is never closed.
     pub(super) fn has_open_quote(&self) -> bool {
         self.raw.matches('"').count() % 2 == 1
     }
@@ -195,11 +195,10 @@ pub(super) fn token_end(text: &str) -> usize {
     text.len()
 }
 
-/// Name and value of one argument as `next_arg` leaves them.
+/// Returns name and value of one argument, as `next_arg` leaves them.
 ///
-/// An `=` in the very first place does not count as the separator (the kernel uses index 0 for "none seen").
-/// A quote is stripped from the front of the value or of the whole argument, and then one from the end; quotes
-/// anywhere else reach the parameter's own parser.
+/// An `=` at index 0 is not a separator (the kernel uses index 0 for "not found"). A quote is stripped from the front
+/// of the value or of the whole argument, and then one from the end. Quotes elsewhere reach the parameter's own parser.
 fn split_argument(raw: &str) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
     let whole_quoted = raw.starts_with('"');
     let body = if whole_quoted { &raw[1..] } else { raw };
@@ -212,7 +211,7 @@ fn split_argument(raw: &str) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
     let name = &body[..equals];
     let value = &body[equals + 1..];
     let value = match value.strip_prefix('"') {
-        // The opening quote may itself be the last character, so this strip can find nothing.
+        // The opening quote may itself be the last character; then no closing quote is left to strip.
         Some(inner) => inner.strip_suffix('"').unwrap_or(inner),
         None if whole_quoted => value.strip_suffix('"').unwrap_or(value),
         None => value,

@@ -1,9 +1,9 @@
-//! The meaning of kernel command-line arguments, in one place: text in, values and text out, no I/O.
+//! Parses and edits kernel command-line arguments: text in, values and text out, no I/O.
 //!
-//! - [`CommandLine`] and [`Token`]: arguments cut by the kernel's own rules, lossless.
-//! - [`Edit`]: what a profile owns ([`Key`]s), applied to a line or compared with it.
-//! - [`KernelDefaults`] and the `iommu_passthrough` family: what a line comes to on a given kernel.
-//! - [`rejected_argument`]: how the kernel says in its log that it did not take one.
+//! - [`CommandLine`] and [`Token`]: arguments split by the kernel's own rules, lossless.
+//! - [`Edit`]: the [`Key`]s that a profile owns, applied to a line or compared with it.
+//! - [`KernelDefaults`] and the `iommu_passthrough` family: the effect of a line on a given kernel.
+//! - [`rejected_argument`]: kernel log messages about rejected arguments.
 //! - [`boot`]: how boot loaders wrap these texts.
 //!
 //! Depends on bedplate-base alone. Start with `line.rs` and `edit.rs`.

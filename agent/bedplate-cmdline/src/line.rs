@@ -6,14 +6,14 @@ use bedplate_base::lossless_text;
 
 use super::lex::{LATIN1_NO_BREAK_SPACE, Token, fold_name, is_blank, token_end};
 
-/// Longest line that x86-64 and arm64 kernels take, in bytes: `COMMAND_LINE_SIZE` (2048) less the final NUL
+/// Longest line that x86-64 and arm64 kernels accept, in bytes: `COMMAND_LINE_SIZE` (2048) minus the final NUL
 /// (`arch/x86/include/asm/setup.h`, `arch/arm64/include/uapi/asm/setup.h`; handbook §1.1).
 pub const MAX_LINE_BYTES: usize = 2047;
 
-/// Why a line must not be edited or written.
+/// Reason why a line must not be edited or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// The line would be cut off by the kernel.
+    /// The kernel would truncate the line.
     #[error(
         "the kernel command line has {bytes} bytes, the kernel takes {MAX_LINE_BYTES}; shorten it or move module \
             options to modprobe.d"
@@ -22,7 +22,7 @@ pub enum LineError {
         /// Length of the line in bytes.
         bytes: usize,
     },
-    /// A character that kernel or boot loader would take for something else: the whole sentence.
+    /// A character that the kernel or boot loader would misread. Holds the complete message.
     #[error("{0}")]
     Characters(String),
 }
@@ -34,18 +34,18 @@ struct Piece {
     token: Token,
 }
 
-/// A kernel command line. [`fmt::Display`] of an unedited line gives back the text it was parsed from, byte for byte.
+/// A kernel command line. [`fmt::Display`] of an unedited line returns the text it was parsed from, byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandLine {
     pieces: Vec<Piece>,
-    /// What follows the last kernel argument: trailing blanks, or `--` with the blanks before it and all after it.
+    /// Text after the last kernel argument: trailing blanks, or `--` with the blanks before it and all text after it.
     tail: String,
-    /// Further lines that the kernel may get instead of this one.
+    /// Alternative lines that the kernel may get instead of this one.
     others: Vec<CommandLine>,
 }
 
 impl CommandLine {
-    /// Cuts a line into arguments as the kernel does. Every text is some line; see [`CommandLine::check`].
+    /// Splits a line into arguments as the kernel does. Accepts any text; see [`CommandLine::check`].
     pub fn parse(text: &str) -> CommandLine {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -71,13 +71,13 @@ impl CommandLine {
         line
     }
 
-    /// The same line, with others of which the machine may choose one instead.
+    /// Adds lines that the machine may boot with instead of this one.
     pub fn or(mut self, others: impl IntoIterator<Item = CommandLine>) -> CommandLine {
         self.others.extend(others);
         self
     }
 
-    /// Every line that the kernel may get: this one and those given to [`CommandLine::or`].
+    /// Every line that the kernel may get: this one and those passed to [`CommandLine::or`].
     pub fn possible_lines(&self) -> impl Iterator<Item = &CommandLine> {
         std::iter::once(self).chain(&self.others)
     }
@@ -93,7 +93,7 @@ impl CommandLine {
         Ok(change(alone)?.or(others))
     }
 
-    /// The kernel's arguments in order; what follows a bare `--` is not among them.
+    /// The kernel's arguments in order, without those after a bare `--`.
     pub fn tokens(&self) -> impl DoubleEndedIterator<Item = &Token> + ExactSizeIterator {
         self.pieces.iter().map(|piece| &piece.token)
     }
@@ -104,26 +104,26 @@ impl CommandLine {
         self.tokens().filter(move |token| token.folded_name() == name)
     }
 
-    /// What the kernel hands to init: the text after a bare `--`, `None` without one.
+    /// The text that the kernel passes to init, after a bare `--`. `None` without one.
     pub fn init_arguments(&self) -> Option<&str> {
         let tail = self.tail.trim_start_matches(is_blank);
         (!tail.is_empty()).then(|| tail[token_end(tail)..].trim_matches(is_blank))
     }
 
-    /// How many kernel arguments there are.
+    /// Number of kernel arguments.
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Whether there is no kernel argument on the line.
+    /// Whether the line has no kernel argument.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Checks what makes a line unfit to be edited or handed to a boot loader.
+    /// Checks that the line can be edited and passed to a boot loader.
     ///
     /// # Errors
-    /// [`LineError`] says which argument is at fault and what to do.
+    /// [`LineError`] names the faulty argument and the fix.
     pub fn check(&self) -> Result<(), LineError> {
         let text = self.to_string();
         let bytes = text.trim_matches(is_blank).len();
@@ -133,7 +133,7 @@ impl CommandLine {
         self.check_characters()
     }
 
-    /// [`CommandLine::check`] without the length.
+    /// [`CommandLine::check`] without the length check.
     pub(super) fn check_characters(&self) -> Result<(), LineError> {
         let unfit = |why: String| Err(LineError::Characters(why));
         if self.to_string().contains('\0') {
@@ -143,14 +143,14 @@ impl CommandLine {
             );
         }
         for token in self.tokens() {
-            // Its name: the value may be anybody's secret, and what is said here is shown to more people than the file.
+            // Report only the name: the value may be a secret, and more users see this message than the file.
             let name = lossless_text::printable(&token.name());
             if lossless_text::has_raw(token.as_str()) {
                 return unfit(format!(
                     "`{name}` holds bytes that are not UTF-8; write it in ASCII"
                 ));
             }
-            // Everything after it is one argument: any edit would change what others wrote.
+            // The rest of the line is one argument, so any edit would change unmanaged text.
             if token.has_open_quote() {
                 return unfit(format!(
                     "the double quote in `{name}` is never closed; close it first"
@@ -174,7 +174,7 @@ impl CommandLine {
     /// Inserts an argument in front of the one at `at`, or at the end.
     pub(super) fn insert(&mut self, at: usize, token: Token) {
         let gap = match self.pieces.get_mut(at) {
-            // The newcomer takes the place of the old one, with its leading blanks.
+            // The new argument takes the old one's place, with its leading blanks.
             Some(next) if at == 0 => std::mem::replace(&mut next.gap, " ".to_owned()),
             _ if at == 0 => String::new(),
             _ => " ".to_owned(),
@@ -185,14 +185,14 @@ impl CommandLine {
         }
     }
 
-    /// Puts another argument in the place of the one at `at`.
+    /// Replaces the argument at `at`.
     pub(super) fn replace(&mut self, at: usize, token: Token) {
         if let Some(piece) = self.pieces.get_mut(at) {
             piece.token = token;
         }
     }
 
-    /// Takes the argument at `at` off the line, with the blanks in front of it.
+    /// Removes the argument at `at`, with the blanks in front of it.
     pub(super) fn remove(&mut self, at: usize) {
         if at >= self.pieces.len() {
             return;

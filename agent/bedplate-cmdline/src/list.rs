@@ -1,5 +1,5 @@
-//! Taking out, replacing and adding single options of a list parameter, and merging its occurrences.
-//! Arguments in which nothing changes are never rewritten.
+//! Removes, replaces and adds single options of a list parameter, and merges its occurrences. Never rewrites an
+//! argument in which nothing changes.
 
 use super::error::{ApplyError, unwritable};
 use super::lex::Token;
@@ -7,15 +7,14 @@ use super::line::CommandLine;
 use super::occurrences::Occurrence;
 use super::shape::OptionList;
 
-/// Where the arguments of a (folded) list parameter stand that have a value.
+/// Returns the positions of a (folded) list parameter's arguments that have a value.
 pub(super) fn list_positions(line: &CommandLine, param: &str) -> Vec<usize> {
     let valued =
         |(_, token): &(usize, &Token)| token.folded_name() == param && token.value().is_some();
     line.tokens().enumerate().filter(valued).map(|(at, _)| at).collect()
 }
 
-/// Takes a speaker off the line. When that leaves nothing of its argument, `instead` takes the argument's place.
-/// Says whether it did.
+/// Removes an occurrence from the line. If its argument is then empty, puts `instead` in its place and returns true.
 pub(super) fn take_out(
     line: &mut CommandLine,
     speaker: &Occurrence,
@@ -38,7 +37,7 @@ pub(super) fn take_out(
     }
 }
 
-/// Writes another option where the speaker stands.
+/// Writes another option in place of an occurrence.
 pub(super) fn replace_part(
     line: &mut CommandLine,
     speaker: &Occurrence,
@@ -54,7 +53,7 @@ pub(super) fn replace_part(
     write_parts(line, speaker.token, &parts)
 }
 
-/// Adds an option to the argument at `at`, or as an argument of its own at the end.
+/// Adds an option to the argument at `at`, or as a new argument at the end.
 pub(super) fn push_part(
     line: &mut CommandLine,
     at: Option<usize>,
@@ -72,7 +71,7 @@ pub(super) fn push_part(
     write_parts(line, at, &parts)
 }
 
-/// Rewrites the value of the argument at `at`, its name as spelled; without parts the argument goes.
+/// Rewrites the value of the argument at `at` and keeps the spelling of its name. Without parts, removes the argument.
 pub(super) fn write_parts(
     line: &mut CommandLine,
     at: usize,
@@ -89,7 +88,7 @@ pub(super) fn write_parts(
     Ok(())
 }
 
-/// Makes one argument of all occurrences of a list parameter, at the place of the first, options in order.
+/// Merges all occurrences of a list parameter into the first, options in order.
 pub(super) fn merge_arguments(line: &mut CommandLine, param: &str) -> Result<(), ApplyError> {
     let positions = list_positions(line, param);
     let [first, others @ ..] = positions.as_slice() else { return Ok(()) };

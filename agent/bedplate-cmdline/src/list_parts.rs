@@ -1,5 +1,4 @@
-//! Arguments of lists, part by part: what of one stays where it stands, and what of one has to be added, when its
-//! options end up in different places.
+//! Compares list arguments option by option, for callers that write the options to different places.
 
 use super::edit::Edit;
 use super::lex::Token;
@@ -7,7 +6,8 @@ use super::line::CommandLine;
 use super::shape::{OptionList, Shape, shape_of};
 
 impl Edit {
-    /// What of a list's argument is on the new line as well. `None`: nothing, or it is no list.
+    /// Returns the argument with only those options or items that are also on the new line. `None` if no part is, or if
+    /// it is not a list.
     pub fn staying(&self, token: &Token, new: &CommandLine) -> Option<Token> {
         let parts = self.parts(token)?;
         let there = self.parts_of(&token.folded_name(), new);
@@ -15,10 +15,11 @@ impl Edit {
         self.with_parts(token, &parts, &stay)
     }
 
-    /// What of an argument is to be added to a line on which, of a list, some options stand already, in the same order.
+    /// Returns the argument without those options that the line already has in the same order. `None` if none is
+    /// missing.
     pub fn missing(&self, token: &Token, line: &CommandLine) -> Option<Token> {
         let Some(parts) = self.parts(token) else { return Some(token.clone()) };
-        // Where only the last argument counts, it has to hold everything.
+        // If only the last argument takes effect, it must hold every item.
         if matches!(self.shape(token), Shape::Items(list) if list.last_wins) {
             return Some(token.clone());
         }
@@ -34,7 +35,7 @@ impl Edit {
         self.with_parts(token, &parts, &missing)
     }
 
-    /// Whether what is wanted of this parameter is written as a single argument.
+    /// Whether all required options of this parameter are written as one argument.
     pub fn is_merged(&self, token: &Token) -> bool {
         match self.shape(token) {
             Shape::Options(list) => list.one_argument,

@@ -1,4 +1,4 @@
-//! Every occurrence of a key on a line: each argument, option or item that sets it, in the kernel's order.
+//! Finds every occurrence of a key on a line: each argument, option or item that sets it, in the kernel's order.
 
 use bedplate_base::Arch;
 
@@ -9,19 +9,19 @@ use super::shape::{ItemList, OptionList, PASSTHROUGH, Shape, shape_of};
 /// One place on the line that sets a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Occurrence {
-    /// Which argument.
+    /// Index of the argument.
     pub token: usize,
-    /// Which option or item of its value, counted without empty ones; `None`: the whole argument.
+    /// Index of the option or item in the argument's value, not counting empty ones. `None` for the whole argument.
     pub part: Option<usize>,
     /// The option or item as written, or the whole argument.
     pub text: String,
-    /// Text.
+    /// Its effect.
     pub meaning: Meaning,
-    /// The kernel gets to see it (false behind an option that stops the reading).
+    /// Whether the kernel reads it; false behind an option that stops the reading.
     pub heard: bool,
 }
 
-/// Everything on the line that speaks for `key`, in order.
+/// Returns every occurrence of `key`, in order.
 pub(super) fn occurrences(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Occurrence> {
     let mut all = Vec::new();
     for (at, token) in line.tokens().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn occurrences(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Occu
     all
 }
 
-/// Whether options of `param` can have a say in `key` at all.
+/// Whether options of `param` can affect `key` at all.
 fn can_affect(key: &Key, param: &str) -> bool {
     match key {
         Key::Option { param: owner, .. } => owner == param,
@@ -100,7 +100,7 @@ fn of_items(list: &ItemList, value: &str, token: usize, key: &Key) -> Vec<Occurr
         .collect()
 }
 
-/// Where only the last occurrence of a collection counts, items of earlier ones are not heard.
+/// Marks the items of all but the last occurrence as unread, if only the last occurrence takes effect.
 fn forget_overruled(line: &CommandLine, param: &str, arch: Arch, all: &mut [Occurrence]) {
     let Shape::Items(ItemList { last_wins: true, .. }) = shape_of(param, arch) else {
         return;

@@ -1,7 +1,7 @@
-//! Units of parameters that accumulate: one output of `video=`, one interface of `ip=`. Arguments of one unit replace each
-//! other, and leave those of other units alone.
+//! Units of accumulating parameters: one output of `video=`, one interface of `ip=`. An argument replaces only those of
+//! its own unit.
 
-/// How the values of a parameter fall into units.
+/// Rule that divides a parameter's values into units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Units {
     /// One output of `video=`.
@@ -18,9 +18,9 @@ pub(super) enum Units {
     Itself,
     /// One word of `tsc=`, or two that exclude each other.
     Tsc,
-    /// The same of `mce=`, or the bare name.
+    /// One word of `mce=` or two that exclude each other; or the bare name.
     Mce,
-    /// The same of `acpi=`.
+    /// One word of `acpi=`, or several that exclude each other.
     Acpi,
     /// The text before a `=`.
     Word,
@@ -29,7 +29,7 @@ pub(super) enum Units {
 }
 
 impl Units {
-    /// The unit that a value belongs to, and after it those that it excludes.
+    /// Returns the unit of a value, followed by the units that it excludes.
     pub(crate) fn units(self, value: &str) -> Vec<String> {
         match self {
             Units::Output => output(value),
@@ -50,12 +50,12 @@ impl Units {
     }
 }
 
-/// `drivers/video/cmdline.c` `video_setup`: a value without `:` is for every output that has none of its own.
+/// `drivers/video/cmdline.c` `video_setup`: a value without `:` applies to every output without its own.
 fn output(value: &str) -> Vec<String> {
     single(value.split_once(':').map_or("", |(output, _)| output))
 }
 
-/// `kernel/crash_reserve.c` `parse_crashkernel`: with a plain value, `,high` and `,low` are not read.
+/// `kernel/crash_reserve.c` `parse_crashkernel`: with a plain value, the kernel ignores `,high` and `,low`.
 fn crash_kernel(value: &str) -> Vec<String> {
     let suffix = value.rsplit_once(',').map_or("", |(_, suffix)| suffix);
     match suffix {
@@ -65,7 +65,7 @@ fn crash_kernel(value: &str) -> Vec<String> {
     }
 }
 
-/// `lib/dynamic_debug.c`: a query is what it matches and then flags.
+/// `lib/dynamic_debug.c`: a query consists of match terms and then flags.
 fn query(value: &str) -> Vec<String> {
     let words: Vec<&str> = value.split_whitespace().collect();
     match words.as_slice() {
@@ -75,7 +75,7 @@ fn query(value: &str) -> Vec<String> {
     }
 }
 
-/// dracut.cmdline(7), and `net/ipv4/ipconfig.c` for the long form: the interface.
+/// dracut.cmdline(7), and `net/ipv4/ipconfig.c` for the long form: the unit is the interface.
 fn interface(value: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut in_brackets = false;
@@ -115,8 +115,8 @@ fn tsc(value: &str) -> Vec<String> {
     })
 }
 
-/// `arch/x86/kernel/cpu/mce/core.c` `mcheck_enable`: one word each. The bare name asks for what `off` refuses, and a number
-/// is the tolerance level or the monarch's timeout.
+/// `arch/x86/kernel/cpu/mce/core.c` `mcheck_enable`: one word each. The bare name is the opposite of `off`. A number is
+/// the tolerance level or the monarch's timeout.
 fn mce(value: &str) -> Vec<String> {
     single(match value {
         "" | "off" => "off",

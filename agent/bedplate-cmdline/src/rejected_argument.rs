@@ -1,5 +1,5 @@
-//! The kernel's log of a boot: how it says that it did not take an argument. One table, a row a message, below the
-//! kernel file that prints it. A line that only repeats the command line, or says which policy it led to, is none.
+//! Kernel log messages about rejected arguments. One table with an entry per message, under the kernel file that prints
+//! it. Lines that only repeat the command line, or report the resulting policy, are not rejections.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use bedplate_base::mask::is_name;
 /// How a message names the argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// By its name, after the text of the row.
+    /// Its name, after the entry's text.
     Name,
-    /// By its name without the module's, which stands in front of the line.
+    /// Its name without the module, which the line starts with.
     ModuleParameter,
-    /// Among others, in double quotes, each with its value.
+    /// One of several in double quotes, each with its value.
     Listed,
-    /// By the option that this parameter does not know.
+    /// The unknown option of this parameter.
     Option(&'static str),
-    /// Not at all: it is one of these options of this parameter.
+    /// Not named: one of these options of this parameter.
     Suboptions(&'static str, &'static [&'static str]),
-    /// Not at all: it is one of these parameters.
+    /// Not named: one of these parameters.
     Parameters(&'static [&'static str]),
 }
 
 /// One message.
 struct Row {
-    /// What is in it and in no other line.
+    /// Text that occurs in this message and in no other line.
     text: &'static str,
     about: About,
 }
@@ -105,36 +105,36 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// The first line in which the kernel says that it did not take one of the wanted arguments.
+/// Returns the first line that rejects one of the required arguments.
 pub fn find(log: &str, edit: &Edit) -> Option<String> {
     let tokens = edit.wanted().iter().flat_map(|wanted| wanted.tokens());
     let line = log.lines().find(|line| tokens.clone().any(|token| rejects(line, token)));
     line.map(|line| line.trim().chars().take(300).collect())
 }
 
-/// Whether the kernel says in this line that it did not take the argument.
+/// Whether this line rejects the argument.
 pub fn rejects(line: &str, token: &Token) -> bool {
     found(line).any(|(row, before, rest)| row.about.means(before, rest, token))
 }
 
-/// Arguments that no part of the kernel takes, and that it passes on to user space, each with its value.
+/// Returns the unknown arguments that the kernel passes on to user space, each with its value.
 pub fn passed_on(line: &str) -> Option<impl Iterator<Item = &str>> {
     let (_, _, rest) = found(line).find(|(row, ..)| row.about == About::Listed)?;
     Some(row_words(rest, '"').split(' ').filter(|word| !word.is_empty()))
 }
 
-/// A rejection without anything that is not the kernel's own words or the argument.
+/// A rejection reduced to the kernel's own text and the argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection<'a> {
-    /// The kernel's words up to the argument.
+    /// The kernel's text before the argument.
     pub head: String,
     /// The argument as the kernel names it, or several; may be empty.
     pub arguments: &'a str,
-    /// What closes it.
+    /// Closing text.
     pub tail: &'static str,
-    /// Whether the argument stands there by its name alone.
+    /// Whether `arguments` is a name without a value.
     pub is_name: bool,
-    /// The parameter, where it stands there by a value of that.
+    /// The parameter, if `arguments` is an option of it.
     pub parameter: Option<&'static str>,
 }
 
@@ -144,7 +144,7 @@ impl fmt::Display for Rejection<'_> {
     }
 }
 
-/// What a line rejects, if it is a rejection.
+/// Parses a line. Returns `None` if it is not a rejection.
 pub fn parse(line: &str) -> Option<Rejection<'_>> {
     let (row, before, rest) = found(line).next()?;
     let head = match row.about {
@@ -165,9 +165,9 @@ pub fn parse(line: &str) -> Option<Rejection<'_>> {
     Some(Rejection { head, arguments, tail, is_name, parameter })
 }
 
-/// Rows that a line is an example of, with what stands before and behind their text.
+/// Entries whose text the line contains, with the text before and after.
 fn found(line: &str) -> impl Iterator<Item = (&'static Row, &str, &str)> {
-    // The whole command line is repeated at the start; arguments in it may hold anything.
+    // The kernel logs the whole command line early, and its arguments may hold any text.
     let rows = if line.contains("ommand line: ") { &[] } else { ROWS };
     rows.iter().filter_map(move |row| {
         let (before, rest) = line.split_once(row.text)?;
@@ -175,7 +175,7 @@ fn found(line: &str) -> impl Iterator<Item = (&'static Row, &str, &str)> {
     })
 }
 
-/// The module in front of what is said of it.
+/// Returns the module name in front of the message.
 fn module_of(before: &str) -> Option<&str> {
     let module = without_time(before);
     is_name(module).then_some(module)
@@ -190,7 +190,7 @@ fn name_in(rest: &str) -> &str {
 }
 
 impl Row {
-    /// Whether the kernel puts this before its text: nothing, parts with a colon, or the value that it refuses.
+    /// Whether the kernel can print `before` there: nothing, parts with a colon, or the refused value.
     fn is_at(&self, before: &str) -> bool {
         let before = without_time(before);
         match self.about {
@@ -203,7 +203,7 @@ impl Row {
     }
 }
 
-/// Without the time that dmesg puts in front: `[    9.1] `.
+/// Strips the time that dmesg prints first: `[    9.1] `.
 fn without_time(text: &str) -> &str {
     let rest = text.strip_prefix('[').and_then(|text| text.split_once("] "));
     let is_time = |time: &str| time.trim().bytes().all(|c| c.is_ascii_digit() || c == b'.');
@@ -225,7 +225,7 @@ impl About {
                 let own = word.split('=').next().unwrap_or_default();
                 fold_name(own) == name && (word == own || word == token.as_str())
             }),
-            // Some print the rest of the list from there on.
+            // Some handlers print the rest of the list, starting at the unknown option.
             About::Option(param) => {
                 let unknown = row_words(rest, '\'');
                 let starts = |option: &String| {
@@ -251,7 +251,7 @@ mod tests {
     use crate::tests::rows;
     use bedplate_base::Arch;
 
-    /// What is wanted, and the kernel's words for not taking it; one a row of the table, in its order.
+    /// A required argument and the kernel message that rejects it, one line per table entry, in table order.
     const SAID: &str = r#"
         iommu.strict=1 | Malformed early option 'iommu.strict'
         pcie_acs_override=downstream | Unknown kernel command line parameters "nosmp2 pcie_acs_override=downstream", will be passed to user space.
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_heard() {
+    fn every_table_entry_matches_its_message() {
         assert_eq!(rows::<2>(SAID).count(), ROWS.len());
         for ([wanted, line], row) in rows(SAID).zip(ROWS) {
             assert!(line.contains(row.text), "{line} is no example of {}", row.text);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_names_an_argument_is_no_rejection() {
+    fn message_that_names_argument_is_not_rejection() {
         let others = r#"
             iommu=pt | iommu: DMA domain TLB invalidation policy: lazy mode (set via kernel command line)
             iommu.strict=0 | iommu: DMA domain TLB invalidation policy: lazy mode

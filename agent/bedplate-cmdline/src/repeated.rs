@@ -1,4 +1,4 @@
-//! Parameters that stand on a line more than once, and what comes of it.
+//! Parameters that occur more than once on a line, and the result.
 
 use serde::Serialize;
 
@@ -11,13 +11,13 @@ use super::shape::{Shape, shape_of};
 /// A parameter given more than once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RepeatedParameter {
-    /// Its arguments, in their order.
+    /// Its arguments, in line order.
     pub arguments: Vec<String>,
-    /// What they come to.
+    /// Their combined effect.
     pub result: String,
 }
 
-/// Every parameter that is given more than once, in the order of the line.
+/// Returns every repeated parameter, in line order.
 pub fn repeated(line: &CommandLine, arch: Arch) -> Vec<RepeatedParameter> {
     let mut all: Vec<(String, Vec<&Token>)> = Vec::new();
     for token in line.tokens() {

@@ -1,7 +1,7 @@
-//! The table of parameters that are more than "one value, the last one wins": how their values are built, what
-//! repeated occurrences do, and which values exclude each other. Every row names its source.
+//! Parameters that are more than "one value, the last one wins": structure of their values, effect of repeated
+//! occurrences, and values that exclude each other. Every entry names its source.
 //!
-//! A parameter without a row is [`Shape::Scalar`]: true of module parameters (`kernel/params.c`) and of most
+//! Parameters without an entry are [`Shape::Scalar`]: true of module parameters (`kernel/params.c`) and of most
 //! `__setup`/`early_param` handlers.
 
 mod tables;
@@ -19,30 +19,30 @@ use tables::{
 /// The parameter that shares one kernel variable with `iommu=pt` and `iommu=nopt`.
 pub(super) const PASSTHROUGH: &str = "iommu.passthrough";
 
-/// How the values of a parameter add up.
+/// How the values of a parameter combine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// One value; the last occurrence wins.
     Scalar,
     /// A truth value read with `kstrtobool`; the last readable occurrence wins.
     Bool,
-    /// A comma list of options. Every occurrence is read, in order; within a group the last option wins.
+    /// A comma list of options. The kernel reads every occurrence, in order; within a group the last option wins.
     Options(&'static OptionList),
-    /// A collection in which every item stands for itself, whatever put it there.
+    /// A collection of independent items.
     Items(&'static ItemList),
     /// Occurrences whose order carries meaning: owned all together or not at all.
     Sequence(&'static Sequence),
 }
 
-/// A comma list of options whose meanings add up.
+/// A comma list of options whose effects combine.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OptionList {
     /// Parameter name, folded.
     pub param: &'static str,
-    /// Options that the kernel matches by prefix (`strncmp` with the option's own length). Options of one row
-    /// exclude each other: the last one on the line decides.
+    /// Options that the kernel matches by prefix (`strncmp` with the option's own length). Options of one group exclude
+    /// each other: the last one on the line wins.
     pub by_prefix: &'static [&'static [&'static str]],
-    /// The same for options that it matches whole.
+    /// Groups of options that the kernel matches whole.
     pub whole: &'static [&'static [&'static str]],
     /// Always written as a single argument, because tools between bedplate and the kernel drop repeated ones.
     pub one_argument: bool,
@@ -55,39 +55,39 @@ pub(super) struct OptionList {
 /// A collection of items.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ItemList {
-    /// Parameter name, folded.
+    /// Whether an occurrence may hold several items, separated by commas.
     pub param: &'static str,
-    /// One occurrence may hold several items with commas between them.
+    /// Whether items are module names, in which `-` and `_` are the same.
     pub commas: bool,
     /// Items are module names, in which `-` and `_` are the same.
     pub modules: bool,
-    /// Only the last occurrence counts.
+    /// Whether only the last occurrence takes effect.
     pub last_wins: bool,
 }
 
 /// Parameters whose occurrences must be read in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
-    /// Parameters that always belong to it, folded.
+    /// Parameters that always belong to the sequence, folded.
     pub params: &'static [&'static str],
-    /// Parameters that join it when the profile gives them together with the others.
+    /// Parameters that belong to the sequence if the profile sets them together with the others.
     pub joined: &'static [&'static str],
-    /// The unit of a value, where each unit is owned alone; `None`: all occurrences are owned together.
+    /// Rule for units, if each unit is owned separately. `None` if all occurrences are owned together.
     pub units: Option<Units>,
-    /// The last occurrence means something of its own, so that what the profile has last comes last on the line.
+    /// Whether the last occurrence has a special meaning, so that the profile's last argument must be last on the line.
     pub last_counts: bool,
-    /// What the order decides.
+    /// Effect of the order.
     pub rule: &'static str,
-    /// Where that stands.
+    /// Source of the rule.
     pub source: &'static str,
 }
 
-/// The shape of a parameter, by folded name.
+/// Returns the shape of a parameter, by folded name.
 pub(super) fn shape_of(folded_name: &str, arch: Arch) -> Shape {
     let x86 = arch == Arch::X86_64;
     match folded_name {
         "pci" => return Shape::Options(&PCI),
-        // Other architectures have no `iommu=` handler at all: for them it is a name like any other.
+        // Other architectures have no `iommu=` handler, so there it is an ordinary name.
         "iommu" if x86 => return Shape::Options(&IOMMU),
         "intel_iommu" => return Shape::Options(&INTEL_IOMMU),
         "amd_iommu" => return Shape::Options(&AMD_IOMMU),
@@ -113,12 +113,12 @@ pub(super) fn shape_of(folded_name: &str, arch: Arch) -> Shape {
 }
 
 impl OptionList {
-    /// Cuts a value into its options; empty ones mean nothing to the kernel.
+    /// Splits a value into its options. Skips empty ones, which the kernel ignores.
     pub(crate) fn options(value: &str) -> impl Iterator<Item = &str> {
         value.split(',').filter(|option| !option.is_empty())
     }
 
-    /// The options that exclude each other and of which `option` is one; alone: just its own name.
+    /// Returns the options that exclude each other, including `option`; only its own name if there are no others.
     pub(crate) fn group(&self, option: &str) -> Vec<String> {
         let name = self.name(option);
         let rows = self.by_prefix.iter().chain(self.whole);
@@ -128,7 +128,7 @@ impl OptionList {
         }
     }
 
-    /// What the kernel takes the option for: two options with the same meaning do the same.
+    /// Returns the option as the kernel reads it. Options with equal meaning have the same effect.
     pub(crate) fn meaning(&self, option: &str) -> String {
         if self.param == "pci"
             && let Some(rest) = option.strip_prefix("realloc")
@@ -147,10 +147,10 @@ impl OptionList {
         self.stops.iter().any(|stop| option.starts_with(stop))
     }
 
-    /// The option's name in the table, or what stands before its `=`.
+    /// Returns the option's name in the table, or the text before the separator.
     fn name<'a>(&self, option: &'a str) -> &'a str {
         let plain = option.split_once(self.separator).map_or(option, |(name, _)| name);
-        // The longest one: `forcesac` is not `force`.
+        // Use the longest match: `forcesac` is not `force`.
         let known =
             self.by_prefix.iter().copied().flatten().filter(|known| option.starts_with(**known));
         match known.map(|known| known.len()).max() {
@@ -161,7 +161,7 @@ impl OptionList {
 }
 
 impl ItemList {
-    /// Cuts a value into its items.
+    /// Splits a value into its items.
     pub(crate) fn items<'a>(&self, value: &'a str) -> Vec<&'a str> {
         match self.commas {
             true => value.split(',').filter(|item| !item.is_empty()).collect(),
@@ -169,14 +169,14 @@ impl ItemList {
         }
     }
 
-    /// What makes two items the same.
+    /// Returns the normalized item, for comparison.
     pub(crate) fn meaning(&self, item: &str) -> String {
         if self.modules { fold_name(item) } else { item.to_owned() }
     }
 }
 
-/// Reads a truth value as the kernel's `kstrtobool` does (`lib/kstrtox.c`). `None`: the kernel refuses it and the
-/// parameter keeps its value. The letters that only newer kernels know (`e`, `d`, `t`, `f`) count as unreadable.
+/// Reads a truth value like the kernel's `kstrtobool` (`lib/kstrtox.c`). Returns `None` if the kernel refuses it; then
+/// the parameter keeps its value. The letters that only newer kernels know (`e`, `d`, `t`, `f`) are unreadable here.
 pub(super) fn kernel_bool(value: Option<&str>) -> Option<bool> {
     let value = value?.as_bytes();
     match (value.first()?, value.get(1)) {

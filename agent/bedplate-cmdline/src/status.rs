@@ -1,4 +1,4 @@
-//! How far a line already is what a profile wants, thing by thing.
+//! Compares a line with the desired state, one result per profile entry.
 
 use serde::Serialize;
 
@@ -15,41 +15,41 @@ use super::occurrences::{Occurrence, occurrences};
 use super::shape::{PASSTHROUGH, Shape, shape_of};
 use super::unwanted::first_unwanted;
 
-/// How one wanted or unwanted thing stands.
+/// State of one required or unwanted argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum Status {
     /// On the line, as the profile spells it.
     Present,
-    /// The line says the same in other words.
+    /// The line has the same effect in another spelling.
     Equivalent {
-        /// The arguments that say it.
+        /// The arguments with this effect.
         by: String,
     },
-    /// Nothing on the line speaks of it, and the kernel was built so.
+    /// Not on the line, but a build-time default has the same effect.
     KernelDefault {
         /// The build option.
         by: String,
     },
-    /// The line says something else.
+    /// The line has a different value.
     Other {
-        /// The arguments that say so.
+        /// The arguments with that value.
         found: String,
     },
-    /// The line has the same arguments in another order, and the order counts.
+    /// The line has the same arguments in another order, and the order matters.
     Reordered {
-        /// The arguments, in their order.
+        /// The arguments, in line order.
         found: String,
-        /// What the order decides.
+        /// Effect of the order.
         rule: &'static str,
-        /// Where that stands.
+        /// Source of the rule.
         source: &'static str,
     },
-    /// Nothing on the line speaks of it.
+    /// Not on the line.
     Missing,
-    /// Unwanted, and not there.
+    /// Unwanted, and absent.
     Gone,
-    /// Unwanted, and there.
+    /// Unwanted, and present.
     Lingering {
         /// The argument.
         found: String,
@@ -57,7 +57,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Arguments on the line that are not as wanted.
+    /// Arguments on the line that differ from the desired state.
     pub fn found(&self) -> Option<&str> {
         match self {
             Status::Other { found }
@@ -67,7 +67,7 @@ impl Status {
         }
     }
 
-    /// Whether nothing needs to be done.
+    /// Whether no change is needed.
     pub fn is_satisfied(&self) -> bool {
         matches!(
             self,
@@ -79,12 +79,12 @@ impl Status {
     }
 }
 
-/// The standing of one thing.
+/// State of one profile entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What is owned; `None` for something unwanted.
+    /// The owned key; `None` for an unwanted argument.
     pub key: Option<Key>,
-    /// The profile's entries it comes from.
+    /// The profile's entries that it was parsed from.
     pub entries: Vec<Token>,
     /// How it stands.
     #[serde(flatten)]
@@ -92,8 +92,8 @@ pub struct Finding {
 }
 
 impl Edit {
-    /// Findings on a line that several kernels may boot with, of these build-time defaults: a default only counts when all of them
-    /// were built so. Without any, nothing is taken for a default.
+    /// Returns findings for a line that kernels with these build-time defaults may boot with. A default satisfies an
+    /// argument only if all kernels have it; with an empty list, no default does.
     pub fn satisfied_for_all(
         &self,
         line: &CommandLine,
@@ -105,9 +105,9 @@ impl Edit {
         worst(defaults.iter().map(|defaults| self.satisfied_by(line, defaults)))
     }
 
-    /// How every wanted, then every unwanted thing stands on a line that the kernel would get, or got, from its
-    /// loader. A kernel default counts only where nothing on the line has a say in the matter. Where the kernel may get
-    /// one of several lines, each finding is the worst of all.
+    /// Returns one finding per required argument, then per unwanted one, for a line passed to the kernel by its loader.
+    /// A kernel default applies only if no argument overrides it. If the kernel may get one of several lines, each
+    /// finding is the worst across all lines.
     pub fn satisfied_by(&self, line: &CommandLine, defaults: &KernelDefaults) -> Vec<Finding> {
         worst(line.possible_lines().map(|line| self.satisfied_by_one(line, defaults)))
     }
@@ -130,7 +130,7 @@ impl Edit {
     }
 }
 
-/// The worst of several lists of findings, one by one. Without a list: none.
+/// Merges several lists of findings, taking the worst of each. Without lists the result is empty.
 fn worst(mut all: impl Iterator<Item = Vec<Finding>>) -> Vec<Finding> {
     let mut worst = all.next().unwrap_or_default();
     for other in all {
@@ -195,14 +195,14 @@ fn default_status(
     }
 }
 
-/// The standing on the line alone.
+/// Returns the state on the line, without kernel defaults.
 fn line_status(wanted: &WantedArgument, line: &CommandLine, arch: Arch) -> Status {
     if let Form::Tokens(tokens) = &wanted.form {
         let own: Vec<_> = line.tokens().filter(|token| wanted.key.is_in_sequence(token)).collect();
         return match (own.is_empty(), wanted.key.is_met(line, tokens, arch)) {
             (_, true) => Status::Present,
             (true, _) => Status::Missing,
-            // What takes the last place belongs to what is found.
+            // The unmanaged argument in the last place is part of the finding.
             _ if wanted.key.is_overtaken(line, arch) => {
                 let of_param = |token: &&Token| {
                     wanted.key.is_in_sequence(token) || wanted.key.is_unowned(token)
@@ -235,7 +235,7 @@ fn line_status(wanted: &WantedArgument, line: &CommandLine, arch: Arch) -> Statu
     }
 }
 
-/// A sequence that is not as wanted: other arguments, or the same in another order. `found`: what is shown of the line.
+/// Returns the state of a sequence that differs: by its arguments or only by their order. `found` is reported.
 fn sequence_difference(own: &[&Token], found: &[&Token], wanted: &[Token], arch: Arch) -> Status {
     let found = join(found.iter().map(|token| token.as_str()));
     let sorted = |tokens: &mut dyn Iterator<Item = &Token>| {
@@ -256,7 +256,7 @@ fn sequence_difference(own: &[&Token], found: &[&Token], wanted: &[Token], arch:
     }
 }
 
-/// Whether a speaker says it in the profile's own words: the same argument, or the same suboption in the one `pci=`.
+/// Whether an occurrence has the profile's own spelling: the same argument, or the same suboption in a single `pci=`.
 fn as_spelled(wanted: &WantedArgument, line: &CommandLine, speaker: &Occurrence) -> bool {
     match &wanted.form {
         Form::Within { param, text } if param == "pci" => {

@@ -1,4 +1,4 @@
-//! Recognising and removing what a profile wants off the line.
+//! Matches and removes unwanted arguments, options and items.
 
 use bedplate_base::Arch;
 
@@ -11,7 +11,7 @@ use super::line::CommandLine;
 use super::list::write_parts;
 use super::shape::{OptionList, Shape, shape_of};
 
-/// Takes off the line whatever is unwanted.
+/// Removes everything unwanted from the line.
 pub(super) fn remove_unwanted(
     line: &mut CommandLine,
     unwanted: &UnwantedArgument,
@@ -28,11 +28,11 @@ pub(super) fn remove_unwanted(
     Ok(())
 }
 
-/// What of an argument is unwanted.
+/// The unwanted part of an argument.
 enum UnwantedPart {
     None,
     Whole,
-    /// These parts of its value may stay.
+    /// Only a part of its value; these parts may stay.
     Leaves(Vec<String>),
 }
 
@@ -66,7 +66,7 @@ fn unwanted_in(token: &Token, unwanted: &UnwantedArgument, arch: Arch) -> Unwant
     }
 }
 
-/// How many parts there are, and those that may stay.
+/// Returns the number of parts, and those that may stay.
 fn split_parts<'a>(
     parts: impl Iterator<Item = &'a str>,
     stays: impl Fn(&str) -> bool,
@@ -76,7 +76,7 @@ fn split_parts<'a>(
     (all.len(), stay)
 }
 
-/// The first argument on the line in which something unwanted is left.
+/// Returns the first argument on the line that contains something unwanted.
 pub(super) fn first_unwanted(
     line: &CommandLine,
     unwanted: &UnwantedArgument,

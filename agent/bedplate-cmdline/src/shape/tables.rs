@@ -1,4 +1,4 @@
-//! The rows: parameters that take more than one value, each with its source.
+//! Table entries: parameters that take more than one value, each with its source.
 
 use super::super::parameter_units::Units;
 use super::{ItemList, OptionList, Sequence};
@@ -60,7 +60,7 @@ pub(super) static INTEL_IOMMU: OptionList = OptionList {
     separator: '=',
 };
 
-/// `drivers/iommu/amd/init.c` `parse_amd_iommu_options`. Nothing undoes `off`; `on` is no option (handbook §1.3).
+/// `drivers/iommu/amd/init.c` `parse_amd_iommu_options`. Nothing undoes `off`; `on` is not an option (handbook §1.3).
 pub(super) static AMD_IOMMU: OptionList = OptionList {
     param: "amd_iommu",
     by_prefix: &[
@@ -100,7 +100,8 @@ pub(super) static INTREMAP: OptionList = OptionList {
 };
 
 /// `drivers/firmware/efi/efi.c` `parse_efi_cmdline`, `drivers/firmware/efi/libstub/efi-stub-helper.c`
-/// `efi_parse_options`. The stub reads `nochunk` of the last occurrence alone, where new options go.
+/// `efi_parse_options`. The stub reads `nochunk` only from the last occurrence, which is where bedplate adds new
+/// options.
 pub(super) static EFI: OptionList = OptionList {
     param: "efi",
     by_prefix: &[],
@@ -154,8 +155,8 @@ const fn items(param: &'static str, commas: bool, modules: bool) -> ItemList {
 }
 
 /// libkmod `kmod_config_parse_kcmdline`; dracut.cmdline(7); kernel `init/main.c` `initcall_blacklist`;
-/// systemd-debug-generator(8), systemd.unit names; `drivers/acpi/osi.c`; `arch/x86/kernel/e820.c`;
-/// dracut.cmdline(7) and systemd-cryptsetup-generator(8), systemd-fstab-generator(8) for what names one device each;
+/// systemd-debug-generator(8), systemd.unit names; `drivers/acpi/osi.c`; `arch/x86/kernel/e820.c`; dracut.cmdline(7),
+/// systemd-cryptsetup-generator(8) and systemd-fstab-generator(8) for parameters that name one device each;
 /// `kernel/cgroup/cgroup.c`; and `kernel/module/main.c`, where `module_blacklist` is one string pointer.
 pub(super) static ITEMS: &[ItemList] = &[
     items("modprobe.blacklist", true, true),
@@ -211,7 +212,7 @@ const EACH: &str = "each one is carried out";
 const FIRST_OF_ID: &str = "the first one for an id counts";
 const IVRS: &str = "linux drivers/iommu/amd/init.c";
 
-/// What may be given more than once, each occurrence read after the one before it.
+/// Parameters that may occur more than once. The kernel reads the occurrences in order.
 pub(super) static SEQUENCES: &[Sequence] = &[
     Sequence {
         params: &["hugepagesz", "hugepages"],
@@ -285,7 +286,7 @@ pub(super) static SEQUENCES: &[Sequence] = &[
     ),
 ];
 
-/// Also of a module: `nvme.dyndbg=`.
+/// Also per module: `nvme.dyndbg=`.
 const DYNDBG: Sequence =
     sequence(&["dyndbg"], Units::Query, "queries run in this order", "linux lib/dynamic_debug.c");
 pub(super) static MODULE_DYNDBG: Sequence = DYNDBG;
