@@ -1,6 +1,6 @@
-//! What may be tried again, and when: a change that fails is tried ever more seldom, and one that another program or an
-//! operator takes back three times is left alone until an hour has passed in which nobody touched it. Pure; time is an
-//! argument (of a clock that no one sets).
+//! Retry policy for changes. A failed change is retried at growing intervals. A change that another program or an operator
+//! reverts three times is left alone until its value has not changed for an hour. Pure; time is an argument, read from a
+//! monotonic clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use bedplate_core::plan::Item;
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait after failures.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
-/// So often something may be taken back by others before it is left to them.
+/// Number of external reverts that make a change contested.
 const TAKEN_BACK: u32 = 3;
-/// What was taken back longer ago does not count: a device reset once a day is no fight.
+/// Only reverts within this window count, so a daily device reset is not a conflict.
 const MEMORY: Duration = Duration::from_secs(10 * 60);
 
-/// After so long without the value changing again, what is contested is tried once more; after the second contest twice as
-/// long, and so on.
+/// Quiet period: a contested change is retried once its value has not changed for this long. It doubles with each further
+/// contest in a row.
 const QUIET: Duration = Duration::from_secs(60 * 60);
-/// The longest such time.
+/// Longest quiet period.
 const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How something contested is cleared, for people.
+/// Fix for a contested change, shown to operators.
 pub const CLEARS: &str = "`bedplate reconcile` tries it now; bedplate tries it by itself after an hour without another change";
 
-/// What is remembered of each change.
+/// Retry state of each change.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     changes: BTreeMap<ChangeKey, Memory>,
@@ -36,60 +36,60 @@ pub(crate) struct Backoff {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// bedplate has done it in this life.
+    /// bedplate has applied it since the daemon started.
     done: bool,
-    /// When it was found undone after that, lately.
+    /// Times of recent external reverts.
     taken_back: Vec<Duration>,
-    /// Failures in a row, and when the last one was.
+    /// Failures in a row, and the time of the last one.
     failures: u32,
     failed_at: Duration,
     failed: Option<FailedChange>,
     contested: Option<Conflict>,
-    /// Since when nobody has changed the contested value; `None` in its `seen`: it was right at the last observation.
+    /// Time of the last change of the contested value. `seen` is `None` if it matched the profile at the last observation.
     quiet_since: Duration,
     seen: Option<String>,
-    /// Contests in a row, and when the last one was given another try.
+    /// Contests in a row, and the time of the last retry after one.
     contests: u32,
     tried_again: Option<Duration>,
 }
 
-/// A change that failed and will be tried again.
+/// A change that failed and will be retried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedChange {
-    /// The change's id, masked.
+    /// Masked id of the change.
     pub id: String,
-    /// What it is about, for people.
+    /// Human-readable subject.
     pub subject: String,
-    /// Why the last try failed.
+    /// Reason of the last failure.
     pub why: String,
-    /// Tries that failed, in a row.
+    /// Failures in a row.
     pub times: u32,
 }
 
-/// Something that others keep changing.
+/// A change that something else keeps reverting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
-    /// The change's id, masked.
+    /// Masked id of the change.
     pub id: String,
-    /// What was found there in its last state, for people.
+    /// Values last found there, human-readable.
     pub found: String,
-    /// How often it was taken back.
+    /// Number of reverts.
     pub times: u32,
 }
 
-/// What is to be done about an observation of the host.
+/// Result of [`Backoff::admit`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
     /// Changes to apply now.
     pub now: Vec<ChangeKey>,
-    /// When the first of those that have to wait may be tried again.
+    /// Earliest time at which a waiting change may be retried.
     pub next: Option<Duration>,
-    /// Those that became contested by this observation.
+    /// Changes that this observation made contested.
     pub contested: Vec<Conflict>,
 }
 
 impl Backoff {
-    /// Which of the differences may be applied at `now` (a monotonic clock's reading).
+    /// Decides which of the differences may be applied at `now` (a reading of a monotonic clock).
     pub(crate) fn admit(&mut self, found: &[PlannedChange], now: Duration) -> Admission {
         let mut admitted = self.release_converged(found, now);
         for change in found {
@@ -114,7 +114,9 @@ impl Backoff {
         admitted
     }
 
-    /// What is contested and right at this observation: once that has lasted, it is no longer contested.
+    /// Updates contested changes that match the profile at this observation. One that has matched for the quiet period is
+    /// no
+    /// longer contested.
     fn release_converged(&mut self, found: &[PlannedChange], now: Duration) -> Admission {
         let mut admitted = Admission::default();
         for (key, memory) in &mut self.changes {
@@ -127,7 +129,7 @@ impl Backoff {
         admitted
     }
 
-    /// What became of those that were applied. Returns when a failed one may be tried again.
+    /// Records the results of applied changes. Returns when a failed one may be retried.
     pub(crate) fn note(&mut self, done: &[ChangeResult], now: Duration) -> Option<Duration> {
         let mut next: Option<Duration> = None;
         for done in done {
@@ -155,7 +157,7 @@ impl Backoff {
         next
     }
 
-    /// Everything that is left to others, by id.
+    /// Returns all contested changes, sorted by id.
     pub(crate) fn contested(&self) -> Vec<Conflict> {
         let contested = self.changes.values().filter_map(|memory| memory.contested.clone());
         let mut contested: Vec<Conflict> = contested.collect();
@@ -163,18 +165,18 @@ impl Backoff {
         contested
     }
 
-    /// Whether anything is left to others, so that an observation counts even where nothing differs.
+    /// Whether any change is contested. An observation then matters even if nothing differs.
     pub(crate) fn is_contested(&self) -> bool {
         self.changes.values().any(|memory| memory.contested.is_some())
     }
 
-    /// Those of the differences whose last try failed.
+    /// Returns those of the differences whose last attempt failed.
     pub(crate) fn failed(&self, found: &[PlannedChange]) -> Vec<FailedChange> {
         let of = |change: &PlannedChange| self.changes.get(&change.key)?.failed.clone();
         found.iter().filter_map(of).collect()
     }
 
-    /// Forgets everything: an operator asked for it, or the profile is another one.
+    /// Clears all state: an operator requested a retry, or the profile was replaced.
     pub(crate) fn forget(&mut self) {
         self.changes.clear();
     }
@@ -187,13 +189,14 @@ impl Admission {
 }
 
 impl Memory {
-    /// How long it has to be quiet before what is contested is tried once more.
+    /// Returns how long the value must stay unchanged before the contested change is retried.
     fn quiet_period(&self) -> Duration {
         QUIET.saturating_mul(1 << self.contests.saturating_sub(1).min(8)).min(LONGEST_QUIET)
     }
 
-    /// Until when it is left to others, if it is; `seen` is what is there now. A value that has changed, to right too, is
-    /// an operator at work: the quiet begins again.
+    /// Returns until when a contested change is left alone; `None` if it may be applied. `seen` is the current value. Any
+    /// change
+    /// of the value, even to the profile's value, restarts the quiet period.
     fn left_until(&mut self, seen: Option<String>, now: Duration) -> Option<Duration> {
         let contested = self.contested.as_mut()?;
         if self.seen != seen {
@@ -213,7 +216,9 @@ impl Memory {
         None
     }
 
-    /// It was done, and differs again. What is taken back once more after a contest is contested at once.
+    /// Records that an applied change differs again. A revert soon after the retry of a contested change makes it contested
+    /// at
+    /// once.
     fn note_reverted(&mut self, difference: &Difference, now: Duration) -> Option<Conflict> {
         self.taken_back.retain(|at| now.saturating_sub(*at) < MEMORY);
         self.taken_back.push(now);

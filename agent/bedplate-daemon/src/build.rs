@@ -1,5 +1,6 @@
-//! Which build of this program runs at the two ends of a socket. They must be the same one: what they say to each other is not
-//! kept stable between builds.
+//! Identity of the program at each end of a socket. Both ends must run the same build: the protocol between them is not
+//! stable
+//! across builds.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,23 +11,23 @@ use serde::{Deserialize, Serialize};
 
 use super::unit::Unit;
 
-/// The file that this process runs, wherever its name leads by now.
+/// The file that this process runs, even if its path now leads to another file.
 const OWN: &str = "/proc/self/exe";
 
-/// A program that runs.
+/// A running program file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its path when it was asked.
+    /// Path when it was read.
     pub path: String,
     /// Device and inode.
     pub id: String,
 }
 
 impl Program {
-    /// That of this process.
+    /// Returns the program of this process.
     ///
     /// # Errors
-    /// When /proc is not there.
+    /// If /proc is not mounted.
     pub fn own() -> std::io::Result<Self> {
         let path = std::fs::read_link(OWN)?.display().to_string();
         Ok(Program { path, id: id(Path::new(OWN))? })
@@ -48,27 +49,28 @@ fn id(path: &Path) -> std::io::Result<String> {
     Ok(format!("{}:{}", file.dev(), file.ino()))
 }
 
-/// What a daemon knows of its own build and of that of its units.
+/// Build of the daemon, and results of comparing it with its units.
 #[derive(Debug)]
 pub struct Builds {
-    /// `None`: /proc is not there, and nothing is asked of any unit.
+    /// `None` if /proc is not mounted; then no unit can be used.
     own: Option<Program>,
-    /// What the service manager starts: with a link in it, another file after an upgrade.
+    /// The path that the service manager starts. If it contains a symlink, it leads to another file after an upgrade.
     started_as: Option<PathBuf>,
-    /// Units that have answered as this build, a bit for each.
+    /// Units that have answered as this build, one bit each.
     agreed: AtomicU8,
     replaced: AtomicBool,
 }
 
 impl Builds {
-    /// This unit has answered: it runs this build.
+    /// Records that this unit has answered as this build.
     pub fn note_current_build(&self, unit: Unit) {
         self.agreed.fetch_or(bit(unit), Ordering::Relaxed);
     }
 
-    /// This unit has refused, since it runs another build, `theirs`. `Some`: why a new start of the daemon would not help, and
-    /// what would; else the daemon was replaced. A unit that has never agreed may run another file for good, by a drop-in of
-    /// its own, whatever the others do.
+    /// Records that this unit refused a request because it runs another build, `theirs`. Returns `None` if the daemon was
+    /// replaced, else the reason why a restart of the daemon would not help, with the fix. A unit that has never agreed may
+    /// run
+    /// another file permanently because of a drop-in.
     pub fn refused(&self, unit: Unit, theirs: Option<&Program>) -> Option<String> {
         if self.agreed.load(Ordering::Relaxed) & bit(unit) != 0 || self.is_program_replaced() {
             self.replaced.store(true, Ordering::Relaxed);
@@ -87,12 +89,13 @@ impl Builds {
         ))
     }
 
-    /// Whether a unit has said that this daemon was replaced.
+    /// Whether a unit has reported that this daemon was replaced.
     pub fn is_replaced(&self) -> bool {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// Whether the next daemon would be another build than this one. A file that is not there would not be started at all.
+    /// Whether the next start of the daemon would run another build. A missing file could not be started at all, so it is
+    /// not one.
     fn is_program_replaced(&self) -> bool {
         let next = self.started_as.as_deref().and_then(|path| id(path).ok());
         next.is_some_and(|next| self.own.as_ref().is_some_and(|own| own.id != next))
@@ -100,7 +103,7 @@ impl Builds {
 }
 
 impl Default for Builds {
-    /// Of the daemon that this process is.
+    /// Returns the state for the current process.
     fn default() -> Self {
         let own = Program::own().ok();
         let first = std::env::args_os().next().map(PathBuf::from);

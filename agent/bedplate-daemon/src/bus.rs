@@ -1,5 +1,5 @@
-//! The daemon on the system bus: `org.bedplate.Agent1`. Reading is for everybody; what changes something asks polkit,
-//! unless root asks. Nothing is decided here: requests go to the loop.
+//! The daemon's D-Bus interface `org.bedplate.Agent1` on the system bus. Anyone may read; a method that changes something
+//! requires root or polkit authorization. No decisions are made here: requests are passed to the loop.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -29,77 +29,77 @@ pub use client::Agent1Proxy;
 pub(crate) use connection::{CONNECT_LIMIT, LostConnection, serve_operators, watch};
 pub use connection::{agent, connect, serve};
 
-/// Its name on the bus.
+/// Bus name.
 pub const NAME: &str = "org.bedplate.Agent1";
-/// Its name for root, on a connection of its own: the bus lets nobody else send to it (systemd/dbus), so that no crowd of
-/// readers is in front of an operator.
+/// Bus name for root, on a separate connection. The bus lets only root send to it (systemd/dbus), so that readers cannot
+/// delay an operator.
 pub(crate) const OPERATORS: &str = "org.bedplate.Operator1";
-/// Its object.
+/// Object path.
 pub const PATH: &str = "/org/bedplate/Agent1";
 
-/// How far ahead a reboot may be asked for: what is further away is a slip of units.
+/// Longest delay of a requested reboot. A longer one is most likely a mistake in the unit.
 const LONGEST_DELAY: SignedDuration = SignedDuration::from_hours(366 * 24);
 
-/// A request of a caller who may make it.
+/// A request from an authorized caller.
 #[derive(Debug)]
 pub struct BusRequest {
-    /// The connection that has asked.
+    /// Connection of the caller.
     pub caller: UniqueName<'static>,
-    /// When.
+    /// Time of the call.
     pub at: Instant,
-    /// For what.
+    /// Requested operation.
     pub request: Request,
 }
 
-/// What is asked of the loop over the bus, and where its answer goes.
+/// Operations that callers request from the loop, each with the channel for its answer.
 #[derive(Debug)]
 pub enum Request {
-    /// Forget failures and contests, observe, and apply.
+    /// Clear failures and contests, observe, and apply.
     Reconcile(Reply<State>),
     /// Read the profile again.
     Reload(Reply<()>),
-    /// Reboot, not before this time; `None`: after the profile's delay.
+    /// Reboot no earlier than `not_before`.
     ScheduleReboot {
-        /// Who and why.
+        /// Caller and reason.
         why: String,
-        /// Not before.
+        /// Earliest time; `None` means after the profile's delay.
         not_before: Option<Timestamp>,
-        /// Whether it overrides a boot entry that is not known to be sound.
+        /// Whether to reboot even into a boot entry that is not known to be sound.
         force: bool,
-        /// The state of the reboot then, and what it means for the request.
+        /// Receives the resulting state of the reboot, and a message about the request.
         reply: Reply<(RebootState, String)>,
     },
-    /// Take a reboot of bedplate's own back.
+    /// Cancel a reboot that bedplate scheduled.
     CancelReboot {
-        /// The caller's user id.
+        /// User id of the caller.
         uid: u32,
-        /// What was taken back.
+        /// Receives a description of the cancelled reboot.
         reply: Reply<String>,
     },
     /// Decide about the reboot again.
     UpdateReboot(Reply<RebootState>),
-    /// Take the devices that are there now for all there are to be.
+    /// Treat the devices present now as the complete set.
     ForgetMissing(Reply<String>),
 }
 
-/// Where an answer goes; an error is why not, in one sentence.
+/// Channel for an answer. An error is the reason in one sentence.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, String>>;
 
-/// What the bus shows.
+/// Data that the bus shows.
 #[derive(Debug)]
 pub struct BusState {
-    /// All of it.
+    /// The complete status.
     pub status: Status,
-    /// The same as JSON: written once, however many ask for it.
+    /// The status as JSON, rendered once for all readers.
     pub status_json: String,
     /// `bedplate plan --json` of the last observation.
     pub plan: String,
-    /// Why there is no plan that counts.
+    /// Why no valid plan exists.
     pub unusable: Option<String>,
 }
 
 impl BusState {
-    /// Before the first look.
+    /// Returns the state before the first observation.
     pub fn new(status: Status) -> Self {
         let mut shown =
             BusState { status_json: String::new(), plan: String::new(), unusable: None, status };
@@ -107,7 +107,7 @@ impl BusState {
         shown
     }
 
-    /// Shows another status; the one that was shown before comes back.
+    /// Replaces the status and returns the previous one.
     pub fn replace(&mut self, status: Status) -> Status {
         let before = std::mem::replace(&mut self.status, status);
         self.update_json();
@@ -120,21 +120,21 @@ impl BusState {
     }
 }
 
-/// Shared with the loop, which alone writes it.
+/// Shared with the loop, which is the only writer.
 pub(crate) type Shared = Arc<Mutex<BusState>>;
 
-/// The object.
+/// The D-Bus object.
 #[derive(Clone)]
 pub struct Agent {
     shown: Shared,
-    /// Only what the caller may ask for is in this queue: readers have none.
+    /// Queue of changes only; reads do not use it.
     to: mpsc::Sender<BusRequest>,
     observe_requester: ObserveRequester,
     authority: Arc<Authority>,
 }
 
 impl Agent {
-    /// An object that shows `shown` and passes requests on.
+    /// Creates an object that shows `shown` and passes on requests.
     pub fn new(
         shown: Shared,
         to: mpsc::Sender<BusRequest>,
@@ -168,7 +168,7 @@ impl Agent {
         force: bool,
         header: &Header<'_>,
     ) -> fdo::Result<(String, String)> {
-        // Before anybody is asked: it is kept, logged, and shown to everybody who is logged in.
+        // Checked before authorization: the reason is stored, logged, and shown to all logged-in users.
         if why.chars().count() > LONGEST_REASON {
             let text = format!("the reason is longer than {LONGEST_REASON} characters");
             return Err(fdo::Error::InvalidArgs(text));
@@ -184,11 +184,13 @@ impl Agent {
     }
 }
 
-// zbus makes XML comments of these docs for those who introspect: no two hyphens in a row, so no long options.
+// zbus copies these docs into the introspection XML as comments, so they must not contain two hyphens in a row (no long
+// options).
 #[interface(name = "org.bedplate.Agent1")]
 impl Agent {
-    /// The plan as JSON, as `bedplate plan` prints it, of a look at the host that is at most ten seconds old; older where
-    /// the host does not answer in time, or many ask at once. Changes nothing.
+    /// The plan as JSON, as `bedplate plan` prints it, from an observation at most ten seconds old. It is older if the host
+    /// does
+    /// not answer in time or many callers wait. Changes nothing.
     async fn plan(&self) -> fdo::Result<String> {
         self.observe_requester.observe().await;
         self.see(|shown| match &shown.unusable {
@@ -197,21 +199,23 @@ impl Agent {
         })
     }
 
-    /// Looks, applies, and returns the state then. Forgets what failed before and what was contested.
+    /// Observes, applies, and returns the resulting state. Clears earlier failures and contests.
     async fn reconcile(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
         let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
         Ok(self.ask(caller, Request::Reconcile).await?.name().to_owned())
     }
 
-    /// Reads the profile again, and does what it says.
+    /// Reads the profile again and enforces it.
     async fn reload(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<()> {
         let (caller, _) = self.authority.allows(&header, "org.bedplate.reload").await?;
         self.ask(caller, Request::Reload).await
     }
 
-    /// Reboots the host the way the profile says, whatever policy and window are; vetoes, inhibitors and the fleet's lock
-    /// count all the same. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns the state of the
-    /// reboot then (`announced`, `waiting`, …), and the same for people.
+    /// Reboots the host as the profile specifies, regardless of policy and windows. Vetoes, inhibitors and the reboot lock
+    /// still
+    /// apply. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns the resulting state of the
+    /// reboot
+    /// (`announced`, `waiting`, …) and a human-readable description.
     #[zbus(out_args("state", "text"))]
     async fn schedule_reboot(
         &self,
@@ -222,7 +226,8 @@ impl Agent {
         self.schedule(why, not_before, false, &header).await
     }
 
-    /// The same, also into a boot entry that is not known to be sound: the machine may not come back.
+    /// Like ScheduleReboot, but reboots even into a boot entry that is not known to be sound: the machine may not boot
+    /// again.
     #[zbus(out_args("state", "text"))]
     async fn force_reboot(
         &self,
@@ -233,19 +238,20 @@ impl Agent {
         self.schedule(why, not_before, true, &header).await
     }
 
-    /// Decides about the reboot again, and returns its state once it is published. For commands that have set or lifted a hold.
+    /// Decides about the reboot again and returns its state once it is published. For commands that have set or lifted a
+    /// hold.
     async fn update_reboot(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
         let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
         Ok(self.ask(caller, Request::UpdateReboot).await?.name().to_owned())
     }
 
-    /// Takes back a reboot that bedplate announced. Nobody else's.
+    /// Cancels a reboot that bedplate scheduled, never one scheduled by another tool.
     async fn cancel_reboot(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
         let (caller, uid) = self.authority.allows(&header, "org.bedplate.cancel-reboot").await?;
         self.ask(caller, |reply| Request::CancelReboot { uid, reply }).await
     }
 
-    /// Takes the GPUs and NICs that are there now for all there are to be. Returns which are forgotten.
+    /// Treats the GPUs and NICs present now as the complete set. Returns the forgotten ones.
     async fn forget_missing(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
         let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
         self.ask(caller, Request::ForgetMissing).await
@@ -257,44 +263,45 @@ impl Agent {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// Where the host stands: `converged`, `drifted`, `waiting-for-boot`, …
+    /// State of the host: `converged`, `drifted`, `waiting-for-boot`, …
     #[zbus(property)]
     fn state(&self) -> String {
         self.see(|shown| shown.status.state.name().to_owned())
     }
 
-    /// Whether workloads may trust it: `ready`, `not-ready`, `cannot-tell`.
+    /// Whether workloads may rely on the host: `ready`, `not-ready`, `cannot-tell`.
     #[zbus(property)]
     fn verdict(&self) -> String {
         self.see(|shown| shown.status.verdict.name().to_owned())
     }
 
-    /// Why, in one sentence.
+    /// Reason of the verdict, in one sentence.
     #[zbus(property)]
     fn reason(&self) -> String {
         self.see(|shown| shown.status.reason.clone())
     }
 
-    /// The profile's name.
+    /// Name of the profile.
     #[zbus(property)]
     fn profile(&self) -> String {
         self.see(|shown| shown.status.profile.clone())
     }
 
-    /// What waits for a boot asks for: `none`, `reboot` or `cold`; `unknown`: that cannot be told.
+    /// Reboot that pending changes need: `none`, `reboot` or `cold`; `unknown` if it cannot be determined.
     #[zbus(property)]
     fn pending_reboot(&self) -> String {
         self.see(|shown| shown.status.reboot.need.map_or("unknown", RebootNeed::name).to_owned())
     }
 
-    /// When the host was last found as the profile says, in microseconds since 1970; 0: not yet.
+    /// When the host was last converged, in microseconds since 1970; 0: not yet.
     #[zbus(property)]
     fn last_converged(&self) -> u64 {
         self.see(|shown| shown.status.last_converged.map_or(0, super::logind::usec))
     }
 
-    /// What each check of `bedplate verify` came to: its id, `pass`, `warn`, `fail`, `unknown` or `not-applicable`, and what was
-    /// found, where it did not pass. Empty while the host is not what its profile says; without those that the profile ignores.
+    /// Result of each check of `bedplate verify`: its id, `pass`, `warn`, `fail`, `unknown` or `not-applicable`, and the
+    /// finding
+    /// if it did not pass. Empty while the host is not converged. Omits checks that the profile ignores.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn checks(&self) -> Vec<(String, String, String)> {
         self.see(|shown| {
@@ -306,20 +313,20 @@ impl Agent {
         })
     }
 
-    /// The plan of the last look, as JSON: what `bedplate plan` prints.
+    /// The plan of the last observation as JSON, as `bedplate plan` prints it.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn plan_json(&self) -> String {
         self.see(|shown| shown.plan.clone())
     }
 
-    /// Everything the daemon knows, as JSON: what `bedplate status` prints.
+    /// The complete status as JSON, as `bedplate status` prints it.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn status_json(&self) -> String {
         self.see(|shown| shown.status_json.clone())
     }
 }
 
-/// Tells the bus what is different now.
+/// Emits D-Bus signals for the properties that changed.
 pub(crate) async fn signal_changes(
     emitter: &SignalEmitter<'_>,
     agent: &Agent,

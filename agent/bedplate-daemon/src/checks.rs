@@ -1,4 +1,4 @@
-//! What the checks of `bedplate verify` come to, as the daemon tells everybody, and what follows from it for the verdict. Pure.
+//! Public results of the checks of `bedplate verify`, and the verdict that follows from them. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,29 @@ use super::state::Verdict;
 use bedplate_base::{mask, terminal};
 use bedplate_core::verify::{CHECKS, Group, Judged, Report, Severity, Verdict as Outcome};
 
-/// Every outcome, in the order of metrics.
+/// All outcomes, in the order of the metrics.
 pub(crate) const OUTCOMES: [Outcome; 5] =
     [Outcome::Pass, Outcome::Warn, Outcome::Fail, Outcome::Unknown, Outcome::NotApplicable];
 
-/// Longest text of a check, in characters: findings name a few devices and count the others.
+/// Longest text of a check in characters: findings name a few devices and count the rest.
 const LONGEST: usize = 400;
 
-/// What is said where a host that is as its profile says was not judged.
+/// Reason for a converged host without check results.
 const NOT_JUDGED: &str = "the checks of `bedplate verify` were not made";
 
-/// One check. What passed, and what is about nothing here, has no words.
+/// Public result of one check. `text` and `remedy` are empty for passed and not applicable checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
-    /// Its id.
+    /// Id of the check.
     pub id: String,
-    /// What it came to, as the profile counts it.
+    /// Outcome after the profile's severity settings.
     pub outcome: Outcome,
-    /// What its not passing means: with `warn` the host may be ready all the same.
+    /// Severity of a failure; with `warn` the host may still be ready.
     pub severity: Severity,
     /// Finding, in one sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// Remedy.
+    /// Fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -45,7 +45,8 @@ impl Checked {
         match judged.verdict {
             Outcome::Pass | Outcome::NotApplicable => checked,
             Outcome::Fail | Outcome::Warn | Outcome::Unknown => {
-                // Remedies are bedplate's own words, `LimitMEMLOCK=infinity`, but for those that repeat an argument.
+                // Remedies are fixed texts of bedplate, such as `LimitMEMLOCK=infinity`, except in these groups, which
+                // quote arguments.
                 let quotes = matches!(judged.group, Group::CommandLine | Group::Profile);
                 let remedy = judged.remedy.as_deref();
                 let remedy = remedy.map(if quotes { mask_line } else { brief });
@@ -54,22 +55,22 @@ impl Checked {
         }
     }
 
-    /// Whether the host is not ready for it.
+    /// Whether this check makes the host not ready.
     pub fn fails(&self) -> bool {
         self.outcome == Outcome::Fail
     }
 
-    /// Whether something is not known that could make the host not ready.
+    /// Whether the outcome is unknown and could make the host not ready.
     pub fn is_inconclusive(&self) -> bool {
         self.outcome == Outcome::Unknown && self.severity == Severity::Fail
     }
 
-    /// Whether there is something to say of it.
+    /// Whether there is a finding to show.
     pub fn has_finding(&self) -> bool {
         !matches!(self.outcome, Outcome::Pass | Outcome::NotApplicable)
     }
 
-    /// Whether this is no news to who knows `before`. Counters in a warning go up for ever, and say nothing new.
+    /// Whether the result is unchanged since `before`. Ignores the text of warnings, because their counters always grow.
     fn is_no_news(&self, before: &Checked) -> bool {
         self.id == before.id
             && self.outcome == before.outcome
@@ -81,13 +82,14 @@ impl Checked {
     }
 }
 
-/// What everybody may see of a report, in the order in which it is to be dealt with. What the profile ignores counts for
-/// nothing and is left out; `bedplate verify` shows it.
+/// Returns the public part of a report, in order of priority. Checks that the profile ignores are left out; `bedplate
+/// verify`
+/// shows them.
 pub fn public(report: &Report) -> Vec<Checked> {
     report.checks.iter().filter(|judged| !judged.is_ignored()).map(Checked::new).collect()
 }
 
-/// One line that holds no value which may be a secret, and is not longer than it has to be.
+/// Returns one line of limited length, with values that may be secrets masked.
 fn mask_line(text: &str) -> String {
     brief(&mask::mask_message(text))
 }
@@ -96,7 +98,8 @@ fn brief(text: &str) -> String {
     terminal::brief(text, LONGEST)
 }
 
-/// The verdict on a host that is as its profile says, and why, where it is not ready. `None`: it was not judged.
+/// Returns the verdict on a converged host, and the reason if it is not ready. `checks` is `None` if the checks were not
+/// run.
 pub(crate) fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
     let Some(checks) = checks else { return (Verdict::CannotTell, Some(NOT_JUDGED.to_owned())) };
     let of = |such: fn(&Checked) -> bool| checks.iter().filter(move |checked| such(checked));
@@ -118,7 +121,7 @@ pub(crate) fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
     }
 }
 
-/// Whether a judgement is the same as an earlier one, for those who decide by it.
+/// Whether check results are unchanged for readers that act on them.
 pub(crate) fn are_no_news(now: Option<&[Checked]>, before: Option<&[Checked]>) -> bool {
     match (now, before) {
         (Some(now), Some(before)) => {
@@ -129,7 +132,7 @@ pub(crate) fn are_no_news(now: Option<&[Checked]>, before: Option<&[Checked]>) -
     }
 }
 
-/// `1 failed, 2 warned, 46 passed`.
+/// Formats counts: `1 failed, 2 warned, 46 passed`.
 pub fn counted(checks: &[Checked]) -> String {
     let count =
         |outcome| checks.iter().filter(|checked: &&Checked| checked.outcome == outcome).count();
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_comes_before_what_is_not_known() {
+    fn failed_checks_precede_unknown_ones() {
         use Severity::{Fail, Warn};
         let pass = checked("a.a", Outcome::Pass, Fail);
         let fail = checked("b.b", Outcome::Fail, Fail);
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_a_warning_are_no_news_and_what_fails_is() {
+    fn changed_text_matters_for_failures_only() {
         let of = |outcome, text: &str| {
             let severity = Severity::Fail;
             vec![Checked { id: "a.a".into(), outcome, severity, text: text.into(), remedy: None }]
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remedy_can_be_followed_and_repeats_no_argument() {
+    fn remedy_masks_arguments_only_where_quoted() {
         let of = |group| Judged {
             id: "x.x",
             group,
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_hold_no_secret_steer_no_terminal_and_end() {
+    fn check_text_is_masked_single_line_and_bounded() {
         let text = mask_line(&format!("token=hunter2 \u{1b}[2J\n{}", "x".repeat(4 * LONGEST)));
         assert!(!text.contains("hunter2") && !text.contains(['\u{1b}', '\n']), "{text}");
         assert_eq!(text.chars().count(), LONGEST + 1);

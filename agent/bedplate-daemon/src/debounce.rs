@@ -1,35 +1,35 @@
-//! Events come in bursts: a driver that is loaded, an update of packages, a device that resets again and again. One burst
-//! is worth one observation. Time is an argument.
+//! Debouncing of events. They arrive in bursts: a driver load, a package update, a device that keeps resetting. Each burst
+//! leads to one observation. Time is an argument.
 
 use std::time::{Duration, Instant};
 
 use super::events::Trigger;
 use super::logind;
 
-/// Quiet that ends a burst.
+/// Quiet time that ends a burst.
 const QUIET: Duration = Duration::from_millis(200);
-/// The longest burst that is waited for. One that goes on after that costs an observation and then gets twice the time, so that a
-/// machine in which events never end is not looked at all the time.
+/// Longest wait for the end of a burst. A burst that exceeds it costs one observation and doubles the wait, so that an
+/// endless stream of events does not cause constant observation.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(32);
 
-/// What is gathered, and for how long.
+/// The current burst, and its time limit.
 #[derive(Debug)]
 pub(crate) struct Debounce {
     limit: Duration,
     under_way: Option<Batch>,
 }
 
-/// Events that came one after the other.
+/// A burst of events.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The first one, for a log.
+    /// First event, for the log.
     pub first: String,
-    /// How many.
+    /// Number of events.
     pub count: u32,
     /// Whether the profile may have changed.
     pub profile: bool,
-    /// Whether anything but logind's schedule has changed.
+    /// Whether anything except logind's schedule has changed.
     pub other: bool,
     quiet: Instant,
     end: Instant,
@@ -42,7 +42,7 @@ impl Default for Debounce {
 }
 
 impl Debounce {
-    /// Adds an event to the burst that is under way, or begins one.
+    /// Adds an event to the current burst, or starts one.
     pub(crate) fn add(&mut self, trigger: &Trigger, now: Instant) {
         let batch = self.under_way.get_or_insert_with(|| Batch {
             first: trigger.what.clone(),
@@ -58,17 +58,17 @@ impl Debounce {
         batch.quiet = now + QUIET;
     }
 
-    /// Whether a burst is under way that may have changed the host.
+    /// Whether the current burst may have changed the host.
     pub(crate) fn is_of_the_host(&self) -> bool {
         self.under_way.as_ref().is_some_and(|batch| batch.other)
     }
 
-    /// When the burst that is under way will be over, as far as is known now.
+    /// Returns when the current burst ends, as far as known now.
     pub(crate) fn ends(&self) -> Option<Instant> {
         self.under_way.as_ref().map(|batch| batch.quiet.min(batch.end))
     }
 
-    /// Takes the burst if it is over.
+    /// Takes the burst if it has ended.
     pub(crate) fn over(&mut self, now: Instant) -> Option<Batch> {
         let batch = self.under_way.take_if(|batch| batch.quiet.min(batch.end) <= now)?;
         self.limit = if batch.quiet > now { (self.limit * 2).min(LONGEST) } else { SHORTEST };
@@ -100,9 +100,9 @@ mod tests {
         assert!(!debounce.over(begun + QUIET).unwrap().other);
     }
 
-    /// An event every 10 ms for five minutes: an observation after 1, 2, 4 … 32, 32 seconds; then quiet, and 1 again.
+    /// An event every 10 ms for five minutes: observations after 1, 2, 4 … 32, 32 seconds; then quiet, and 1 again.
     #[test]
-    fn events_without_end_cost_ever_fewer_looks() {
+    fn endless_events_cause_ever_fewer_observations() {
         let (mut debounce, begun) = (Debounce::default(), Instant::now());
         let mut looks = Vec::new();
         let mut last = begun;

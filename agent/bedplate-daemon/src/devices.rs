@@ -1,5 +1,5 @@
-//! GPUs and NICs of the host, which of them the profile is about, and whether those are still there. A device that is gone
-//! differs from nothing: no rule selects it any more, and an observation of the host alone would find everything right. Pure.
+//! Detection of missing GPUs and NICs. A device that is gone causes no difference: no rule selects it any more, and an
+//! observation alone would find the host converged. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 use super::observation::{Device, Observation};
 use bedplate_core::plan::{Blocker, KindId};
 
-/// Where it is kept: across boots, since a device is lost at a boot more often than not.
+/// File of the known devices. It survives reboots, because most devices are lost at a boot.
 pub(crate) const FILE: &str = bedplate_core::seal::DEVICES;
 const VERSION: u32 = 1;
 
-/// The GPUs and NICs of the host when it was last complete.
+/// GPUs and NICs of the host when it was last complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownDevices {
     version: u32,
-    /// What the profile's rules select: address → what it is.
+    /// Devices that the profile's rules select: address → model.
     devices: BTreeMap<String, String>,
-    /// What they do not select. Without these a lost NIC would hide behind one of the same model that no rule is about.
+    /// Devices that no rule selects. Without them, an unselected NIC of the same model would hide the loss of a selected
+    /// one.
     #[serde(default)]
     others: BTreeMap<String, String>,
 }
@@ -31,19 +32,20 @@ impl Default for KnownDevices {
 }
 
 impl KnownDevices {
-    /// From its text form; `None`: it cannot be understood, and the next observation makes a new one.
+    /// Parses the text form. Returns `None` if it is invalid; the next observation then starts a new list.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|known: &KnownDevices| known.version == VERSION)
     }
 
-    /// Its text form.
+    /// Renders the text form.
     pub fn render(&self) -> String {
-        // Strings by strings have a JSON form.
+        // A map of strings always has a JSON form.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Takes note of what is there, and returns what is gone (address, what it is). A device that is there and that no
-    /// rule is about any more is no longer expected. A kind whose count is complete is taken as it is there now.
+    /// Records the devices present, and returns the missing ones (address, model). A present device that no rule selects is
+    /// no
+    /// longer expected. Once the count of a model is complete, its current devices replace the recorded ones.
     pub fn update(&mut self, seen: &[Device]) -> Vec<(String, String)> {
         let kinds: BTreeSet<&String> = self.devices.values().collect();
         let gone: BTreeMap<String, String> =
@@ -57,7 +59,8 @@ impl KnownDevices {
         gone.into_iter().collect()
     }
 
-    /// As [`KnownDevices::update`]; what is gone is for people. Where the PCI devices cannot be read nothing is known.
+    /// Like [`KnownDevices::update`], and adds missing devices as blockers. If the PCI devices cannot be read, adds an
+    /// unknown.
     pub fn report_missing(&mut self, observation: &mut Observation) {
         let Some(seen) = &observation.devices else {
             if !self.devices.is_empty() {
@@ -71,8 +74,10 @@ impl KnownDevices {
         observation.blockers.extend(self.update(seen).iter().map(blocker));
     }
 
-    /// What is gone of one kind. Addresses change when a bridge gets another bus number, so that several may be new after
-    /// one device was lost: never more are gone than the kind has fewer of. Which of them it was is not known then.
+    /// Returns the missing devices of one model. Addresses change when a bridge gets another bus number, so one lost device
+    /// may
+    /// give several new addresses. The count never exceeds the drop in the model's total. The choice among candidates is
+    /// then a guess.
     fn missing(&self, what: &str, seen: &[Device]) -> Vec<(String, String)> {
         let is = |kind: &String| kind == what;
         let there: BTreeMap<&str, bool> = seen
@@ -86,7 +91,7 @@ impl KnownDevices {
         let expected = self.devices.iter().filter(|(_, kind)| is(kind));
         let lost: Vec<_> =
             expected.filter(|(address, _)| !there.contains_key(address.as_str())).collect();
-        // A selected one at a new address is a lost one that has moved; then it is an unselected one that is gone.
+        // A selected device at a new address is a lost one that moved; then an unselected one is gone.
         let moved = there
             .iter()
             .filter(|(address, selected)| **selected && !known.contains(**address))
@@ -98,13 +103,13 @@ impl KnownDevices {
             .collect()
     }
 
-    /// Forgets what is gone.
+    /// Removes the missing devices from the record.
     pub fn forget(&mut self, gone: &[(String, String)]) {
         self.devices.retain(|address, _| !gone.iter().any(|(other, _)| other == address));
     }
 }
 
-/// What people have to know of it.
+/// Returns the blocker for a missing device.
 pub(crate) fn blocker((address, what): &(String, String)) -> Blocker {
     KindId::Host.blocker(
         format!("{what} at {address}"),
@@ -133,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_is_missed_until_it_is_back_or_forgotten() {
+    fn missing_device_is_reported_until_back_or_forgotten() {
         let gpu = device("g", "GPU", true);
         let with_gpu = |names: &[&str]| [nics(names), vec![gpu.clone()]].concat();
         let mut known = KnownDevices::default();
@@ -150,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn other_rules_and_other_bus_numbers_are_no_loss() {
+    fn changed_rules_or_bus_numbers_are_not_a_loss() {
         let mut known = KnownDevices::default();
         for seen in [
             nics(&["a", "b"]),
             nics(&["c", "d"]),
             vec![device("c", "NIC", false), device("d", "NIC", true)],
-            // Nothing was about c.
+            // No rule selected c.
             nics(&["d"]),
         ] {
             assert_eq!(lost(&mut known, &seen), [""; 0], "{seen:?}");
@@ -167,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_device_does_not_hide_behind_one_that_no_rule_is_about() {
+    fn unselected_device_does_not_hide_a_lost_one() {
         let mut known = KnownDevices::default();
         let mut all = nics(&["0", "1", "2", "3", "4", "5", "6", "7"]);
         all.push(device("storage", "NIC", false));
@@ -188,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unselected_device_that_is_lost_takes_no_selected_one_with_it() {
+    fn lost_unselected_device_leaves_selected_ones() {
         let mut known = KnownDevices::default();
         known.update(&[device("a", "NIC", true), device("b", "NIC", false)]);
         assert_eq!(lost(&mut known, &nics(&["c"])), [""; 0], "a has moved to c");
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_and_the_rest_renumbered_is_one_lost_until_all_are_back() {
+    fn one_loss_with_renumbering_is_reported_once() {
         let mut known = KnownDevices::default();
         known.update(&nics(&["a", "b", "c", "d"]));
         for _ in 0..2 {

@@ -1,6 +1,8 @@
-//! What `bedplate-boot.service` does: early in every boot, before networks and workloads, puts back what a reboot took
-//! away, and lets the boot go on in time, whatever a driver does. All reading and writing is done by children: one that
-//! hangs in the kernel, where no signal reaches it, is left behind for the daemon to deal with.
+//! `bedplate-boot.service`: early in every boot, before networks and workloads, restores the settings that the reboot
+//! reset.
+//! Bounded in time, so that a hung driver cannot block the boot. Children do all reading and writing; a child that hangs in
+//! the
+//! kernel, where no signal reaches it, is left for the daemon.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,14 +20,14 @@ use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::plan::KindId;
 use bedplate_core::profile::model::AgentMode;
 
-/// The bound until the profile says another one (`boot_timeout`), and for a profile that cannot be read.
+/// Time limit until the profile's `boot_timeout` is known, and for a profile that cannot be read.
 const UNTIL_KNOWN: Duration = Duration::from_secs(120);
 
-/// Waits for drivers, and puts back, unless an operator holds enforcement (a file below `root`). Whether everything that can
-/// be put back at once is.
+/// Waits for drivers, then restores the settings, unless an operator paused enforcement (a file below `root`). Returns
+/// whether everything that can be restored at once is restored.
 ///
 /// # Errors
-/// [`WorkError`]: the host or the profile cannot be observed.
+/// [`WorkError`] if the host or the profile cannot be observed.
 pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     if let Some(hold) = EnforceHold::load(root) {
         log_changes::enforce_hold(None, Some(&hold));
@@ -41,11 +43,11 @@ pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
         agent => agent?,
     };
     if agent.mode == AgentMode::Observe {
-        // What differs is for the daemon to say, when the drivers are there.
+        // The daemon reports differences later, when the drivers are loaded.
         return Ok(true);
     }
     let limit = Duration::from_secs(agent.boot_timeout_s.into());
-    // Half of the time for udev, so that one driver that hangs leaves the rest time to be put right.
+    // udev gets half of the time, so that one hung driver leaves the other half for the restore.
     udev(begun + limit / 2).await;
     match live(worker, begun + limit).await {
         Err(WorkError::Limit { .. }) => Ok(late(limit, "putting back what the reboot took away")),
@@ -53,7 +55,7 @@ pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     }
 }
 
-/// An observation, and the live changes that it asks for. Whether the host is ready is for the daemon to say: checks only take time here.
+/// Observes the host and applies the runtime changes found. Checks would only take time here; the daemon reports readiness.
 async fn live(worker: &Launch, until: Instant) -> Result<Observation, WorkError> {
     let left = || until.saturating_duration_since(Instant::now());
     let seen = worker::observe_unjudged(worker, left()).await?;
@@ -65,7 +67,7 @@ async fn live(worker: &Launch, until: Instant) -> Result<Observation, WorkError>
     }
 }
 
-/// Waits until udev has nothing more to do: drivers are loaded by its workers.
+/// Waits until udev's queue is empty: its workers load the drivers.
 async fn udev(until: Instant) {
     let mut settle = Command::new("udevadm");
     let seconds = until.saturating_duration_since(Instant::now()).as_secs();
@@ -84,7 +86,7 @@ async fn udev(until: Instant) {
 fn report(observation: &Observation) -> bool {
     log_changes::ended(&observation.hash, observation);
     if observation.blockers.iter().any(|blocker| blocker.kind == KindId::Profile) {
-        // Then nothing was tried.
+        // A blocker of the profile: no change was tried.
         LogState::default().blockers(observation);
         return false;
     }

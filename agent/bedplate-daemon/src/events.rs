@@ -1,5 +1,6 @@
-//! What tells of drift as it happens: the kernel's uevents, and writes to files and sysfs attributes. One stream of
-//! triggers comes out; what has changed is for an observation of the host to find.
+//! Event sources for drift: the kernel's uevents, and writes to files and sysfs attributes, merged into one stream of
+//! triggers.
+//! An observation then determines the actual change.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
@@ -15,12 +16,12 @@ use tokio::sync::mpsc::Sender;
 use crate::lock;
 use bedplate_core::kind::Watch;
 
-/// Something has happened that may be drift.
+/// An event that may indicate drift.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trigger {
-    /// What, for the log.
+    /// Description for the log.
     pub what: String,
-    /// Whether it is the profile, so that what was learnt about the host no longer counts.
+    /// Whether the profile may have changed, so that earlier results about the host are invalid.
     pub profile: bool,
 }
 
@@ -29,10 +30,10 @@ const UEVENT: usize = 8192;
 /// Multicast group of the kernel's own uevents; 2 is udev's.
 const KERNEL: u32 = 1;
 
-/// The kernel's uevents, those that may matter.
+/// Sends a trigger for each relevant uevent of the kernel.
 ///
 /// # Errors
-/// When the socket cannot be had (some containers).
+/// If the socket cannot be opened (some containers).
 pub(crate) fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
     listen(SockProtocol::NetlinkKObjectUEvent, KERNEL, UEVENT, to, |message| match message {
         Some(message) => relevant(message),
@@ -40,11 +41,11 @@ pub(crate) fn uevents(to: Sender<Trigger>) -> std::io::Result<()> {
     })
 }
 
-/// Sends on what `relevant` makes of each message of a netlink group. `None`: more came than the socket holds (ENOBUFS), and
-/// something of it may have mattered. A message has at most `largest` bytes.
+/// Forwards the trigger that `relevant` returns for each message of a netlink group. `relevant` gets `None` if the socket
+/// overflowed (ENOBUFS) and messages were lost. A message has at most `largest` bytes.
 ///
 /// # Errors
-/// When the socket cannot be had.
+/// If the socket cannot be opened.
 pub(super) fn listen(
     protocol: SockProtocol,
     group: u32,
@@ -63,7 +64,7 @@ pub(super) fn listen(
                 .try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
             // It would block.
             let Ok(read) = read else { continue };
-            // A full channel: an observation is due anyway.
+            // The channel is full: an observation is due anyway.
             if let Some(trigger) = relevant(read.ok().map(|length| &buffer[..length])) {
                 let _ = to.try_send(trigger);
             }
@@ -72,33 +73,33 @@ pub(super) fn listen(
     Ok(())
 }
 
-/// For the runtime to wait on.
-// It is deprecated because a descriptor may be closed while it is registered; nothing else closes one that is owned. The
-// other way is unsafe code.
+/// Registers a descriptor with the runtime.
+// Deprecated because a descriptor may be closed while it is registered; no other code closes an owned one. The alternative
+// needs unsafe code.
 #[allow(deprecated)]
 fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
 }
 
-/// Whether a uevent may undo what bedplate did: `ACTION@/devices/…`, then `KEY=value` after zero bytes.
+/// Returns a trigger if a uevent may undo a change of bedplate: `ACTION@/devices/…`, then `KEY=value` after zero bytes.
 pub fn relevant(message: &[u8]) -> Option<Trigger> {
     let text = String::from_utf8_lossy(message);
     let mut fields = text.split('\0');
     let head = fields.next()?;
     let subsystem = fields.find_map(|field| field.strip_prefix("SUBSYSTEM="))?;
     let counts = matches!(subsystem, "pci" | "net" | "infiniband" | "module" | "drivers");
-    // Interfaces of containers come and go all day.
+    // Interfaces of containers change all day.
     let virtual_net = subsystem == "net" && head.contains("/devices/virtual/");
     (counts && !virtual_net).then(|| Trigger { what: format!("uevent {head}"), profile: false })
 }
 
-/// Files of a directory come, go and are written.
+/// Events of a directory: files are written, moved in, moved out, deleted.
 const FILES: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
     .union(AddWatchFlags::IN_MOVED_TO)
     .union(AddWatchFlags::IN_MOVED_FROM)
     .union(AddWatchFlags::IN_DELETE);
 
-/// An inotify instance, as the runtime takes it.
+/// An inotify instance that implements `AsRawFd` for the runtime.
 struct Instance(Inotify);
 
 impl AsRawFd for Instance {
@@ -107,17 +108,17 @@ impl AsRawFd for Instance {
     }
 }
 
-/// Watches over files, directories and sysfs attributes.
+/// Watches on files, directories and sysfs attributes.
 pub(crate) struct Files {
     descriptor: std::sync::Arc<AsyncFd<Instance>>,
     watched: std::sync::Arc<std::sync::Mutex<BTreeMap<WatchDescriptor, String>>>,
 }
 
 impl Files {
-    /// Starts with nothing watched.
+    /// Starts without watches.
     ///
     /// # Errors
-    /// When inotify cannot be had.
+    /// If inotify is not available.
     pub(crate) fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
         let descriptor = Instance(Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?);
         let descriptor = std::sync::Arc::new(registered(descriptor)?);
@@ -126,13 +127,14 @@ impl Files {
         Ok(Files { descriptor, watched })
     }
 
-    /// Watches all of these, whatever was watched before. What cannot be watched is left to the slow re-check.
+    /// Adds watches on all of these; existing ones stay. Paths that cannot be watched are covered by the periodic
+    /// observation.
     pub(crate) fn set(&self, watch: &Watch) {
         let attributes = watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY));
         self.add(watch.directories.iter().map(|path| (path, FILES)).chain(attributes));
     }
 
-    /// Watches directories of which owner and mode count as well as the files in them.
+    /// Watches directories whose owner and mode matter as well as the files in them.
     pub(crate) fn set_trusted(&self, directories: &[String]) {
         let mask = FILES | AddWatchFlags::IN_ATTRIB;
         self.add(directories.iter().map(|path| (path, mask)));
@@ -141,7 +143,7 @@ impl Files {
     fn add<'a>(&self, wanted: impl Iterator<Item = (&'a String, AddWatchFlags)>) {
         let mut watched = lock(&self.watched);
         for (path, mask) in wanted {
-            // Watching a file twice gives the same number again.
+            // Watching a file twice returns the same number.
             if let Ok(number) = self.descriptor.get_ref().0.add_watch(path.as_str(), mask) {
                 watched.insert(number, path.clone());
             }
@@ -166,7 +168,7 @@ async fn read(
         for event in events {
             let mut watched = lock(&watched);
             if event.mask.contains(AddWatchFlags::IN_IGNORED) {
-                // The file is gone; a device that comes back has new ones.
+                // The file was deleted; a device that returns has new files.
                 watched.remove(&event.wd);
                 continue;
             }
@@ -180,13 +182,13 @@ async fn read(
     }
 }
 
-/// A change of a file: of the profile, of what bedplate owns, or of nobody's interest.
+/// Returns a trigger for a change of a file of the profile or of a setting; `None` for irrelevant files.
 fn of_file(path: &str, name: Option<&str>) -> Option<Trigger> {
     let what = match name {
         Some(name) => format!("{path}/{name}"),
         None => path.to_owned(),
     };
-    // Editors' and bedplate's own temporary files; and of bedplate's state only what an operator writes there.
+    // Temporary files of editors and of bedplate. In bedplate's state directory, only files written for an operator matter.
     let temporary = name
         .is_some_and(|name| name.starts_with('.') || name.ends_with(['~', '#']) || name == "4913");
     if temporary
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn uevents_that_matter() {
+    fn only_relevant_uevents_trigger() {
         let pci =
             "bind@/devices/pci0000:00/0000:00:01.0|ACTION=bind|DEVPATH=/x|SUBSYSTEM=pci|SEQNUM=1";
         assert_eq!(uevent(pci).unwrap(), "uevent bind@/devices/pci0000:00/0000:00:01.0");
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_matter() {
+    fn only_relevant_files_trigger() {
         let profile = of_file("/etc/bedplate", Some("profile.toml")).unwrap();
         assert!(profile.profile);
         assert!(!of_file("/etc/default/grub.d", Some("50-site.cfg")).unwrap().profile);

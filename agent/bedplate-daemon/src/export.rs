@@ -1,5 +1,5 @@
-//! The status for others: Prometheus (a textfile for node_exporter's collector), Kubernetes (a local feature file for
-//! Node Feature Discovery), and a JSON file. Pure texts, and one place that writes them.
+//! Exports of the status: Prometheus (a textfile for node_exporter's collector), Kubernetes (a local feature file for Node
+//! Feature Discovery), and a JSON file. Pure rendering, and one function that writes the files.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,10 +13,10 @@ use bedplate_host::file::{self, under};
 use bedplate_host::published::{self, COLLECTED, COLLECTOR, FEATURE_FILE, FEATURES};
 use bedplate_host::write::replace_public_file;
 
-/// Where metrics go if node_exporter's directory (as Debian has it) is not there.
+/// Path of the metrics if node_exporter's directory (as in Debian) is missing.
 pub(crate) const METRICS: &str = published::METRICS;
 
-/// Prometheus text format 0.0.4.
+/// Renders the Prometheus text format 0.0.4.
 pub fn metrics(status: &Status) -> String {
     let mut families = Families(String::new());
     host_metrics(status, &mut families);
@@ -26,7 +26,7 @@ pub fn metrics(status: &Status) -> String {
     families.0
 }
 
-/// Metrics as text, one family after the other.
+/// Metric families as text.
 struct Families(String);
 
 impl Families {
@@ -51,7 +51,7 @@ fn flag(on: bool) -> f64 {
     if on { 1.0 } else { 0.0 }
 }
 
-/// In whole seconds; 0: never.
+/// Returns whole seconds since 1970; 0: never.
 fn seconds(time: Option<jiff::Timestamp>) -> f64 {
     time.map_or(0.0, |time| time.as_duration().as_secs_f64().floor())
 }
@@ -76,7 +76,7 @@ fn host_metrics(status: &Status, out: &mut Families) {
     out.gauge("contested", help, count(status.contested.len()));
 }
 
-/// A series for every check and outcome, so that an alert is `bedplate_check{outcome="fail"} == 1`.
+/// Adds a series for every check and outcome, so that an alert is `bedplate_check{outcome="fail"} == 1`.
 fn check_metrics(status: &Status, out: &mut Families) {
     let mut checks: Vec<&Checked> = status.checks.iter().flatten().collect();
     checks.sort_by_key(|checked| &checked.id);
@@ -121,10 +121,10 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// One `name=value` a line. `ready` means what the verdict means: an unknown is not ready.
+/// Renders one `name=value` per line. `ready` follows the verdict: an unknown is not ready.
 pub(crate) fn features(status: &Status) -> String {
     let mut out = String::new();
-    // What is not said again within two intervals is no label any more (NFD, "feature files": expiry-time).
+    // A label that is not renewed within two intervals expires (NFD, "feature files": expiry-time).
     if let Some(until) = status.fresh_until {
         let _ = writeln!(out, "# +expiry-time={}", until.strftime("%Y-%m-%dT%H:%M:%SZ"));
     }
@@ -133,7 +133,7 @@ pub(crate) fn features(status: &Status) -> String {
     if let Some(checks) = &status.checks {
         let failed: Vec<&Checked> = checks.iter().filter(|checked| checked.fails()).collect();
         let _ = writeln!(out, "bedplate.failed-checks={}", failed.len());
-        // The one to deal with first: a list of all might be longer than a label's value may be.
+        // Only the first failed check: a list of all might exceed the length of a label value.
         if let Some(first) = failed.first() {
             let _ = writeln!(out, "bedplate.failed-check={}", first.id);
         }
@@ -149,17 +149,17 @@ pub(crate) fn features(status: &Status) -> String {
     out
 }
 
-/// What the daemon wrote last.
+/// Reads the status that the daemon last wrote.
 pub fn read(root: &Path) -> Option<Status> {
     let text = file::text(&under(root, super::status::FILE)).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-/// Writes all of it below `root`; what fails is told, and the rest is written.
+/// Writes all exports below `root`. Returns a message for each failure; the rest is written.
 pub(crate) fn write(root: &Path, status: &Status, said: &mut WrittenFiles) -> Vec<String> {
     let at = |path: &str| under(root, path);
     let mut wrong = Vec::new();
-    // What the daemon itself uses differs at every moment: that alone is no reason to write.
+    // The daemon's own usage changes constantly; that alone is no reason to write.
     let mut put = |path: &str, text: String, usage: fn() -> String| {
         let target = at(path);
         if said.get(path) == Some(&text) && target.exists() {
@@ -179,13 +179,13 @@ pub(crate) fn write(root: &Path, status: &Status, said: &mut WrittenFiles) -> Ve
     if at(FEATURES).is_dir() {
         put(&format!("{FEATURES}/{FEATURE_FILE}"), features(status), String::new);
     }
-    // Serialising a struct of plain data does not fail.
+    // Serializing a struct of plain data does not fail.
     let json = terminal::json(&serde_json::to_string_pretty(status).unwrap_or_default()) + "\n";
     put(super::status::FILE, json, String::new);
     wrong
 }
 
-/// What was written last, by path: the same is not written again, so that nobody is woken for nothing.
+/// Texts last written, by path. Unchanged texts are not written again, so that no watcher wakes up needlessly.
 pub(crate) type WrittenFiles = std::collections::BTreeMap<String, String>;
 
 #[cfg(test)]
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_as_text() {
+    fn metrics_have_prometheus_format() {
         let text = metrics(&waiting());
         for line in [
             "bedplate_state{state=\"starting\"} 1",
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_labels() {
+    fn feature_values_are_valid_labels() {
         assert_eq!(
             features(&waiting()),
             "bedplate.ready=false\nbedplate.state=starting\nbedplate.iommu=DMA-FQ__mixed\n"
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_written_where_they_are_read() {
+    fn exports_are_written_to_existing_directories() {
         let root = tempfile::tempdir().unwrap();
         let mut said = WrittenFiles::new();
         assert_eq!(write(root.path(), &waiting(), &mut said), [""; 0]);

@@ -1,4 +1,4 @@
-//! Whether it is worth looking at the host although nothing was heard of it.
+//! Cheap check for changes of the host that no event reported.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use bedplate_core::kind::Watch;
 use bedplate_host::file::{self, under};
 
-/// Cheap signs that something may have changed, none of them in config space: the count of uevents (VFs that
-/// come and go are some), modules, sizes and times of files. Nothing for which the kernel waits for a driver: the daemon
-/// itself must not hang.
+/// Returns a hash of cheap indicators: the count of uevents (which changes when VFs are added or removed), loaded modules,
+/// sizes and times of files. Reads no config space and nothing for which the kernel waits for a driver: the daemon must not
+/// hang.
 pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for path in ["sys/kernel/uevent_seqnum", "proc/modules"] {
-        // Use counts of modules change all the time: names are enough.
+        // Use counts of modules change all the time; only the names are hashed.
         let text = file::text(&root.join(path)).unwrap_or_default();
         text.lines().for_each(|line| line.split(' ').next().hash(&mut hasher));
     }
@@ -31,7 +31,7 @@ pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
             (path, meta.map(|meta| (meta.len(), meta.modified().ok()))).hash(&mut hasher);
         }
     }
-    // The kernel answers for its parameters without asking a driver; inotify may lose them when memory is short.
+    // The kernel returns its parameters without asking a driver. inotify may lose writes to them when memory is short.
     for path in watch.attributes.iter().filter(|path| path.starts_with("/proc/sys/")) {
         let value = file::bytes(&under(root, path)).ok();
         (path, value).hash(&mut hasher);
@@ -44,9 +44,9 @@ mod tests {
     use super::*;
     use crate::reboot::method::tests::Tree;
 
-    /// Each sign is one: what changes it changes the fingerprint, and nothing else does.
+    /// Each indicator changes the fingerprint; other files do not.
     #[test]
-    fn what_is_a_sign_of_a_change_and_what_is_not() {
+    fn fingerprint_changes_only_with_its_indicators() {
         let tree = Tree::new();
         let root = tree.0.as_path();
         let directory = root.join("etc/modprobe.d").display().to_string();

@@ -1,7 +1,8 @@
-//! The small tasks that need more rights than the daemon has: looking into other processes, the operator's commands, the
-//! reboot methods, the marker in /run. Each is done by a process of its own (`bedplate helper`, hidden), which ends with it.
-//! The daemon says which task; what is run for it and which methods may be used are in the profile, which is read here. A
-//! daemon that was taken over can ask for no more than that.
+//! Small tasks that need more rights than the daemon has: reading the open files of other processes, the operator's
+//! commands,
+//! reboot methods, the marker in /run. Each runs in its own process (`bedplate helper`, hidden). The daemon names only the
+//! task.
+//! The commands and the allowed methods are read from the profile here, so a compromised daemon cannot choose them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,16 +26,16 @@ use bedplate_core::reboot_record::preparation::Preparation;
 use bedplate_host::write::DirWriter;
 use bedplate_host::{DirReader, process};
 
-/// The operator's busy check.
+/// Time limit of the operator's busy check.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);
-/// An observation without checks.
+/// Time limit of an observation without checks.
 const INSPECT_LIMIT: Duration = Duration::from_secs(60);
-/// Longer than any task bounds itself: the operator's commands, a BMC that is asked several times.
+/// Time limit of a task; longer than the tasks' own limits (operator's commands, a BMC with several requests).
 const LIMIT: Duration = Duration::from_secs(180);
-/// Early in a boot a BMC may be busy, and its driver still looking for it: it is asked again after so long, so many times.
+/// Interval and number of requests to a BMC. Early in a boot the BMC may be busy and its driver still probing.
 const AGAIN: (Duration, u32) = (Duration::from_secs(1), 5);
 
-/// A task.
+/// A request of the daemon to a helper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "kebab-case", deny_unknown_fields)]
 enum Task<'a> {
@@ -67,7 +68,7 @@ enum Task<'a> {
 }
 
 impl Task<'_> {
-    /// The only unit that does it: each has the rights for its own tasks, and for no others.
+    /// Returns the only unit that runs the task: each unit has the rights for its own tasks only.
     fn unit(&self) -> Unit {
         match self {
             Task::Holders { .. } => Unit::Holders,
@@ -86,18 +87,18 @@ fn task(text: &str) -> Result<Task<'_>, String> {
     serde_json::from_str(text).map_err(|error| format!("this is no task: {error}"))
 }
 
-/// The unit that does what `text` asks for.
+/// Returns the unit for the task in `text`.
 ///
 /// # Errors
-/// It asks for nothing that is known.
+/// If the task is unknown.
 pub(crate) fn unit(text: &str) -> Result<Unit, String> {
     task(text).map(|task| task.unit())
 }
 
-/// Does what `text` asks for on the host below `root`; its answer, as JSON.
+/// Performs the task in `text` on the host below `root`, and returns its answer as JSON.
 ///
 /// # Errors
-/// Why not, in one sentence.
+/// The reason, in one sentence.
 pub fn perform(text: &str, root: &Path) -> Result<String, String> {
     match task(text)? {
         Task::Holders { idle } => json(&holders(root, &idle)),
@@ -125,7 +126,8 @@ pub fn perform(text: &str, root: &Path) -> Result<String, String> {
     }
 }
 
-/// What the profile of the host says of reboots. Not the daemon: what is named there is run with this process's rights.
+/// Reads the reboot settings from the host's profile. The daemon must not pass them: commands named in them run with this
+/// process's rights.
 fn settings(root: &Path) -> Result<Reboot, String> {
     let reader = match root == Path::new("/") {
         true => DirReader::live(),
@@ -139,9 +141,9 @@ fn json(answer: &impl Serialize) -> Result<String, String> {
     serde_json::to_string(answer).map_err(|error| error.to_string())
 }
 
-/// Who holds a device open, in one line.
+/// Returns one line about the processes that hold a device open; `None` if no process does.
 fn holders(root: &Path, idle: &[String]) -> Option<String> {
-    // The processes of a made-up root are not those of this machine.
+    // Below a test's root, the process ids are not those of this machine.
     let live = root == Path::new("/");
     let who = move |pid| if live { process::owner(pid) } else { None };
     match busy::holders(&root.join("proc"), idle) {
@@ -152,7 +154,7 @@ fn holders(root: &Path, idle: &[String]) -> Option<String> {
 
 fn busy_command(argv: &[String]) -> Option<String> {
     if argv.is_empty() {
-        // The daemon asks for one that it has seen.
+        // The daemon requests the check only after it saw one in the profile.
         return Some("the profile has no `busy_command` any more".to_owned());
     }
     busy::busy_command(argv, BUSY_LIMIT)
@@ -169,7 +171,7 @@ fn restart_cause(root: &Path) -> Result<RestartCause, IpmiError> {
     ipmi::restart_cause(&device)
 }
 
-/// Whether a moment later the answer may be another one.
+/// Whether a retry a moment later may succeed.
 fn is_early(error: &IpmiError) -> bool {
     match error {
         IpmiError::Device { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
@@ -178,7 +180,7 @@ fn is_early(error: &IpmiError) -> bool {
     }
 }
 
-/// Has the tasks done, for the host below a directory.
+/// Client of the helper tasks for the host below a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Helpers {
     launch: Launch,
@@ -186,7 +188,7 @@ pub(crate) struct Helpers {
 }
 
 impl Helpers {
-    /// By processes that are started so.
+    /// Creates a client that starts processes with `launch`.
     pub(crate) fn new(launch: Launch, root: &Path) -> Self {
         Helpers { launch, root: root.to_owned() }
     }
@@ -194,19 +196,19 @@ impl Helpers {
     async fn ask<T: serde::de::DeserializeOwned>(&self, task: &Task<'_>) -> Result<T, WorkError> {
         let input = serde_json::to_string(task).map_err(WorkError::Answer)?;
         let mut arguments = vec![HELPER.to_owned()];
-        // A unit has its own.
+        // A unit sets its own root.
         if let Launch::Children(_) = self.launch {
             arguments.push(format!("--state-root={}", self.root.display()));
         }
         worker::ask(&self.launch, task.unit(), &arguments, &input, LIMIT).await
     }
 
-    /// Whether another build has answered: this daemon is about to end, and to be started as that one.
+    /// Whether a unit of another build answered: this daemon must end, and systemd starts the new build.
     pub(crate) fn is_replaced(&self) -> bool {
         self.launch.is_replaced()
     }
 
-    /// Observes the boot entry afresh. What cannot be observed is not known to be sound.
+    /// Observes the boot entry afresh. If that fails, its soundness is unknown.
     pub(crate) async fn inspect_entry(&self) -> NextBoot {
         match worker::observe_unjudged(&self.launch, INSPECT_LIMIT).await {
             Ok(Observation { packages: Some(why), .. }) => NextBoot::Unknown { reasons: vec![why] },
@@ -215,7 +217,8 @@ impl Helpers {
         }
     }
 
-    /// Who holds a GPU or RDMA device open, in one line. What cannot be found out counts as in use.
+    /// Returns one line about the processes that hold a GPU or RDMA device open. If they cannot be determined, returns the
+    /// reason, which counts as in use.
     pub(crate) async fn holders(&self, idle: &[String]) -> Option<String> {
         let task = Task::Holders { idle: idle.to_vec() };
         let asked = self.ask(&task).await;
@@ -224,7 +227,7 @@ impl Helpers {
         })
     }
 
-    /// What the operator's busy check says, unless the host is free.
+    /// Returns the output of the operator's busy check, or `None` if the host is free.
     pub(crate) async fn busy_command(&self) -> Option<String> {
         let asked = self.ask(&Task::BusyCommand {}).await;
         asked.unwrap_or_else(|error| {
@@ -232,7 +235,7 @@ impl Helpers {
         })
     }
 
-    /// The first method that works here, and what is to be said of each.
+    /// Returns the first method that works here, and a message about each method tried.
     pub(crate) async fn methods(&self, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
         let asked = self.ask(&Task::Methods { need }).await;
         asked.unwrap_or_else(|error| {
@@ -240,7 +243,7 @@ impl Helpers {
         })
     }
 
-    /// The way back from what [`Helpers::prepare`] is about to do.
+    /// Returns the undo steps for what [`Helpers::prepare`] is about to do.
     ///
     /// # Errors
     /// [`WorkError`].
@@ -252,10 +255,10 @@ impl Helpers {
         self.ask(&Task::FindUndo { method, at }).await
     }
 
-    /// Makes a method ready for a reboot at `at`.
+    /// Arms a method for a reboot at `at`.
     ///
     /// # Errors
-    /// [`WorkError`]; nothing is left behind, or the error says what.
+    /// [`WorkError`]; no state is left behind, or the error describes it.
     pub(crate) async fn prepare(
         &self,
         method: RebootMethod,
@@ -265,19 +268,19 @@ impl Helpers {
         self.ask(&Task::Prepare { method, plan, at }).await
     }
 
-    /// Undoes that.
+    /// Undoes [`Helpers::prepare`].
     ///
     /// # Errors
     /// [`WorkError`].
     pub(crate) async fn disarm(&self, prepared: &Preparation) -> Result<(), WorkError> {
-        // Most methods leave nothing behind.
+        // Most methods leave no state behind.
         if prepared.undo.is_empty() {
             return Ok(());
         }
         self.ask(&Task::Disarm { prepared: prepared.clone() }).await
     }
 
-    /// Runs the operator's command that cycles the power; how long the machine may take to go down after it.
+    /// Runs the operator's command that cycles the power. Returns how long the machine may then take to go down.
     ///
     /// # Errors
     /// [`WorkError`].
@@ -286,13 +289,13 @@ impl Helpers {
         asked.map(Duration::from_secs)
     }
 
-    /// What the BMC says of the last restart.
+    /// Returns the BMC's cause of the last restart.
     pub(crate) async fn restart_cause(&self) -> BmcAnswer {
         let asked = self.ask(&Task::RestartCause {}).await;
         asked.map_err(|error| chain(&error))
     }
 
-    /// Sets the marker in /run that asks others for a reboot, or takes back bedplate's part in it.
+    /// Sets the marker in /run that requests a reboot from other tools, or removes bedplate's part of it.
     ///
     /// # Errors
     /// [`WorkError`].

@@ -1,5 +1,6 @@
-//! Changes of interfaces that are watched: rtnetlink tells everybody when something is set on a PF or its VFs, as long as
-//! the PF's interface is up (net/core/rtnetlink.c do_setlink; net/core/dev.c netdev_state_change).
+//! Monitor of watched network interfaces. rtnetlink notifies all listeners of changes to a PF or its VFs as long as the
+//! PF's
+//! interface is up (net/core/rtnetlink.c do_setlink; net/core/dev.c netdev_state_change).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -14,29 +15,29 @@ pub use bedplate_host::changed_links;
 
 /// Multicast group RTNLGRP_LINK, as a bit (include/uapi/linux/rtnetlink.h, RTMGRP_LINK).
 const LINK: u32 = 1;
-/// Larger than any announcement: they come without the list of VFs.
+/// Larger than any notification: notifications omit the list of VFs.
 const LARGEST: usize = 32 << 10;
 
-/// IFF_UP, IFF_RUNNING and IFF_LOWER_UP (include/uapi/linux/if.h): on, in use, and with a link.
+/// IFF_UP, IFF_RUNNING and IFF_LOWER_UP (include/uapi/linux/if.h): enabled, in use, and with a link.
 const STATE: u32 = 1 | 1 << 6 | 1 << 16;
 
-/// What is watched.
+/// Watched interfaces and their last states.
 #[derive(Debug, Default)]
 struct WatchedInterfaces {
-    /// Interfaces of which everything counts.
+    /// Interfaces for which every notification matters.
     interfaces: BTreeSet<String>,
-    /// Interfaces of which the state counts, and what it was when they were last heard of.
+    /// Interfaces for which only the state matters, with the last known state.
     links: BTreeMap<String, Option<u32>>,
 }
 
-/// The interfaces that are watched.
+/// Listens for changes of the watched interfaces.
 pub(crate) struct InterfaceMonitor(Arc<Mutex<WatchedInterfaces>>);
 
 impl InterfaceMonitor {
-    /// Starts with none.
+    /// Starts with no watched interface.
     ///
     /// # Errors
-    /// When the socket cannot be had.
+    /// If the socket cannot be opened.
     pub(crate) fn new(to: Sender<Trigger>) -> std::io::Result<Self> {
         let watched = Arc::new(Mutex::new(WatchedInterfaces::default()));
         let heard = watched.clone();
@@ -51,7 +52,7 @@ impl InterfaceMonitor {
         Ok(InterfaceMonitor(watched))
     }
 
-    /// Watches these, whatever was watched before.
+    /// Replaces the set of watched interfaces.
     pub(crate) fn set(&self, watch: &Watch) {
         lock(&self.0).set(watch);
     }
@@ -68,8 +69,8 @@ impl WatchedInterfaces {
         self.interfaces.is_empty() && self.links.is_empty()
     }
 
-    /// Whether an announcement about an interface is news. Most only repeat what is known: flags of containers' interfaces on
-    /// top of it, addresses, wireless statistics.
+    /// Whether a notification about an interface is a change. Most repeat known data: container interfaces on top of it,
+    /// addresses, wireless statistics.
     fn is_news(&mut self, name: &str, flags: u32) -> bool {
         let now = Some(flags & STATE);
         let other =
@@ -79,7 +80,7 @@ impl WatchedInterfaces {
 }
 
 fn relevant(datagram: &[u8], watched: &mut WatchedInterfaces) -> Option<Trigger> {
-    // Each of them, so that what is known of every link is the newest.
+    // Evaluates every notification, so that the last known states stay current.
     let mut news = changed_links(datagram);
     news.retain(|(name, flags)| watched.is_news(name, *flags));
     let (name, _) = news.first()?;
@@ -94,7 +95,7 @@ mod tests {
         announced(name, 0)
     }
 
-    /// A RTM_NEWLINK message with nothing but flags and a name, as the kernel frames it.
+    /// An RTM_NEWLINK message with only flags and a name, framed as by the kernel.
     fn announced(name: &str, flags: u32) -> Vec<u8> {
         let name = [name.as_bytes(), &[0]].concat();
         let mut body = vec![0; 16];
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn only_watched_interfaces_matter() {
+    fn unwatched_interfaces_trigger_nothing() {
         let mut watched = WatchedInterfaces::default();
         watched.set(&Watch { interfaces: vec!["ens1f0".to_owned()], ..Watch::default() });
         let mut what = |bytes: &[u8]| relevant(bytes, &mut watched).map(|trigger| trigger.what);
@@ -122,9 +123,9 @@ mod tests {
         assert!(relevant(&announcement("ens1f0"), &mut WatchedInterfaces::default()).is_none());
     }
 
-    /// A port that goes down takes `ready` away; what else is said of its interface all day costs nothing.
+    /// A port that goes down clears `ready`; other notifications about its interface cost no observation.
     #[test]
-    fn of_a_port_only_its_link_matters() {
+    fn watched_link_triggers_on_state_change_only() {
         const UP: u32 = STATE;
         const PROMISCUOUS: u32 = 1 << 8;
         let watch = Watch { links: vec!["ens2".to_owned()], ..Watch::default() };

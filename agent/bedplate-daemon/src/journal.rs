@@ -1,5 +1,5 @@
-//! What the daemon logs: to the journal with fields and message ids that its catalog explains (`journalctl -x`), or as
-//! text where stderr is not the journal. One table of messages; the catalog in systemd/ has one entry for each.
+//! Log output of the daemon: to the journal with fields and message ids that its catalog explains (`journalctl -x`), or as
+//! text if stderr is not the journal. One table of messages; the catalog in systemd/ has one entry for each.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use bedplate_base::terminal::one_line;
 use bedplate_core::plan::Item;
 use bedplate_host::file;
 
-/// A kind of message, for ever: programs and the catalog know it by its id (journald: MESSAGE_ID).
+/// A type of message. Its id never changes: programs and the catalog refer to it (journald: MESSAGE_ID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
     /// 128 bits, in hexadecimal.
@@ -41,70 +41,70 @@ macro_rules! messages {
 }
 
 messages! {
-    /// The host is what the profile says.
+    /// The host matches the profile.
     CONVERGED Info "b7b4761e94dc4426974b05ab54bbba1d";
-    /// Something differs.
+    /// A setting differs from the profile.
     DRIFT Warning "1eeb8193cd4a45049b0bb3aeeacd15af";
-    /// Something was done.
+    /// A change was applied.
     DONE Info "cfd430d0038542f8a88968592a4e3528";
     /// A change failed.
     FAILED Error "bc983823642049bfbb11899ad1712159";
-    /// Something beside the changes went wrong: less is seen, kept or told than should be.
+    /// An error outside the changes: the daemon observes, stores or reports less than it should.
     IMPAIRED Error "e3cbe730db5848c0a66646996961c1f7";
-    /// Another program or an operator keeps changing something.
+    /// Another program or an operator keeps reverting a change.
     CONTESTED Error "60823d6c7df04d89880a3c9264e99a03";
-    /// An operator holds enforcement.
+    /// An operator paused enforcement.
     HELD Warning "16b31505794844c5ab87ee3c53979774";
-    /// An operator has ended that.
+    /// An operator resumed enforcement.
     RELEASED Info "e55d2029f45f4207ac30100003b10a60";
-    /// People have to deal with something.
+    /// Operator action is required.
     BLOCKED Warning "78420a2966d743359c5869884c0f4ebc";
-    /// Something could not be read: whether the host is right is not known.
+    /// A value could not be read: whether the host matches the profile is unknown.
     UNREAD Warning "4e76316987ce4903bacd10821d19b5b4";
-    /// A check of `bedplate verify` does not pass any more.
+    /// A check of `bedplate verify` no longer passes.
     CHECK Warning "9cf7bc85e4d54e049142368819ede1a3";
-    /// It passes again.
+    /// The check passes again.
     CHECK_PASSED Info "281cbdee5d0547699347d1bc629079e0";
-    /// The profile cannot be used, or the host not be observed.
+    /// The profile is unusable, or the host cannot be observed.
     UNUSABLE Error "066b72f8c1a8418f989c892be6409883";
-    /// The bus is back.
+    /// The bus is connected again.
     CONNECTED Info "9c3ad0a6b3f24c0c8d3f4f5f0f6f2f51";
-    /// There is no profile of the operator's.
+    /// The operator has installed no profile.
     NO_PROFILE Warning "5d0c1fa34a1c4f0c9e2b7c64d0a3b8e1";
-    /// Something waits for a boot.
+    /// A change takes effect only at the next boot.
     REBOOT_NEEDED Warning "49fdda36c64a4b7899d84f11b13fcf78";
-    /// A reboot has been left to people for days.
+    /// A manual reboot has been due for days.
     REBOOT_LEFT_TO_PEOPLE Warning "7a8ce45c5bbe4532a4b4a9f1213cdcab";
-    /// A reboot is announced.
+    /// A reboot is scheduled.
     REBOOT_SCHEDULED Warning "d45d437b23c44c6495b448573cc1cdd2";
-    /// bedplate's own announcement was cancelled by bedplate.
+    /// bedplate cancelled its own scheduled reboot.
     REBOOT_CANCELLED_BY_AGENT Warning "1ede2787d2ce45dda411c5d58cf6fa29";
-    /// bedplate's announcement was cancelled by an operator or another program.
+    /// An operator or another program cancelled bedplate's scheduled reboot.
     REBOOT_CANCELLED Warning "b1b6f6fd2e8a4a0a9b9d3c5c0e7d9a44";
-    /// Something is in the way of a reboot.
+    /// A reboot is blocked.
     REBOOT_WAITS Info "827e7f4673c04e03be6203e7e35f3353";
-    /// A reboot did not come, or what was prepared for it stays.
+    /// A reboot did not happen, or its armed method could not be disarmed.
     REBOOT_FAILED Error "70502a541e514471942c5246534e225f";
-    /// Which reboot this boot follows.
+    /// Reboot that this boot follows.
     REBOOT_CAME Info "0f0cbbfb02ff48b9b4644dccb657b3b7";
-    /// Boots did not help.
+    /// Reboots did not bring the change into effect.
     STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
-    /// The fleet's lock.
+    /// State of the reboot lock.
     LOCK Info "ea8e04687ae549f181559d5991bd6c24";
-    /// A slot of the fleet's lock is not given back yet.
+    /// A slot of the reboot lock is not released yet.
     LOCK_KEPT Warning "1e6412d56c034fdb8a265dd4a0c0e47c";
-    /// Units that waited were let go although the host has not converged.
+    /// Waiting units were started although the host has not converged.
     READY_LATE Error "e6541d2f034f4668988e056a56e827c8";
-    /// The boot went on although not everything was put back.
+    /// The boot continued although not all settings were restored.
     BOOT_LATE Error "3538a758af10425cbc24e74967ee88cb";
 }
 
-/// Sends logs to the journal if stderr goes there, else to stderr as text.
+/// Sends logs to the journal if stderr is connected to it, else to stderr as text.
 pub fn start() {
     let registry = tracing_subscriber::registry().with(LevelFilter::INFO);
     let journal = std::env::var_os("JOURNAL_STREAM").and_then(|_| tracing_journald::layer().ok());
-    // journald looks up the unit of a message's sender when it takes the message, and finds none if the sender has exited
-    // by then. `journalctl -u` goes by this field as well where root set it (systemd.journal-fields(7)).
+    // journald determines the unit of a sender when it receives the message, and fails if the sender has exited by then.
+    // `journalctl -u` also uses this field if root set it (systemd.journal-fields(7)).
     let cgroups = file::text(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let unit = unit(&cgroups).map(|unit| ("OBJECT_SYSTEMD_UNIT", unit));
     match journal {
@@ -116,7 +116,9 @@ pub fn start() {
     }
 }
 
-/// The systemd unit of a process with these control groups (`/proc/PID/cgroup`): below its slices, in systemd's hierarchy.
+/// Returns the systemd unit of a process with these control groups (`/proc/PID/cgroup`): the first part below the slices,
+/// in
+/// systemd's hierarchy.
 fn unit(cgroups: &str) -> Option<&str> {
     let mut paths = cgroups.lines().filter_map(|line| {
         line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|(_, path)| path))
@@ -125,7 +127,7 @@ fn unit(cgroups: &str) -> Option<&str> {
         .find_map(|path| path.split('/').find(|part| !part.is_empty() && !part.ends_with(".slice")))
 }
 
-/// Lines for people.
+/// Layer that writes human-readable lines.
 fn text<S, W>(writer: W) -> impl Layer<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -136,14 +138,14 @@ where
         .with_target(false)
         .without_time()
         .with_ansi(false)
-        // Fields are for programs; the message says all of it in words.
+        // Fields are for programs; the message contains the same data as text.
         .fmt_fields(debug_fn(|writer, field, value| match field.name() {
             "message" => writer.write_str(&one_line(&format!("{value:?}"))),
             _ => Ok(()),
         }))
 }
 
-/// Logs a message that is about nothing in particular.
+/// Logs a message without fields of a change.
 pub fn log_message(message: Message, text: &str) {
     let (id, text) = (message.id, one_line(text));
     match message.level {
@@ -153,7 +155,7 @@ pub fn log_message(message: Message, text: &str) {
     }
 }
 
-/// Logs one message for every value of a change.
+/// Logs one message for each value of a change.
 pub(crate) fn say_of(message: Message, plan: &str, change: &Difference, text: &str) {
     let nothing =
         Item { subject: change.subject.clone(), before: None, after: None, why: Vec::new() };
@@ -195,9 +197,9 @@ mod tests {
 
     use super::*;
 
-    /// journalctl -x explains every message, and explains nothing that is not sent.
+    /// `journalctl -x` explains every message, and the catalog has no unused entry.
     #[test]
-    fn the_catalog_has_an_entry_for_every_message() {
+    fn catalog_has_exactly_one_entry_per_message() {
         let catalog = include_str!("../systemd/catalog/bedplate.catalog");
         let mut entries: Vec<&str> =
             catalog.lines().filter_map(|line| line.strip_prefix("-- ")).collect();
@@ -213,9 +215,9 @@ mod tests {
         }
     }
 
-    /// stderr may be a terminal, and what is said holds texts of the host.
+    /// stderr may be a terminal, and messages quote texts of the host.
     #[test]
-    fn no_message_steers_a_terminal_or_begins_a_line() {
+    fn messages_contain_no_control_characters() {
         let written = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&written);
         let layer = text(move || Sink(Arc::clone(&sink)));
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_is_what_runs_this_program() {
+    fn unit_is_parsed_from_cgroups() {
         let boot = Some("bedplate-boot.service");
         assert_eq!(unit("0::/system.slice/bedplate-boot.service\n"), boot);
         assert_eq!(unit("0::/system.slice/system-x.slice/bedplate-boot.service/worker\n"), boot);
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_ids() {
+    fn message_ids_are_32_hex_digits() {
         for message in MESSAGES {
             assert!(
                 message.id.len() == 32 && message.id.bytes().all(|b| b.is_ascii_hexdigit()),

@@ -1,6 +1,8 @@
-//! How the daemon starts a process that has more rights than itself. Under systemd it connects to a socket, and PID 1 starts
-//! a unit of its own for the connection (`systemd/bedplate-worker@.service` and its kin), with the rights that the unit
-//! lists; the daemon needs none for that. Elsewhere the process is its child.
+//! Start of processes that have more rights than the daemon. Under systemd the daemon connects to a socket, and PID 1
+//! starts
+//! one unit per connection (`systemd/bedplate-worker@.service` and the like) with the rights that the unit lists. The
+//! daemon
+//! needs no rights for that. Elsewhere the process is a child.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,75 +20,75 @@ use tokio::task::JoinHandle;
 use super::build::{Builds, Program};
 use super::unit::Unit;
 
-/// The first line of a unit: it runs. Only then it is asked for something.
+/// First line that a unit sends: it runs. Requests are sent only after it.
 pub(crate) const RUNS: &str = "runs";
-/// With this begins the last line of an answer that comes through a socket: how the process ended.
+/// Prefix of the last line of an answer through a socket: how the process ended.
 pub const END: &str = "end ";
 // Exit statuses between the daemon and its units, from sysexits.h.
-/// The task is another unit's, or none (`EX_USAGE`).
+/// The task belongs to another unit, or is unknown (`EX_USAGE`).
 pub(crate) const USAGE: i32 = 64;
 /// A process of an earlier task hangs (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: i32 = 69;
-/// Another build of this program has asked; the daemon that asked ends with it, too (`EX_TEMPFAIL`).
+/// The request is from another build of this program; the daemon that sent it exits with the same status (`EX_TEMPFAIL`).
 pub const REPLACED: i32 = 75;
-/// The operator has put no profile there (`EX_CONFIG`).
+/// The operator has installed no profile (`EX_CONFIG`).
 pub(crate) const NO_PROFILE: i32 = 78;
 
-/// How processes are started.
+/// Method of starting processes.
 #[derive(Debug, Clone)]
 pub enum Launch {
-    /// As children: rounds are done by this program, everything else by the one that runs.
+    /// As children: `worker` subcommands run this program, everything else the running one.
     Children(PathBuf),
     /// By PID 1.
     Sockets {
-        /// Where the sockets are.
+        /// Directory of the sockets.
         directory: PathBuf,
-        /// Which build answers.
+        /// Builds of the daemon and its units.
         builds: Arc<Builds>,
-        /// Has a receiver for each unit that was started and has not ended.
+        /// Has one receiver for each unit that was started and has not ended.
         running: watch::Sender<()>,
     },
 }
 
-/// What is sent to a unit, as one line of JSON.
+/// Request to a unit, sent as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Which file the daemon runs: both ends must be the same build.
+    /// Identity of the daemon's program file: both ends must run the same build.
     pub program: String,
     /// Subcommand and its arguments.
     pub arguments: Vec<String>,
-    /// Its standard input.
+    /// Standard input of the subcommand.
     pub input: String,
 }
 
 /// How a process ended.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExitResult {
-    /// Its exit status; `None`: a signal.
+    /// Exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// The same in words.
+    /// The status as text.
     pub status: String,
-    /// What it said on stderr.
+    /// Its output on stderr.
     pub said: String,
-    /// What the unit runs, where that is another build than the daemon's.
+    /// Program of the unit, if it is another build than the daemon's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
 }
 
-/// A process that was started. It is killed when this is dropped.
+/// A started process. Dropping it kills the process.
 #[derive(Debug)]
 pub enum Process {
     /// A child.
     Child {
-        /// It.
+        /// The process.
         child: Child,
-        /// Its answer.
+        /// Its answer, by line.
         lines: Split<BufReader<ChildStdout>>,
-        /// What it says beside.
+        /// Its stderr.
         said: JoinHandle<String>,
     },
-    /// Another process at the other end of a socket; it ends when this end is closed.
+    /// Process at the other end of a socket; it ends when this end is closed.
     Unit(Connection),
 }
 
@@ -94,14 +96,14 @@ pub enum Process {
 #[derive(Debug)]
 pub struct Connection {
     unit: Unit,
-    /// Its answer; `None` only while this is dropped.
+    /// The answer, by line; `None` only during drop.
     lines: Option<Split<BufReader<OwnedReadHalf>>>,
-    /// Open for as long as the answer is wanted.
+    /// Open for as long as the answer is needed.
     open: Option<OwnedWriteHalf>,
-    /// How it ended, once it has said so.
+    /// Result, once received.
     ended: Option<ExitResult>,
     builds: Arc<Builds>,
-    /// Held until nothing of it runs; `None`: it never ran.
+    /// Held until no process of the unit runs; `None` if it never ran.
     running: Option<watch::Receiver<()>>,
 }
 
@@ -122,8 +124,8 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// Hangs up. systemd closes its side when nothing of the unit runs any more (service_close_socket_fd), not earlier: until
-    /// then the unit counts as running.
+    /// Closes the connection. systemd closes its side only when no process of the unit runs any more
+    /// (service_close_socket_fd); until then the unit counts as running.
     fn drop(&mut self) {
         drop(self.open.take());
         let (lines, running) = (self.lines.take(), self.running.take());
@@ -137,18 +139,18 @@ impl Drop for Connection {
 }
 
 impl Launch {
-    /// Through the sockets in this directory.
+    /// Creates one that uses the sockets in this directory.
     pub fn sockets(directory: PathBuf) -> Self {
         Launch::Sockets { directory, builds: Arc::default(), running: watch::Sender::default() }
     }
 
-    /// Waits until all units have ended that were started and are no longer needed. `false`: they did not in time.
+    /// Waits until all started units that are no longer needed have ended. Returns `false` on timeout.
     pub async fn all_ended(&self, within: Duration) -> bool {
         let Launch::Sockets { running, .. } = self else { return true };
         tokio::time::timeout(within, running.closed()).await.is_ok()
     }
 
-    /// Whether a unit has answered that it runs another build, which this daemon is to be started as.
+    /// Whether a unit reported that it runs another build, which the daemon must be restarted as.
     pub fn is_replaced(&self) -> bool {
         matches!(self, Launch::Sockets { builds, .. } if builds.is_replaced())
     }
@@ -156,7 +158,7 @@ impl Launch {
     /// Starts `bedplate ARGUMENTS` with the rights of `unit`.
     ///
     /// # Errors
-    /// The system's own.
+    /// The system's error.
     pub async fn start(
         &self,
         unit: Unit,
@@ -174,8 +176,10 @@ impl Launch {
                 let socket = UnixStream::connect(directory.join(unit.name())).await?;
                 let (reader, open) = socket.into_split();
                 let mut lines = BufReader::new(reader).split(b'\n');
-                // PID 1 puts a stop of the daemon before a start that has not begun, which would then wait for a daemon that
-                // waits for the unit's end. So nothing is asked of a unit before it runs, and until then it is not waited for.
+                // PID 1 runs a stop job of the daemon before a start job that has not begun. That start would then wait for
+                // the daemon,
+                // which waits for the unit's end. So a unit gets no request before it runs, and is not waited for until
+                // then.
                 let runs = lines.next_segment().await?.is_some();
                 let mut connection = Connection {
                     unit,
@@ -185,7 +189,7 @@ impl Launch {
                     builds: builds.clone(),
                     running: runs.then(|| running.subscribe()),
                 };
-                // One that has ended instead has no answer, which is said there.
+                // A unit that ended instead has no answer; reading it reports that.
                 if let (true, Some(open)) = (runs, &mut connection.open) {
                     open.write_all(request.as_bytes()).await?;
                 }
@@ -199,19 +203,19 @@ impl Launch {
     }
 }
 
-/// The subcommand that observes and applies.
+/// Subcommand that observes and applies.
 pub(crate) const WORKER: &str = "worker";
-/// The subcommand that does one of the small tasks.
+/// Subcommand for the small tasks.
 pub(crate) const HELPER: &str = "helper";
 
-/// Starts a child with these arguments, which reads `input`.
+/// Starts a child with these arguments, and passes `input` to it.
 ///
 /// # Errors
-/// The system's own.
+/// The system's error.
 pub(crate) fn child(program: &Path, arguments: &[String], input: &str) -> std::io::Result<Process> {
     let mut command = Command::new(program);
     command.args(arguments);
-    // Logs of the child are told by the daemon, with their fields.
+    // The daemon logs the child's messages itself, with their fields.
     command.env_remove("JOURNAL_STREAM").env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -221,12 +225,12 @@ pub(crate) fn child(program: &Path, arguments: &[String], input: &str) -> std::i
     let mut errors = child.stderr.take().ok_or_else(lost)?;
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_owned();
-        // One that ends before it has read everything says why.
+        // A child that ends before it has read everything reports why.
         tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
     }
     let said = tokio::spawn(async move {
         let mut said = Vec::new();
-        // What was read before it broke is what there is to say.
+        // On a read error, the output so far is used.
         let _ = errors.read_to_end(&mut said).await;
         String::from_utf8_lossy(&said).trim().to_owned()
     });
@@ -234,10 +238,10 @@ pub(crate) fn child(program: &Path, arguments: &[String], input: &str) -> std::i
 }
 
 impl Process {
-    /// The next line of its answer; `None`: there is no more.
+    /// Returns the next line of the answer; `None` at its end.
     ///
     /// # Errors
-    /// The system's own.
+    /// The system's error.
     pub async fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         match self {
             Process::Child { lines, .. } => lines.next_segment().await,
@@ -245,10 +249,10 @@ impl Process {
         }
     }
 
-    /// How it ended, after the last line.
+    /// Returns how the process ended. Call it after the last line.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// If the result is unknown.
     pub async fn ended(&mut self) -> std::io::Result<ExitResult> {
         match self {
             Process::Child { child, said, .. } => {
@@ -277,9 +281,10 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(200);
 
-    /// A unit that PID 1 has not started yet keeps no daemon from ending; one that runs does, until nothing of it is left.
+    /// A unit that PID 1 has not started yet does not delay the daemon's stop. A running one does, until all its processes
+    /// ended.
     #[tokio::test(flavor = "current_thread")]
-    async fn only_what_runs_is_waited_for() {
+    async fn only_running_units_delay_shutdown() {
         let dir = tempfile::tempdir().unwrap();
         let launch = Launch::sockets(dir.path().to_owned());
         let pid_1 = UnixListener::bind(dir.path().join("worker")).unwrap();
@@ -292,7 +297,7 @@ mod tests {
             if !runs {
                 start.set(launch.start(Unit::Worker, &arguments, ""));
                 assert!(launch.all_ended(Duration::ZERO).await, "nothing runs");
-                // It finds nothing to do when it starts at last.
+                // It finds no request when it finally starts.
                 let mut asked = Vec::new();
                 unit.read_to_end(&mut asked).await.unwrap();
                 assert_eq!(asked, b"");

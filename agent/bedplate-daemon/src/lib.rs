@@ -1,10 +1,13 @@
-//! The resident part: keeps the host what the profile says, tells what it knows, and sees to the reboot.
+//! The resident daemon: keeps the host converged on its profile, publishes its status, and controls reboots.
 //!
-//! The daemon itself touches nothing of the host and has no rights to. Each [`observation`] and each change is made by another
-//! process, the [`worker`], that runs the same pipeline as `bedplate apply`: a driver that hangs in a sysfs write hangs there,
-//! and the memory of a plan goes with it. What else needs rights is done by a [`helper`]; [`launch`] starts both. [`backoff`]
-//! (what may be tried again, and when), [`status`] (what is said of it all) and the exports are pure; [`run`] is the loop;
-//! [`bus`], [`events`] and [`logind`] are its edges; [`reboot`] decides on reboots.
+//! The daemon process has no rights to change the host. Each [`observation`] and each change runs in another process, the
+//! [`worker`], on the same pipeline as `bedplate apply`. A driver that hangs in a sysfs write hangs only the worker, and
+//! the
+//! memory of a plan is freed with it. A [`helper`] does the other privileged tasks; [`launch`] starts both. [`backoff`]
+//! (which
+//! changes may be retried, and when), [`status`] (the published status) and the exports are pure. [`run`] is the loop;
+//! [`bus`],
+//! [`events`] and [`logind`] are its edges; [`reboot`] decides on reboots.
 //!
 //! Depends on bedplate-base, -cmdline, -host, -facts and -core. Start with `run.rs`, then `reboot/step.rs`.
 
@@ -50,8 +53,9 @@ pub mod worker_task;
 pub use devices::KnownDevices;
 pub use store::Store;
 
-/// The value behind a mutex.
+/// Locks a mutex and returns the guard, also from a poisoned mutex.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Nothing panics with one of these locks held; were it so, maps would still be maps, lists lists, and counts counts.
+    // No code panics while it holds one of these locks. Even after a panic, the maps, lists and counts behind them stay
+    // valid.
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What is said of an observation in the log; what still is as it was is not said again.
+//! Log messages about observations. Unchanged results are not logged again.
 
 use super::checks::Checked;
 use super::journal::{self, Message, log_message, say_of};
@@ -7,8 +7,7 @@ use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_core::plan::{Blocker, RebootNeed, Unknown};
 use bedplate_core::verify::Verdict as Outcome;
 
-/// Says what became of the changes that were applied, and what went wrong beside them. `plan`: the hash of what they were
-/// part of.
+/// Logs the results of the applied changes, and errors outside them. `plan`: hash of the plan that contained the changes.
 pub(crate) fn ended(plan: &str, observation: &Observation) {
     for done in &observation.done {
         match &done.failure {
@@ -23,12 +22,12 @@ pub(crate) fn ended(plan: &str, observation: &Observation) {
     }
 }
 
-/// Says that something differs. `plan`: the hash of what it is part of.
+/// Logs a difference. `plan`: hash of the plan that contains it.
 pub(crate) fn differs(plan: &str, change: &Difference) {
     say_of(journal::DRIFT, plan, change, "not as the profile says");
 }
 
-/// Says that an operator holds enforcement, or does not any more.
+/// Logs that an operator paused or resumed enforcement.
 pub(crate) fn enforce_hold(before: Option<&EnforceHold>, now: Option<&EnforceHold>) {
     match (before, now) {
         (before, Some(hold)) if before != Some(hold) => {
@@ -42,7 +41,7 @@ pub(crate) fn enforce_hold(before: Option<&EnforceHold>, now: Option<&EnforceHol
     }
 }
 
-/// What was said of the last observation.
+/// State at the last logged observation.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
     differences: Vec<PlannedChange>,
@@ -53,7 +52,7 @@ pub(crate) struct LogState {
 }
 
 impl LogState {
-    /// Says what is found to differ.
+    /// Logs new differences.
     pub(crate) fn differences(&mut self, observation: &Observation) {
         for change in &observation.changes {
             if !self.differences.contains(change) {
@@ -63,7 +62,7 @@ impl LogState {
         self.differences.clone_from(&observation.changes);
     }
 
-    /// Says what people have to deal with.
+    /// Logs new items that require operator action.
     pub(crate) fn blockers(&mut self, observation: &Observation) {
         let words = |one: &Blocker| {
             format!("{} {}: {}; do: {}", one.kind, one.subject, one.reason, one.remedy)
@@ -72,7 +71,7 @@ impl LogState {
         log_new(journal::BLOCKED, &mut self.blockers, now);
     }
 
-    /// Says what could not be read.
+    /// Logs values that newly could not be read.
     pub(crate) fn unknowns(&mut self, observation: &Observation) {
         let words = |one: &Unknown| {
             format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
@@ -81,10 +80,10 @@ impl LogState {
         log_new(journal::UNREAD, &mut self.unknowns, now);
     }
 
-    /// Says which checks come to something else than at the last judgement. Another wording of the same outcome is not said again.
+    /// Logs checks whose outcome changed since the last results. A different text with the same outcome is not logged.
     pub(crate) fn checks(&mut self, observation: &Observation) {
         let Some(checks) = &observation.checks else { return };
-        // What could only be a warning and is not known is told by `bedplate verify` alone.
+        // An unknown check that could only warn is reported by `bedplate verify` alone.
         let counts = |checked: &Checked| {
             matches!(checked.outcome, Outcome::Fail | Outcome::Warn) || checked.is_inconclusive()
         };
@@ -102,7 +101,7 @@ impl LogState {
         self.checks.clone_from(checks);
     }
 
-    /// Says that a boot is needed, or a colder one than before.
+    /// Logs that a reboot is needed, or a colder one than before.
     pub(crate) fn need(&mut self, need: RebootNeed, reason: &str) {
         if self.need.unwrap_or(RebootNeed::None) < need {
             log_message(journal::REBOOT_NEEDED, reason);
@@ -111,7 +110,7 @@ impl LogState {
     }
 }
 
-/// Says what was not said before, and remembers all of it.
+/// Logs the texts that are new, and records all of them.
 fn log_new(message: Message, said: &mut Vec<String>, now: Vec<String>) {
     for text in now.iter().filter(|text| !said.contains(text)) {
         log_message(message, text);

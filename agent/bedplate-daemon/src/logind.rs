@@ -1,5 +1,6 @@
-//! systemd-logind, as far as reboots need it: schedule, cancel, who is in the way (handbook §2.5; man
-//! org.freedesktop.login1). Nothing is decided here.
+//! systemd-logind client for reboots: schedule, cancel, list inhibitors (handbook §2.5; man org.freedesktop.login1). Makes
+//! no
+//! decisions.
 
 use std::time::Duration;
 
@@ -21,47 +22,47 @@ pub use bedplate_core::reboot_record::phase::{time, usec};
 pub(crate) trait Manager {
     /// Schedules a shutdown; `usec` is wall-clock time in microseconds.
     fn schedule_shutdown(&self, kind: &str, usec: u64) -> zbus::Result<()>;
-    /// Takes whatever is scheduled back.
+    /// Cancels any scheduled shutdown.
     fn cancel_scheduled_shutdown(&self) -> zbus::Result<bool>;
-    /// What is told to everybody logged in.
+    /// Sets the message shown to all logged-in users.
     fn set_wall_message(&self, message: &str, enable: bool) -> zbus::Result<()>;
     /// what, who, why, mode, uid, pid.
     fn list_inhibitors(&self) -> zbus::Result<Vec<(String, String, String, String, u32, u32)>>;
     /// Takes an inhibitor, held as long as the descriptor is open.
     fn inhibit(&self, what: &str, who: &str, why: &str, mode: &str) -> zbus::Result<OwnedFd>;
-    /// Kind and time of what is scheduled; an empty kind: nothing.
+    /// Type and time of the scheduled shutdown; an empty type means nothing is scheduled.
     #[zbus(property(emits_changed_signal = "false"))]
     fn scheduled_shutdown(&self) -> zbus::Result<(String, u64)>;
-    /// A shutdown is under way: until its job has ended, well or not.
+    /// Whether a shutdown is in progress, until its job has ended, successfully or not.
     #[zbus(property(emits_changed_signal = "false"))]
     fn preparing_for_shutdown(&self) -> zbus::Result<bool>;
-    /// A shutdown begins (true), or has come to nothing (false).
+    /// Emitted when a shutdown starts (true), or was aborted (false).
     #[zbus(signal)]
     fn prepare_for_shutdown(&self, start: bool) -> zbus::Result<()>;
 }
 
-/// logind on this bus, asked anew for each property. zbus keeps the error of a first answer for as long as a proxy that
-/// caches lives, so one question to a logind that is still starting would be the last.
+/// Returns a proxy of logind without a cache. A caching proxy of zbus retains the error of a failed first answer for its
+/// lifetime, so one request to a logind that is still starting would make it unusable.
 ///
 /// # Errors
-/// The bus has ended.
+/// If the bus connection has ended.
 pub(crate) async fn manager(bus: &Connection) -> zbus::Result<ManagerProxy<'static>> {
     ManagerProxy::builder(bus).cache_properties(CacheProperties::No).build().await
 }
 
-/// `shutdown.target` of PID 1: every way down but `reboot -f` leads through it.
+/// `shutdown.target` of PID 1: every shutdown except `reboot -f` starts it.
 #[zbus::proxy(
     interface = "org.freedesktop.systemd1.Unit",
     default_service = "org.freedesktop.systemd1",
     default_path = "/org/freedesktop/systemd1/unit/shutdown_2etarget"
 )]
 trait ShutdownTarget {
-    /// Number and path of its job; 0: none.
+    /// Number and path of its job; 0: no job.
     #[zbus(property(emits_changed_signal = "false"))]
     fn job(&self) -> zbus::Result<(u32, zbus::OwnedObjectPath)>;
 }
 
-/// `sysinit.target` of PID 1: every start of a userspace reaches it, and nothing else starts it again.
+/// `sysinit.target` of PID 1: every start of a userspace reaches it once.
 #[zbus::proxy(
     interface = "org.freedesktop.systemd1.Unit",
     default_service = "org.freedesktop.systemd1",
@@ -73,7 +74,7 @@ trait Sysinit {
     fn active_enter_timestamp_monotonic(&self) -> zbus::Result<u64>;
 }
 
-/// When this userspace started, which a soft-reboot changes within a boot; `None`: PID 1 does not tell.
+/// Returns when this userspace started, which a soft-reboot changes within a boot; `None` if PID 1 does not answer.
 pub(crate) async fn userspace(bus: &Connection) -> Option<u64> {
     let asked = async {
         let target =
@@ -83,12 +84,12 @@ pub(crate) async fn userspace(bus: &Connection) -> Option<u64> {
     in_time(asked).await.filter(|at| *at != 0)
 }
 
-/// An answer of PID 1, unless it takes too long.
+/// Returns the answer of PID 1, or `None` on timeout or error.
 async fn in_time<T>(asked: impl Future<Output = zbus::Result<T>>) -> Option<T> {
     tokio::time::timeout(Duration::from_secs(2), asked).await.ok()?.ok()
 }
 
-/// Whether PID 1 is on its way down: from then on it starts no unit, whose job would be against that of `shutdown.target`.
+/// Whether PID 1 is shutting down. From then on it starts no unit, because the job would conflict with `shutdown.target`.
 pub(crate) async fn machine_stops(bus: &Connection) -> bool {
     let asked = async {
         let target =
@@ -98,10 +99,10 @@ pub(crate) async fn machine_stops(bus: &Connection) -> bool {
     in_time(asked).await.is_some_and(|(id, _)| id != 0)
 }
 
-/// Block inhibitors on shutdown that are not for sleep or keys only, for people.
+/// Returns the block inhibitors on shutdown, human-readable; omits those for sleep or keys only.
 pub(crate) fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32)]) -> Vec<String> {
     let blocks = |what: &str, mode: &str| {
-        // `block-weak` is passed over by privileged callers (systemd 257); `delay` waits for seconds only.
+        // Privileged callers ignore `block-weak` (systemd 257); `delay` waits for seconds only.
         mode == "block" && what.split(':').any(|what| what == "shutdown")
     };
     let mut lines: Vec<String> = inhibitors
@@ -113,11 +114,12 @@ pub(crate) fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32
     lines
 }
 
-/// Name of the trigger that asks for a decision only, not for an observation.
+/// Name of a trigger that requests only a decision, not an observation.
 pub(crate) const CHANGED: &str = "logind";
 
-/// Sends a trigger when inhibitors come or go, when a shutdown begins or comes to nothing, and when logind itself comes or
-/// goes. Returns when the signals end or cannot be had.
+/// Sends a trigger when inhibitors change, when a shutdown starts or is aborted, and when logind starts or stops. Returns
+/// when
+/// the signals end or are unavailable.
 pub(crate) async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     let Ok(mut signals) = Signals::subscribe(&logind).await else { return };
     while signals.next().await {
@@ -125,10 +127,10 @@ pub(crate) async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     }
 }
 
-/// Time between two questions to a logind that does not answer.
+/// Interval between requests to a logind that does not answer.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// Asks logind until it answers, then sends a trigger. Much cheaper than a decision, which asks others, too.
+/// Polls logind until it answers, then sends a trigger. Much cheaper than a decision, which also makes other requests.
 pub(crate) async fn probe(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     loop {
         tokio::time::sleep(PROBE).await;
@@ -162,7 +164,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one that matters; `false`: the bus has ended.
+    /// Waits for the next relevant signal. Returns `false` when the bus has ended.
     async fn next(&mut self) -> bool {
         loop {
             tokio::select! {
@@ -177,7 +179,7 @@ impl Signals {
     }
 }
 
-/// Whether a change of logind's properties is one of its block inhibitors. One that cannot be read counts as one.
+/// Whether a change of logind's properties concerns block inhibitors. An unreadable change counts as one.
 fn of_inhibitors(changed: &PropertiesChanged) -> bool {
     let named = "BlockInhibited";
     changed.args().map_or(true, |args| {
@@ -185,7 +187,7 @@ fn of_inhibitors(changed: &PropertiesChanged) -> bool {
     })
 }
 
-/// The next item of a stream.
+/// Returns the next item of a stream.
 pub(super) async fn next<S: futures_core::Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
 }
@@ -195,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_block_inhibitors_on_shutdown_count() {
+    fn only_block_inhibitors_on_shutdown_are_listed() {
         let one = |what: &str, who: &str, mode: &str| {
             (what.to_owned(), who.to_owned(), "why".to_owned(), mode.to_owned(), 0, 7)
         };

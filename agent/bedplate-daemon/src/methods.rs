@@ -1,4 +1,4 @@
-//! The profile's reboot methods, as the daemon uses them: what they work with, and which is taken.
+//! The profile's reboot methods as the daemon uses them: their environment and the choice among them.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use bedplate_core::plan::RebootNeed;
 use bedplate_core::profile::model::{Reboot, RebootMethod};
 use bedplate_core::reboot_record::preparation::Preparation;
 
-/// Seconds that an orderly shutdown may take before a wake-up alarm rings: one that rings too early is lost, and the
+/// Seconds that an orderly shutdown may take before a wake-up alarm rings. An alarm that rings too early is lost, and the
 /// machine stays off. systemd gives each unit 90.
 const SHUTDOWN_S: u32 = 15 * 60;
-/// Seconds that the operator's command may take, and then the machine until it is cycled.
+/// Seconds that the operator's command may take, then seconds until the machine must have been power-cycled.
 const COMMAND_S: u32 = 120;
 const GRACE_S: u32 = 10 * 60;
 
@@ -40,14 +40,14 @@ fn with<T>(
     })
 }
 
-/// The operator's command, if the profile has one.
+/// Returns the operator's command, if the profile has one.
 pub(crate) fn command(settings: &Reboot) -> Option<Command> {
     let argv = settings.command.clone();
     (!argv.is_empty()).then_some(Command { argv, timeout_s: COMMAND_S, grace_s: GRACE_S })
 }
 
-/// The first method that works here, and what is to be said of each. Only a cold reboot asks for the profile's methods:
-/// for anything else the machine need not go through its firmware.
+/// Chooses the first method that works here, and returns it with a message about each method tried. Only a cold reboot uses
+/// the profile's methods; any other reboot need not go through firmware.
 pub(crate) fn choose_method(
     root: &Path,
     settings: &Reboot,
@@ -61,7 +61,7 @@ pub(crate) fn choose_method(
     with(root, settings, "", soon, |env| choose(order, |method| probe(method, env)))
 }
 
-/// What the profile does not name was not promised to anybody.
+/// Rejects a method that the profile does not name.
 fn check_configured(method: RebootMethod, settings: &Reboot) -> Result<(), MethodError> {
     if method == RebootMethod::Ordinary || settings.methods.contains(&method) {
         return Ok(());
@@ -69,7 +69,7 @@ fn check_configured(method: RebootMethod, settings: &Reboot) -> Result<(), Metho
     Err(MethodError::unusable(method, "the profile does not name it"))
 }
 
-/// The way back from a method that is about to be made [`ready`] for a reboot at `at`. Changes nothing.
+/// Returns the undo steps of a method that is about to be armed with [`ready`] for a reboot at `at`. Changes nothing.
 ///
 /// # Errors
 /// [`MethodError`].
@@ -83,10 +83,10 @@ pub(crate) fn find_undo(
     with(root, settings, "", at, |env| method::find_undo(method, env))
 }
 
-/// Makes a method ready for a reboot at `at`.
+/// Arms a method for a reboot at `at`.
 ///
 /// # Errors
-/// [`MethodError`]; nothing is left behind, or the error says what.
+/// [`MethodError`]; no state is left behind, or the error describes it.
 pub(crate) fn ready(
     root: &Path,
     method: RebootMethod,

@@ -1,5 +1,5 @@
-//! One observation of the host, or one change of it, as the worker tells the daemon: pure data. The worker is this program
-//! itself (`bedplate worker`, hidden); both ends are always the same build.
+//! One observation or one change of the host, as the worker reports it to the daemon. Pure data. The worker is this program
+//! (`bedplate worker`, hidden); both ends are always the same build.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,73 +15,76 @@ use bedplate_core::plan::{
 };
 use bedplate_core::profile::model::{Agent, Reboot};
 
-/// With this the worker begins a line that says what it is at; the answer is the last line of its output.
+/// Prefix of a progress line of the worker; the answer is the last line of its output.
 pub const AT: &str = "at ";
 
-/// What was observed, after what was applied.
+/// State of the host, observed after any change was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: String,
-    /// The files of the host that it was read from.
+    /// Files of the host that the profile was read from.
     #[serde(default)]
     pub profile_files: Vec<String>,
     /// `[agent]`.
     pub agent: Agent,
     /// `[reboot]`.
     pub reboot: Reboot,
-    /// Whether a lint keeps the profile from being enforced: then the host is not rebooted for it either.
+    /// Whether a lint prevents enforcement of the profile; then the host is not rebooted for it either.
     #[serde(default)]
     pub stopped: bool,
-    /// What was applied before, if the worker was to apply something.
+    /// Results of the applied changes; empty if the worker only observed.
     pub done: Vec<ChangeResult>,
-    /// What went wrong beside the changes: the ledger or the history not written, something left lying.
+    /// Errors outside the changes, for example a ledger or history that was not written, or leftover files.
     pub warnings: Vec<String>,
-    /// What still differs and this host could take.
+    /// Remaining differences that can be applied to this host.
     pub changes: Vec<PlannedChange>,
-    /// What people have to deal with.
+    /// Items that require operator action.
     pub blockers: Vec<Blocker>,
     /// Values that could not be read.
     pub unknowns: Vec<Unknown>,
-    /// Changes that wait for a boot.
+    /// Changes that take effect at the next boot.
     pub pending: Vec<Pending>,
-    /// Whether IOMMU passthrough is among them.
+    /// Whether IOMMU passthrough is among the pending changes.
     #[serde(default)]
     pub passthrough: bool,
-    /// What the host waits for.
+    /// Reboot that the pending changes need.
     pub need: RebootNeed,
-    /// Whether the machine can be expected to come back from a reboot.
+    /// Whether the machine is expected to boot again after a reboot.
     pub next_boot: NextBoot,
-    /// Why the boot entry may be changing now: a package manager is running.
+    /// Reason why the boot entry may be changing now: a package manager is running.
     #[serde(default)]
     pub packages: Option<String>,
-    /// Names what waits, in a way that is the same before a boot and after one that did not help.
+    /// Hash of the pending changes; the same before a boot and after a boot that did not apply them.
     pub hash: String,
-    /// Why what waits is not in effect, by the four states of the command line.
+    /// Reason why the pending arguments are not in effect, from the four states of the command line.
     pub cause: Option<Cause>,
-    /// What to watch for drift.
+    /// Files, directories and interfaces to watch for drift.
     pub watch: Watch,
-    /// GPUs and NICs that are there; `None`: not known, since the PCI devices cannot be read.
+    /// GPUs and NICs present; `None` if the PCI devices cannot be read.
     #[serde(default)]
     pub devices: Option<Vec<Device>>,
-    /// Facts that are worth a label: `iommu`, `vfs`, `acs`.
+    /// Facts published as labels: `iommu`, `vfs`, `acs`.
     pub facts: BTreeMap<String, String>,
-    /// What the checks of `bedplate verify` came to; `None`: they were not made, because the host is not what the profile says,
-    /// or nobody asked.
+    /// Results of the checks of `bedplate verify`; `None` if they were not run, because the host is not converged or they
+    /// were
+    /// not requested.
     #[serde(default)]
     pub checks: Option<Vec<Checked>>,
     /// The plan, as `bedplate plan --json` prints it.
     pub plan_json: String,
 }
 
-/// Names a change between the daemon and its workers. A digest of the id: the daemon knows ids only masked, and several
-/// changes may have the same masked id. It stands in the worker's arguments, which every user of the machine can read: who knows
-/// all of an id but a secret can try guesses.
+/// Identifies a change between the daemon and its workers. A digest of the id: the daemon knows ids only masked, and
+/// several
+/// changes may share a masked id. The key is an argument of the worker, which every user of the machine can read. A reader
+/// who
+/// knows all of an id except a secret can test guesses of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChangeKey(String);
 
 impl ChangeKey {
-    /// The key of the change with this id, as the plan has it.
+    /// Returns the key of the change with this unmasked id.
     pub fn of(id: &str) -> Self {
         ChangeKey(short_digest(id))
     }
@@ -99,18 +102,18 @@ impl fmt::Display for ChangeKey {
     }
 }
 
-/// A change that the worker can be asked for.
+/// A change that the worker can apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedChange {
-    /// The worker finds it in its own plan by this.
+    /// Identifies the change in the worker's own plan.
     pub key: ChangeKey,
-    /// The part of it that everybody may see.
+    /// Public part of the change.
     #[serde(flatten)]
     pub shown: Difference,
 }
 
 impl PlannedChange {
-    /// A change of the plan; `shown`: the same change as everybody may see it.
+    /// Creates one from a change of the plan and its public form `shown`.
     pub fn new(change: &Change, shown: &Change) -> Self {
         let shown = Difference {
             id: shown.id.clone(),
@@ -125,49 +128,50 @@ impl PlannedChange {
     }
 }
 
-/// One change of the plan without its actions: what the status shows to everybody holds no file's content.
+/// Public part of a change, without its actions: the published status must contain no file contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// `kind/subject`, masked: to be shown, and not a key.
+    /// `kind/subject`, masked: for display, not a key.
     pub id: String,
-    /// The kind that it belongs to.
+    /// Resource type of the change.
     pub kind: KindId,
-    /// Title for people.
+    /// Human-readable title.
     pub subject: String,
-    /// When it counts.
+    /// When it takes effect.
     pub effect: Effect,
-    /// Whether it acts on the running machine only: nothing of it is written to a disk.
+    /// Whether it is runtime only: it writes nothing to a disk.
     #[serde(default)]
     pub live: bool,
-    /// Whether it loads or unloads a kernel module, for which there is a right of its own.
+    /// Whether it loads or unloads a kernel module, which needs a separate right.
     #[serde(default)]
     pub modules: bool,
     /// Differences.
     pub items: Vec<Item>,
 }
 
-/// What became of a change. An answer that says something else must not read as "done".
+/// Result of a change. Unknown fields are rejected, so that an answer of another form is never read as success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeResult {
-    /// What was to be done.
+    /// The change.
     pub change: PlannedChange,
-    /// Why it failed and was taken back, or was not tried; `None`: it is done, and was read back.
+    /// Why it failed and was rolled back, or was skipped; `None` if it was applied and read back.
     pub failure: Option<String>,
 }
 
 /// A GPU or a NIC.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Device {
-    /// `0000:18:00.0`.
+    /// PCI address, `0000:18:00.0`.
     pub address: String,
-    /// `GPU 10de:2330`, `NIC 15b3:1021`.
+    /// Type and PCI ids, `GPU 10de:2330`, `NIC 15b3:1021`.
     pub what: String,
-    /// Whether something of the profile is about it.
+    /// Whether a rule of the profile covers it.
     pub selected: bool,
 }
 
-/// Names what waits for a boot. What runs now is not part of it: a boot that does not help changes nothing else.
+/// Returns the hash of the pending changes. Excludes the running values, because only they differ after an ineffective
+/// boot.
 pub(crate) fn hash(plan: &Plan) -> String {
     let mut lines: Vec<String> = plan
         .body
@@ -186,13 +190,13 @@ pub(crate) fn hash(plan: &Plan) -> String {
     short_digest(&lines.concat())
 }
 
-/// The first 16 hex digits of the SHA-256 of a text.
+/// Returns the first 16 hex digits of the SHA-256 of a text.
 fn short_digest(text: &str) -> String {
     Sha::digest(text.as_bytes()).as_str()[..16].to_owned()
 }
 
 impl Observation {
-    /// These changes were not done: the worker came to no end.
+    /// Marks these changes as failed: the worker did not finish.
     #[must_use]
     pub fn failed(mut self, only: &[ChangeKey], why: &str) -> Self {
         let tried = self.changes.iter().filter(|change| only.contains(&change.key));
@@ -204,7 +208,7 @@ impl Observation {
         self
     }
 
-    /// The first change that failed, and why.
+    /// Returns the first failed change with its reason.
     pub fn failure(&self) -> Option<String> {
         let failed = |done: &ChangeResult| {
             done.failure.as_ref().map(|why| format!("{}: {why}", done.change.shown.subject))
@@ -212,7 +216,7 @@ impl Observation {
         self.done.iter().find_map(failed)
     }
 
-    /// Whether the host is what the profile says, as far as can be seen, without waiting for anything.
+    /// Whether the host matches the profile, as far as visible, with no pending change.
     pub fn is_converged(&self) -> bool {
         self.changes.is_empty()
             && self.blockers.is_empty()

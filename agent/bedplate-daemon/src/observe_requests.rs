@@ -1,47 +1,48 @@
-//! An observation of the host that anybody may ask for. However many ask, there is one at a time, none soon after another, and
-//! it only reads: who cannot wait for one, or finds too many waiting, gets what the last observation found.
+//! Client-requested observations: read-only, one at a time, rate-limited. A caller that times out, or finds too many
+//! callers
+//! waiting, gets the previous result.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-/// What was seen within this time is not observed again because someone asks.
+/// Minimum interval between client-requested observations.
 const FRESH: Duration = Duration::from_secs(10);
-/// Longest wait for an observation: one takes milliseconds, and a host whose drivers hang is no reason to hang, too.
+/// Longest wait for an observation. One takes milliseconds; a host whose drivers hang must not block its callers.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What is logged when such an observation finds the host other than it was known to be.
+/// Logged when a requested observation differs from the last one.
 pub(crate) const FOUND: &str = "a look that was asked for found another plan";
-/// Callers that may wait for one at once.
+/// Callers that may wait at once.
 const MOST: usize = 16;
 
-/// The callers' side.
+/// Callers' end.
 #[derive(Clone)]
 pub struct ObserveRequester {
     wanted: mpsc::Sender<()>,
     observed: watch::Sender<()>,
 }
 
-/// The loop's side.
+/// The loop's end.
 pub(crate) struct ObserveRequests {
     to_wanted: mpsc::Sender<()>,
     wanted: mpsc::Receiver<()>,
     observed: watch::Sender<()>,
     last: Option<Instant>,
-    /// Observations so far when the one that is under way was begun.
+    /// Count of observations at the start of the current requested one.
     under_way: Option<u64>,
 }
 
 impl ObserveRequester {
-    /// Returns once the host was observed, or what is known has to do.
+    /// Returns after the next observation, or on timeout.
     pub async fn observe(&self) {
         if self.observed.receiver_count() >= MOST {
             return;
         }
         let mut observed = self.observed.subscribe();
-        // Full: it is wanted already.
+        // Full: an observation is already requested.
         let _ = self.wanted.try_send(());
-        // Too late, or the daemon is about to end: what is known has to do.
+        // On timeout, or if the daemon is about to end, the previous result is used.
         let _ = timeout(PATIENCE, observed.changed()).await;
     }
 }
@@ -60,24 +61,24 @@ impl Default for ObserveRequests {
 }
 
 impl ObserveRequests {
-    /// For those who ask.
+    /// Returns a callers' end.
     pub(crate) fn requester(&self) -> ObserveRequester {
         ObserveRequester { wanted: self.to_wanted.clone(), observed: self.observed.clone() }
     }
 
-    /// Waits until an observation is wanted: once, however many want it.
+    /// Waits until an observation is requested; concurrent requests count once.
     pub(crate) async fn wait_for_request(&mut self) {
         // There is always a sender: its own.
         let _ = self.wanted.recv().await;
     }
 
-    /// The host was observed, for whatever reason; those who wait have their answer.
+    /// Records that the host was observed, for any reason, and wakes the waiting callers.
     pub(crate) fn note_observed(&mut self, now: Instant) {
         self.last = Some(now);
         self.observed.send_replace(());
     }
 
-    /// Whether an observation has to be begun now, after `observations` in all.
+    /// Whether an observation must start now. `observations` is the count so far.
     pub(crate) fn begin(&mut self, observations: u64, now: Instant) -> bool {
         if self.under_way.is_some() {
             return false;
@@ -90,7 +91,7 @@ impl ObserveRequests {
         true
     }
 
-    /// It has ended; whether it is newer than what the loop has seen itself meanwhile.
+    /// Ends the current observation. Returns whether it is newer than the loop's own last one.
     pub(crate) fn end(&mut self, observations: u64) -> bool {
         self.under_way.take() == Some(observations)
     }
@@ -110,7 +111,7 @@ mod tests {
         };
         let all: Vec<_> = (0..MOST).map(ask).collect();
         tokio::task::yield_now().await;
-        // One more does not wait: nothing here would wake it.
+        // One more caller does not wait; it would never wake here.
         asking.observe().await;
         asked.wait_for_request().await;
         assert!(asked.wanted.try_recv().is_err());

@@ -1,6 +1,8 @@
-//! What of an observation of the host everybody may see: bus, status file, metrics, labels and log show this and nothing else. It says
-//! what changes, where, and which arguments, with values that are harmless; never what stands in a file, also where anybody may read that
-//! file, and never the operator's own words in a profile. Pure.
+//! Public part of an observation: bus, status file, metrics, labels and log show this and nothing else. It contains
+//! changes,
+//! their location, and argument names with harmless values. It never contains file contents, not even of world-readable
+//! files,
+//! nor the operator's own texts in a profile. Pure.
 
 use std::collections::BTreeSet;
 
@@ -19,17 +21,17 @@ use bedplate_core::plan::{
 use bedplate_core::profile::{self, Diagnostic};
 use bedplate_core::setting::WriteAttribute;
 
-/// What stands for a reason that the operator wrote.
+/// Replaces a reason that the operator wrote.
 const ASKED: &str = "the profile asks for it";
-/// What helps where only a part is said.
+/// Appended to a shortened text.
 const MORE: &str = "`bedplate profile check`, as root, shows the lines";
 
-/// The operator's own words in the texts of a profile: reasons, sources, descriptions.
+/// The operator's own texts in a profile: reasons, sources, descriptions.
 #[derive(Debug, Default)]
 pub struct OperatorWords(BTreeSet<String>);
 
 impl OperatorWords {
-    /// Those in these texts.
+    /// Gathers them from the texts of profile files.
     pub fn gather_from<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut words = OperatorWords::default();
         for table in texts.into_iter().filter_map(|text| text.parse::<Table>().ok()) {
@@ -43,7 +45,7 @@ impl OperatorWords {
             Value::String(text) if ["why", "source", "description", "allow"].contains(&key) => {
                 self.0.insert(text.clone());
             }
-            // A table of lints that are let pass: the keys are lints, the values reasons.
+            // A table of allowed lints: the keys are lints, the values reasons.
             Value::Table(table) if key == "allow" => {
                 table.values().for_each(|value| self.gather(value, key));
             }
@@ -63,7 +65,7 @@ impl OperatorWords {
     }
 }
 
-/// A plan as everybody may see it.
+/// Returns the public form of a plan.
 pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     let mut plan = plan.clone();
     let body = &mut plan.body;
@@ -108,7 +110,7 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     plan
 }
 
-/// Hides file names that a boot entry chooses freely: the menu may be for root alone to read.
+/// Masks file names that a boot entry chooses freely: the menu may be readable by root only.
 fn without_file_names(text: &str) -> String {
     const USUAL: [&str; 6] = ["vmlinuz", "initrd", "initramfs", "linux", "grub.cfg", "Image"];
     let shown = |word: &str| {
@@ -137,12 +139,13 @@ fn change(change: &mut Change, words: &OperatorWords) {
         values(change.kind, item);
     }
     masked(&mut change.disrupts);
-    // What stood there before, for the ledger.
+    // Previous file contents, for the ledger.
     change.owns = None;
     change.actions.iter_mut().for_each(action);
 }
 
-/// Values of arguments stand behind their names. Those of some kinds stand alone, and so do those of module options.
+/// Masks the values of an item. Most values are arguments with a name. Those of some resource types, and of module options,
+/// have none.
 fn values(kind: KindId, item: &mut Item) {
     let alone = kind::privacy(kind).bare_values || item.subject.starts_with("options ");
     for value in [&mut item.before, &mut item.after].into_iter().flatten() {
@@ -180,7 +183,7 @@ fn action(action: &mut Action) {
         }
         Action::Verify(bedplate_core::plan::Check::NextBoot { present, absent, before }) => {
             masked(present.iter_mut().chain(absent));
-            // What others put on the line.
+            // Arguments of other tools on the line.
             *before = None;
         }
         // No secret text: shown unmasked. The match is exhaustive, so that each new action is considered.
@@ -195,7 +198,7 @@ fn action(action: &mut Action) {
     }
 }
 
-/// Why a change did not come about, with the last lines that a tool printed, of which what could come from a file is masked.
+/// Returns why a change failed, with the last lines that a tool printed. Text that may be from a file is masked.
 pub(crate) fn failure(outcome: &Outcome) -> Option<String> {
     let mut outcome = outcome.clone();
     let mut printed = String::new();
@@ -208,7 +211,7 @@ pub(crate) fn failure(outcome: &Outcome) -> Option<String> {
     outcome.failure().map(|why| mask::mask_message(&why) + &printed)
 }
 
-/// Why what waits is not in effect.
+/// Masks the cause of a pending change that is not in effect.
 pub(crate) fn cause(cause: Cause) -> Cause {
     match cause {
         Cause::Rejected { said } => {
@@ -218,11 +221,11 @@ pub(crate) fn cause(cause: Cause) -> Cause {
     }
 }
 
-/// Why the host was not observed.
+/// Returns why the host was not observed.
 pub fn error(error: &EngineError) -> String {
     match error {
         EngineError::Profile(SourceError::Invalid(findings)) => invalid(findings),
-        // What cannot be parsed is quoted by the parser.
+        // Parsers quote the text that they cannot parse.
         EngineError::Ledger(_) => {
             let ours = |word: &str| word.starts_with("chown ") || word.starts_with("chmod ");
             mask::quotations(&mask::mask_message(&chain(error)), &ours)
@@ -231,7 +234,7 @@ pub fn error(error: &EngineError) -> String {
     }
 }
 
-/// The first finding, with its place, and how many more there are.
+/// Returns the first finding with its position, and the number of further ones.
 fn invalid(findings: &[Diagnostic]) -> String {
     let Some(first) = findings.first() else { return "the profile cannot be used".to_owned() };
     let more = match findings.len() {
@@ -248,9 +251,9 @@ mod tests {
     use super::*;
     use bedplate_core::apply::Restored;
 
-    /// Tools quote the lines that they cannot read.
+    /// Tools quote the lines that they cannot parse.
     #[test]
-    fn of_what_a_tool_printed_the_message_is_shown() {
+    fn tool_output_is_shown_with_quotes_masked() {
         let failed = Outcome::Failed {
             action: "run grubby --remove-args=password=hunter2".into(),
             why: "grubby --remove-args=password=hunter2: exit status 1".into(),
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_operators_words_none_is_shown() {
+    fn operator_texts_are_replaced() {
         let words =
             OperatorWords::gather_from(["[x]\nwhy = \"hunter2\"\nallow = { a = \"hunter3\" }"]);
         let why = |reason: &str| words.why(&Rationale::new(reason, "handbook §1")).reason;

@@ -1,6 +1,7 @@
-//! What of the calls that arrive on the bus is let in. Everybody may call, as often and from as many connections as the bus
-//! allows; what they can make the daemon hold and write has a bound all the same, and an operator's call and its answer do
-//! not wait behind a crowd of readers. Pure; [`socket`] is its edge.
+//! Admission control for D-Bus calls. Anyone may call, as often and from as many connections as the bus allows. The data
+//! that
+//! they make the daemon hold and write is bounded, and an operator's call and its answer do not queue behind readers. Pure;
+//! [`socket`] is its edge.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -9,36 +10,36 @@ use zbus::message::{Flags, Header, Message, Type};
 
 pub(crate) mod socket;
 
-/// Calls of one connection that may be under way at once. A client that asks for each property by itself has some.
+/// Concurrent calls per connection. A client that reads each property separately makes several.
 const OF_ONE_CALLER: usize = 8;
-/// Reads under way from which on a caller gets one at a time: their answers wait to be written, each with a whole plan in it.
+/// Number of pending reads from which each caller gets one at a time: every queued answer contains a whole plan.
 const CROWDED: usize = 256;
-/// And from which on nobody gets one.
+/// Number of pending reads from which further reads are refused.
 const FULL: usize = 1024;
-/// A call that is longer asks for nothing that there is: the longest has a reason of 500 characters.
+/// Longest call in bytes; longer ones cannot be valid. The longest valid call has a reason of 500 characters.
 const LONGEST_CALL: usize = 16 * 1024;
 
-/// What a call is about.
+/// Type of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The answer is what is known anyway.
+    /// Returns data that is already known.
     Read,
-    /// It asks for something to be done, which is for polkit and the loop to decide.
+    /// Requests an action, subject to polkit and the loop.
     Change,
 }
 
-/// What becomes of a message that has arrived.
+/// Decision about a message that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// It is passed on.
+    /// Pass it on.
     Pass,
-    /// It is answered with `LimitsExceeded`.
+    /// Answer it with `LimitsExceeded`.
     Refuse,
-    /// It is dropped: nobody waits for an answer.
+    /// Drop it: no caller waits for an answer.
     Drop,
 }
 
-/// Calls that are under way, until their answer is written.
+/// Tracks calls until their answers are written.
 #[derive(Debug)]
 pub(crate) struct CallLimiter {
     /// The daemon's own interface.
@@ -48,18 +49,18 @@ pub(crate) struct CallLimiter {
 }
 
 impl CallLimiter {
-    /// Before any call; `interface` is the daemon's own.
+    /// Creates a limiter without pending calls; `interface` is the daemon's own.
     pub(crate) fn new(interface: &'static str) -> Self {
         CallLimiter { interface, callers: HashMap::new(), reads: 0 }
     }
 
-    /// Whether a message that has arrived is passed on.
+    /// Decides whether a message that arrived is passed on.
     pub(crate) fn enter(&mut self, message: &Message) -> Entry {
         if message.message_type() != Type::MethodCall {
             return Entry::Pass;
         }
         let header = message.header();
-        // Only a bus without names leaves the sender out, and there is none such.
+        // Only a connection without a bus omits the sender; that does not occur here.
         let (Some(caller), false) = (header.sender(), silent(&header)) else { return Entry::Drop };
         if message.data().len() > LONGEST_CALL {
             return Entry::Refuse;
@@ -81,13 +82,14 @@ impl CallLimiter {
         Entry::Pass
     }
 
-    /// Whether a message that goes out may overtake what was to be written before it: the answer to an operator. What tells
-    /// of the state keeps its order, so that nobody takes an older value for the newer one.
+    /// Whether an outgoing message may overtake queued ones: only the answer to an operator. Messages about the state keep
+    /// their
+    /// order, so that no reader takes an older value for the newer one.
     pub(crate) fn may_overtake(&self, message: &Message) -> bool {
         self.answered(&message.header()).is_some_and(|(_, _, kind)| kind == Kind::Change)
     }
 
-    /// A message was written.
+    /// Records that a message was written.
     pub(crate) fn written(&mut self, message: &Message) {
         let Some((caller, at, kind)) = self.answered(&message.header()) else { return };
         if let Some(calls) = self.callers.get_mut(&caller) {
@@ -107,7 +109,7 @@ impl CallLimiter {
         }
     }
 
-    /// The call that a message answers.
+    /// Returns the call that a message answers.
     fn answered(&self, header: &Header<'_>) -> Option<(String, usize, Kind)> {
         let (serial, caller) = (header.reply_serial()?, header.destination()?.as_str());
         let calls = self.callers.get(caller)?;
@@ -116,7 +118,7 @@ impl CallLimiter {
     }
 }
 
-/// Nobody waits for the answer. Calls without one would not count for the limits of the bus either
+/// Whether the caller expects no answer. The bus does not count these calls towards its limits
 /// (`max_replies_per_connection`, dbus-daemon(1)).
 fn silent(header: &Header<'_>) -> bool {
     header.primary().flags().contains(Flags::NO_REPLY_EXPECTED)
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_has_some_calls_under_way_and_no_more() {
+    fn pending_calls_per_caller_are_limited() {
         let mut gate = CallLimiter::new(INTERFACE);
         let most = u32::try_from(OF_ONE_CALLER).unwrap();
         for serial in 1..=most {
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(gate.enter(&call(":1.1", 99, "CancelReboot")), Entry::Refuse);
         assert_eq!(gate.enter(&call(":1.2", 99, "Plan")), Entry::Pass);
         gate.written(&answer(&call(":1.1", 3, "Plan")));
-        // An answer to what was never let in, and the same answer again.
+        // An answer to a refused call, and a repeated answer.
         gate.written(&answer(&call(":1.1", 3, "Plan")));
         gate.written(&answer(&call(":1.1", 99, "Plan")));
         assert_eq!(gate.enter(&call(":1.1", 100, "Plan")), Entry::Pass);
@@ -164,9 +166,9 @@ mod tests {
         assert!(gate.callers.is_empty() && gate.reads == 0, "{gate:?}");
     }
 
-    /// Readers in a crowd get one answer at a time; a caller with none under way still gets one, and an operator is let in.
+    /// Many readers get one answer each; a caller without a pending call still gets one, and an operator is admitted.
     #[test]
-    fn a_crowd_of_readers_leaves_room() {
+    fn many_readers_do_not_block_new_callers() {
         let mut gate = CallLimiter::new(INTERFACE);
         let mut of_each = Vec::new();
         for caller in 0..FULL {
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_and_what_is_too_long_stays_outside() {
+    fn silent_call_is_dropped_and_long_call_refused() {
         let mut gate = CallLimiter::new(INTERFACE);
         let build = |flags: Option<Flags>, why: &str| {
             let call =

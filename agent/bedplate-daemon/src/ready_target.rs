@@ -1,6 +1,8 @@
-//! `bedplate-is-ready.target`, which PID 1 keeps active while the verdict is `ready`. A task of its own asks PID 1 over the
-//! system bus, so that the target follows also while the loop waits for a worker. That takes no capability: the bus knows
-//! the daemon as root.
+//! Control of `bedplate-is-ready.target`, which is active while the verdict is `ready`. A separate task requests its start
+//! and
+//! stop from PID 1 over the system bus, so the target follows even while the loop waits for a worker. No capability is
+//! needed:
+//! the bus knows the daemon as root.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,13 +17,14 @@ use bedplate_host::file::under;
 use bedplate_host::published;
 use bedplate_host::write::{remove_own_file, replace_public_file};
 
-/// The unit.
+/// Name of the unit.
 pub const UNIT: &str = "bedplate-is-ready.target";
-/// There while the verdict is `ready`: a condition of the unit, so that no other unit that wants it can start it meanwhile.
+/// Marker file that exists while the verdict is `ready`. It is a condition of the unit, so that no other unit can start the
+/// target at other times.
 pub const MARKER: &str = published::READY;
-/// An observation that ends sooner and finds the host ready does not stop the target.
+/// A shorter observation that ends in `ready` does not stop the target.
 const GRACE: Duration = Duration::from_millis(600);
-/// Time between two requests that PID 1 refuses.
+/// Interval between requests that PID 1 refuses.
 const RETRY: Duration = Duration::from_secs(1);
 /// Longest wait for the answer of PID 1.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -37,17 +40,17 @@ trait Units {
     fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<zbus::OwnedObjectPath>;
 }
 
-/// State that the target should have.
+/// Desired state of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TargetState {
     Active,
-    /// An observation is under way: inactive from then on.
+    /// An observation is running: inactive from then on.
     ActiveUntil(Instant),
     Inactive,
 }
 
 impl TargetState {
-    /// After this status.
+    /// Returns the desired state after this status.
     fn after(self, status: &Status, now: Instant) -> Self {
         match (status.verdict, status.state, self) {
             (Verdict::Ready, ..) => TargetState::Active,
@@ -64,29 +67,29 @@ struct Request {
     bus: Option<Connection>,
 }
 
-/// Has the target follow the published status.
+/// Keeps the target in step with the published status.
 pub(crate) struct ReadyTarget {
     marker: PathBuf,
     to: watch::Sender<Request>,
 }
 
 impl ReadyTarget {
-    /// For the host below `root`, without a bus yet.
+    /// Creates one for the host below `root`, without a bus yet.
     pub(crate) fn new(root: &Path) -> Self {
         let (to, requests) = watch::channel(Request { wanted: TargetState::Inactive, bus: None });
         tokio::spawn(follow(requests));
         ReadyTarget { marker: under(root, MARKER), to }
     }
 
-    /// The bus has come or gone.
+    /// Sets or clears the bus connection.
     pub(crate) fn connected(&self, bus: Option<Connection>) {
         self.to.send_modify(|request| request.bus = bus);
     }
 
-    /// Has the target follow this status.
+    /// Updates marker and target for this status.
     ///
     /// # Errors
-    /// The marker cannot be written or removed. The target follows in any case.
+    /// If the marker cannot be written or removed. The target is updated in any case.
     pub(crate) fn publish(&self, status: &Status) -> std::io::Result<()> {
         let ready = status.verdict == Verdict::Ready;
         let marked = match (ready, self.marker.exists()) {
@@ -114,7 +117,7 @@ async fn follow(mut requests: watch::Receiver<Request>) {
             TargetState::Active => Some(true),
             TargetState::ActiveUntil(_) | TargetState::Inactive => Some(false),
         };
-        // What PID 1 has already costs it nothing. Another program that has stopped the target is answered, too.
+        // A request that is already fulfilled costs PID 1 nothing, and it reverts a stop of the target by another program.
         if let (Some(bus), Some(active)) = (bus, active) {
             match set(&bus, active).await {
                 Ok(()) => said = None,
@@ -150,7 +153,7 @@ async fn set(bus: &Connection, active: bool) -> zbus::Result<()> {
     let asked = async {
         let units = UnitsProxy::new(bus).await?;
         match active {
-            // Never in place of the job that takes the machine down.
+            // Must never replace the job that shuts the machine down.
             true => units.start_unit(UNIT, "fail").await,
             false => units.stop_unit(UNIT, "replace").await,
         }
@@ -159,7 +162,7 @@ async fn set(bus: &Connection, active: bool) -> zbus::Result<()> {
     answer.unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into()))).map(drop)
 }
 
-/// Whether there is no such unit, or no systemd: then nobody waits for the target.
+/// Whether the unit or systemd does not exist; then no unit waits for the target.
 fn is_not_there(error: &zbus::Error) -> bool {
     let names = [
         "org.freedesktop.systemd1.NoSuchUnit",
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn marker_is_there_while_ready() {
+    async fn marker_exists_while_ready() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("run/bedplate")).unwrap();
         let target = ReadyTarget::new(root.path());

@@ -1,4 +1,4 @@
-//! `/run/reboot-required`, for kured and for people: shared with packages. bedplate takes back only what it wrote.
+//! `/run/reboot-required`, for kured and operators, shared with packages. bedplate removes only its own part.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -11,31 +11,32 @@ use bedplate_host::write::{remove_own_file, replace_public_file};
 
 /// Debian's marker, which kured watches too (handbook §2.6).
 pub const REQUIRED: &str = "/run/reboot-required";
-/// Who asks for the reboot, one package a line.
+/// Packages that request the reboot, one per line.
 const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
-/// Which marker bedplate made: a file of the same name may be another one by now.
+/// Identity of the marker that bedplate created: a file of the same name may be another one by now.
 const MADE: &str = published::REBOOT_MADE;
 const PACKAGE: &str = "bedplate";
-/// What Debian's own marker says.
+/// Text of Debian's own marker.
 const TEXT: &str = "*** System restart required ***\n";
-/// In [`MADE`] while the marker is being made.
+/// Content of [`MADE`] while the marker is being written.
 const INTENT: &str = "being made\n";
 
-/// Whether others are to reboot this host. Under policy `schedule` they are not: kured only looks whether the file is there,
-/// and would reboot outside of window, hold and lock.
+/// Whether other tools must reboot this host; `None` if unknown. Under policy `schedule` they must not: kured checks only
+/// that
+/// the file exists, and would reboot outside of window, hold and lock.
 pub(crate) fn is_wanted(status: &Status) -> Option<bool> {
     if matches!(status.state, State::Starting | State::Stopped) {
-        // What was there before stays until something is known, and after that.
+        // An existing marker stays until the state is known, and after a stop.
         return None;
     }
     let policy = status.reboot.policy == Some(RebootPolicy::Mark);
     Some(policy && status.held.is_none() && status.reboot.is_needed())
 }
 
-/// Whether [`set`] would have nothing to do.
+/// Whether [`set`] would change nothing.
 ///
 /// # Errors
-/// What cannot be read.
+/// If a file cannot be read.
 pub(crate) fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
     let at = |path: &str| under(root, path);
     let ours = read(&at(REQUIRED_BY))?.lines().any(|line| line == PACKAGE);
@@ -45,10 +46,10 @@ pub(crate) fn is_set(root: &Path, wanted: bool) -> std::io::Result<bool> {
     })
 }
 
-/// Sets the marker, or takes back bedplate's part in it.
+/// Sets the marker, or removes bedplate's part of it.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// If a file cannot be read or written.
 pub(crate) fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     let at = |path: &str| under(root, path);
     let (marker, list, made) = (at(REQUIRED), at(REQUIRED_BY), at(MADE));
@@ -57,7 +58,8 @@ pub(crate) fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     let ours = listed.lines().any(|line| line == PACKAGE);
     if wanted {
         if !marker.try_exists()? {
-            // First: a marker that nobody remembers to have made would stay, and reboot the host once too often.
+            // Written first: a marker without a record of its origin would never be removed, and would cause one reboot too
+            // many.
             replace_public_file(&made, INTENT.as_bytes())?;
             replace_public_file(&marker, TEXT.as_bytes())?;
             replace_public_file(&made, identity(&marker)?.as_bytes())?;
@@ -85,7 +87,7 @@ pub(crate) fn set(root: &Path, wanted: bool) -> std::io::Result<()> {
     remove_own_file(&made).map(drop)
 }
 
-/// A file that is not there is empty.
+/// Reads a file; a missing file is empty.
 fn read(path: &Path) -> std::io::Result<String> {
     match file::text(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -93,7 +95,7 @@ fn read(path: &Path) -> std::io::Result<String> {
     }
 }
 
-/// One that was written again, by whatever tool, is another one.
+/// Returns the identity of a file; it changes when any tool rewrites the file.
 fn identity(path: &Path) -> std::io::Result<String> {
     let meta = std::fs::metadata(path)?;
     Ok(format!("{} {} {}\n", meta.ino(), meta.mtime(), meta.mtime_nsec()))
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bedplate_made_it_takes_back() {
+    fn own_marker_is_removed() {
         let run = Run::new();
         assert!(is_set(run.0.path(), false).unwrap() && !is_set(run.0.path(), true).unwrap());
         run.set(true);
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_is_taken_back_too() {
+    fn interrupted_write_is_removed() {
         let run = Run::new();
         run.write("bedplate/reboot-required.made", INTENT);
         run.write("reboot-required", TEXT);
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_made_stays() {
+    fn unmanaged_marker_stays() {
         let run = Run::new();
         run.write("reboot-required", "theirs");
         run.write("reboot-required.pkgs", "linux-base\n");
@@ -163,16 +165,16 @@ mod tests {
         assert_eq!(run.read("reboot-required.pkgs").as_deref(), Some("linux-base\nbedplate\n"));
         run.set(false);
         assert_eq!(run.both(), (Some("theirs".into()), Some("linux-base\n".into())));
-        // A marker without a list, as a person or a script makes it.
+        // A marker without a list, as an operator or a script creates it.
         std::fs::remove_file(run.0.path().join("run/reboot-required.pkgs")).unwrap();
         run.set(true);
         run.set(false);
         assert_eq!(run.both(), (Some("theirs".into()), None));
     }
 
-    /// The marker was bedplate's, and a package has asked for a reboot since.
+    /// The marker was bedplate's, and a package has requested a reboot since.
     #[test]
-    fn what_became_anothers_stays() {
+    fn marker_taken_over_by_another_tool_stays() {
         let run = Run::new();
         run.set(true);
         run.write("reboot-required.pkgs", "bedplate\nlinux-base\n");
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_policy_mark_asks_others() {
+    fn only_policy_mark_requests_reboot() {
         let mut status = Status::starting("b".into());
         assert_eq!(is_wanted(&status), None, "before the first look");
         status.state = State::Stopped;

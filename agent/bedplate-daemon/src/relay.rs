@@ -1,6 +1,8 @@
-//! What PID 1 starts for a connection of the daemon: says that it runs, takes one request from the socket, runs it as a child
-//! with the rights of this unit, and sends back what the child says and how it ended. Ends when the daemon hangs up, and systemd ends with it
-//! whatever is left in the unit. A task that is another unit's is refused: the rights of this one are not for it.
+//! Unit side of a connection of the daemon, started by PID 1. It announces that it runs, reads one request from the socket,
+//! runs it as a child with the unit's rights, and returns the child's output and result. It ends when the daemon
+//! disconnects;
+//! systemd then kills the rest of the unit. A task of another unit is refused, because the unit's rights are not meant for
+//! it.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -18,37 +20,37 @@ use super::launch::{
 use super::unit::Unit;
 use super::{helper, stuck_workers, worker};
 
-/// Longest request: a profile's reboot commands, and the keys of a plan's changes.
+/// Longest request in bytes: a profile's reboot commands, and the keys of a plan's changes.
 const LONGEST: u64 = 4 << 20;
 
-/// One side of a connection: what its unit file says, which the request cannot.
+/// Settings from the unit file, which a request cannot change.
 #[derive(Debug)]
 pub struct Relay {
-    /// Whose rights this process has.
+    /// Unit that this process runs as.
     pub unit: Unit,
-    /// The program that does rounds.
+    /// The program for `worker` requests.
     pub worker: PathBuf,
-    /// Below this directory is the host, for the small tasks.
+    /// Root directory of the host for the small tasks.
     pub root: PathBuf,
 }
 
 /// Serves the connection that is this process's standard input.
 ///
 /// # Errors
-/// The system's own, where it has no answer for the daemon.
+/// The system's error, if no answer can be sent to the daemon.
 pub async fn serve(relay: &Relay) -> std::io::Result<()> {
     let connection =
         std::os::unix::net::UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     connection.set_nonblocking(true)?;
     let connection = UnixStream::from_std(connection)?;
-    // Beside the socket's mode, which a drop-in may have opened: the daemon is root, or who runs this.
+    // In addition to the socket's mode, which a drop-in may have relaxed: the daemon is root or this process's user.
     let peer = connection.peer_cred()?.uid();
     if peer != 0 && peer != rustix::process::getuid().as_raw() {
         return Err(std::io::Error::other(format!("user {peer} is not the daemon")));
     }
     let (reader, mut writer) = connection.into_split();
     let done = answer(relay, BufReader::new(reader), &mut writer).await;
-    // Not shut down: the daemon takes the end of the connection for the end of the whole unit, which systemd sees to.
+    // Not shut down: the daemon takes the end of the connection for the end of the whole unit, which systemd causes.
     writer.forget();
     done
 }
@@ -58,7 +60,7 @@ async fn answer(
     mut reader: BufReader<OwnedReadHalf>,
     writer: &mut OwnedWriteHalf,
 ) -> std::io::Result<()> {
-    // It may come late: a unit whose start comes while the daemon is stopped is started after that.
+    // The start may be late: a unit whose start is queued while the daemon stops is started after that.
     if writer.write_all(format!("{}\n", launch::RUNS).as_bytes()).await.is_err() {
         return Ok(());
     }
@@ -82,13 +84,13 @@ async fn answer(
     };
     tokio::select! {
         done = answer => done,
-        // Nobody waits for it any more. The child is killed with this.
+        // The daemon disconnected. The child is killed on drop.
         () = wait_for_disconnect(&mut reader) => Ok(()),
     }
 }
 
 impl Relay {
-    /// The child, or why there is none.
+    /// Starts the child, or returns the refusal.
     fn start(&self, request: &Request) -> std::io::Result<Result<Process, ExitResult>> {
         let refused = |code, said, program| {
             let status = "refused".to_owned();
@@ -110,7 +112,8 @@ impl Relay {
         }
     }
 
-    /// What is run for a request. Of a helper's arguments none is the daemon's: with another root it would do its task there.
+    /// Returns the command for a request. The daemon supplies no argument of a helper: another root would redirect its
+    /// task.
     fn command(&self, request: &Request) -> Result<(PathBuf, Vec<String>), String> {
         let name = self.unit.name();
         let words: Vec<&str> = request.arguments.iter().map(String::as_str).collect();
@@ -130,7 +133,7 @@ impl Relay {
                 let root = format!("--state-root={}", self.root.display());
                 Ok(("/proc/self/exe".into(), vec![HELPER.to_owned(), root]))
             }
-            // Nothing else of this program is for the daemon to run.
+            // The daemon may run no other subcommand.
             _ => Err("this is no task of the daemon's".to_owned()),
         }
     }
@@ -142,7 +145,7 @@ fn last(ended: &ExitResult) -> std::io::Result<Vec<u8>> {
 
 async fn wait_for_disconnect(reader: &mut (impl AsyncRead + Unpin)) {
     let mut more = [0; 64];
-    // Nothing more is expected: whatever comes counts for nothing until the end.
+    // No further request is expected; all data before the end is ignored.
     while matches!(reader.read(&mut more).await, Ok(1..)) {}
 }
 
@@ -150,16 +153,16 @@ async fn wait_for_disconnect(reader: &mut (impl AsyncRead + Unpin)) {
 mod tests {
     use super::*;
 
-    /// Nothing is begun for a daemon that has ended since it asked, or is about to.
+    /// No task is started for a daemon that ended after its request, or is about to end.
     #[tokio::test(flavor = "current_thread")]
-    async fn nothing_is_done_for_a_daemon_that_is_gone() {
+    async fn request_of_a_disconnected_daemon_is_ignored() {
         let request = Request {
             program: Program::own().unwrap().id,
             arguments: vec![WORKER.to_owned()],
             input: String::new(),
         };
         let line = serde_json::to_string(&request).unwrap() + "\n";
-        // Whoever starts it gets an error.
+        // A start of this worker fails with an error.
         let relay = Relay {
             unit: Unit::Observer,
             worker: "/nonexistent".into(),

@@ -1,5 +1,4 @@
-//! A reboot that is left to people is easily forgotten: once a day it is said that it is still due. Pure; the clock is an
-//! argument.
+//! Daily log reminder of a reboot that an operator must do. Pure; time is an argument.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +6,10 @@ use super::status::Status;
 use bedplate_core::profile::NEVER;
 use bedplate_core::profile::model::{Reboot, RebootPolicy};
 
-/// Between two reminders, and between what was said when the need arose and the first.
+/// Interval between reminders, and before the first one.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Since when, and when it was last said.
+/// State of the reminder: when the need arose, and when it was last logged.
 #[derive(Debug)]
 pub(crate) struct Reminder {
     every: Duration,
@@ -19,12 +18,12 @@ pub(crate) struct Reminder {
 }
 
 impl Reminder {
-    /// One that speaks up this often: once a [`DAY`], but in tests of the loop.
+    /// Creates one with this interval: a [`DAY`], except in tests of the loop.
     pub(crate) fn new(every: Duration) -> Self {
         Reminder { every, since: None, said: None }
     }
 
-    /// What is to be said now, if it was last said long enough ago.
+    /// Returns the reminder to log now, or `None` if the last one is too recent or the reboot is not manual.
     pub(crate) fn due(
         &mut self,
         status: &Status,
@@ -36,7 +35,7 @@ impl Reminder {
             return None;
         };
         let since = *self.since.get_or_insert(now);
-        // What made it needed was said at once.
+        // The need itself was logged when it arose.
         let last = *self.said.get_or_insert(now);
         if now.saturating_duration_since(last) < self.every {
             return None;
@@ -55,7 +54,7 @@ impl Reminder {
     }
 }
 
-/// Why nobody but people will reboot this host, if that is so.
+/// Returns why only an operator will reboot this host; `None` if bedplate or another tool will.
 fn left_to_people(settings: &Reboot) -> Option<&'static str> {
     match settings.policy {
         RebootPolicy::Never => Some("policy `never` in [reboot] of its profile"),
@@ -83,7 +82,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn once_a_day_for_as_long_as_it_is_due() {
+    fn reminder_repeats_daily_while_due() {
         let (mut reminder, settings, status) =
             (Reminder::new(DAY), settings("policy = \"never\""), waiting());
         let begun = Instant::now();
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_for_how_long_and_what_to_do() {
+    fn reminder_names_duration_and_command() {
         let (mut reminder, settings, status) =
             (Reminder::new(DAY), settings("policy = \"never\""), waiting());
         let begun = Instant::now();
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_need_that_comes_again_is_counted_from_then() {
+    fn recurring_need_restarts_the_count() {
         let (mut reminder, settings) = (Reminder::new(DAY), settings("policy = \"never\""));
         let begun = Instant::now();
         assert_eq!(reminder.due(&waiting(), &settings, begun), None);
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_reminder_where_another_tool_does_the_reboot() {
+    fn no_reminder_if_a_tool_does_the_reboot() {
         let begun = Instant::now();
         for (reboot, reminds) in [
             ("policy = \"never\"", true),

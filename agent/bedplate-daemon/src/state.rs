@@ -1,36 +1,36 @@
-//! Where the host stands, in one word, and what the readiness gate makes of it.
+//! State of the host and verdict of the readiness gate.
 
 use serde::{Deserialize, Serialize};
 
-/// What is known before the first observation.
+/// Reason before the first observation.
 pub(crate) const NOT_OBSERVED: &str = "the host has not been observed yet";
 
 bedplate_base::named! {
-    /// Where the host stands.
+    /// State of the host.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     pub enum State {
-        /// Not looked at yet.
+        /// Not observed yet.
         #[default]
         Starting = "starting",
-        /// As the profile says.
+        /// Matches the profile.
         Converged = "converged",
-        /// It differs: about to be fixed, or only observed.
+        /// Differs from the profile; a change is about to start, or the daemon only observes.
         Drifted = "drifted",
-        /// As the profile says, but for what a boot brings.
+        /// Matches the profile, except for changes that take effect at the next boot.
         WaitingForBoot = "waiting-for-boot",
-        /// Something people have to deal with.
+        /// Requires operator action.
         Blocked = "blocked",
-        /// Something was tried and failed; it is tried again.
+        /// A change failed and will be retried.
         Failed = "failed",
-        /// Another program or an operator keeps changing it.
+        /// Another program or an operator keeps reverting a change.
         Contested = "contested",
-        /// Boots did not help.
+        /// Reboots did not bring the change into effect.
         Stuck = "stuck",
-        /// The profile cannot be used, or the host cannot be looked at.
+        /// The profile is unusable, or the host cannot be observed.
         Error = "error",
-        /// There is no profile of the operator's: nothing is enforced.
+        /// The operator has installed no profile; nothing is enforced.
         NoProfile = "no-profile",
-        /// A change is under way, or something has changed that was not looked at yet.
+        /// A change is running, or an event has not been followed by an observation yet.
         Working = "working",
         /// The daemon was stopped.
         Stopped = "stopped",
@@ -38,14 +38,14 @@ bedplate_base::named! {
 }
 
 bedplate_base::named! {
-    /// Whether workloads may trust the host.
+    /// Whether workloads may rely on the host.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Verdict {
-        /// Everything the profile asks for is in effect, and no check of `bedplate verify` fails.
+        /// Everything the profile requests is in effect, and no check of `bedplate verify` fails.
         Ready = "ready",
-        /// Something is not.
+        /// The profile is not in effect, or a check fails.
         NotReady = "not-ready",
-        /// Something could not be read that counts.
+        /// A required value could not be read.
         #[default]
         CannotTell = "cannot-tell",
     }

@@ -1,5 +1,5 @@
-//! What the daemon says of the host, in one value: the bus, `bedplate status`, metrics, labels and the log all show it.
-//! Pure data, and how it follows from an observation.
+//! Status of the host in one value, shown by the bus, `bedplate status`, metrics, labels and the log. Pure data, and its
+//! derivation from an observation.
 
 use std::collections::BTreeMap;
 
@@ -22,138 +22,141 @@ use bedplate_host::published;
 
 /// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
 pub(crate) const VERSION: u32 = 2;
-/// Why a host is `converged`.
+/// Reason for `converged`.
 const IN_EFFECT: &str = "everything the profile asks for is in effect";
-/// Where the daemon keeps it for those without a bus. Everybody may read it.
+/// Status file for readers without a bus; world-readable.
 pub const FILE: &str = published::STATUS;
 
-/// The whole of it.
+/// Published status of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// [`VERSION`].
     pub bedplate_status: u32,
-    /// Where the host stands.
+    /// State of the host.
     pub state: State,
-    /// Whether workloads may trust it.
+    /// Whether workloads may rely on the host.
     pub verdict: Verdict,
-    /// In one sentence, why.
+    /// Reason, in one sentence.
     pub reason: String,
-    /// The profile's name; empty before the first observation.
+    /// Name of the profile; empty before the first observation.
     pub profile: String,
     /// Whether the daemon writes.
     pub mode: Option<AgentMode>,
-    /// The operator's hold on enforcement: the daemon only observes.
+    /// The operator's pause of enforcement: the daemon only observes.
     #[serde(default)]
     pub held: Option<EnforceHold>,
-    /// This boot.
+    /// Id of this boot.
     pub boot_id: String,
-    /// Whether a daemon says it, and keeps it so; `false`: an observation of `bedplate status` itself, for the moment it was made.
+    /// Whether a daemon publishes and maintains it. `false`: a one-time observation by `bedplate status` itself.
     #[serde(default = "default_true")]
     pub daemon: bool,
-    /// The daemon's process; 0 without one.
+    /// Process id of the daemon; 0 without one.
     #[serde(default)]
     pub pid: u32,
-    /// When the daemon last said this; a status that is older than `fresh_until` is nobody's word.
+    /// When the daemon last published the status.
     #[serde(default)]
     pub heartbeat: Option<Timestamp>,
-    /// Until when it counts: two intervals after the heartbeat.
+    /// End of validity: two intervals after the heartbeat.
     #[serde(default)]
     pub fresh_until: Option<Timestamp>,
-    /// What is being done now.
+    /// Action in progress.
     #[serde(default)]
     pub work: Option<Work>,
-    /// When the host was last found right.
+    /// When the host was last converged.
     pub last_converged: Option<Timestamp>,
-    /// How long the last observation took, in milliseconds.
+    /// Duration of the last observation in milliseconds.
     pub last_observation_ms: u64,
-    /// Observations of the host since the daemon started; what a burst of events costs shows here.
+    /// Observations since the daemon started; shows the cost of event bursts.
     #[serde(default)]
     pub observations: u64,
     /// Differences.
     pub changes: Vec<Difference>,
-    /// What people have to deal with.
+    /// Items that require operator action.
     pub blockers: Vec<Blocker>,
     /// Values that could not be read.
     pub unknowns: Vec<Unknown>,
-    /// Changes that wait for a boot.
+    /// Changes that take effect at the next boot.
     pub pending: Vec<Pending>,
-    /// What others keep changing.
+    /// Changes that something else keeps reverting.
     pub contested: Vec<Conflict>,
-    /// What was tried and failed, and is tried again.
+    /// Changes that failed and will be retried.
     #[serde(default)]
     pub failed: Vec<FailedChange>,
-    /// What the checks of `bedplate verify` came to, but those that the profile ignores, in the order in which they are to be
-    /// dealt with; `None`: they were not made, because the host is not what the profile says.
+    /// Results of the checks of `bedplate verify`, except those that the profile ignores, in order of priority; `None` if
+    /// they
+    /// were not run, because the host is not converged.
     #[serde(default)]
     pub checks: Option<Vec<Checked>>,
-    /// The reboot.
+    /// Status of the reboot.
     pub reboot: RebootStatus,
-    /// Facts that are worth a label.
+    /// Facts published as labels.
     pub facts: BTreeMap<String, String>,
 }
 
-/// A daemon older than the field wrote it.
+/// For files of a daemon older than the field.
 fn default_true() -> bool {
     true
 }
 
-/// Something that takes its time.
+/// An action in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// What: `update-grub`, `write 7 to /sys/…/sriov_numvfs`.
+    /// The action: `update-grub`, `write 7 to /sys/…/sriov_numvfs`.
     pub what: String,
-    /// Since when.
+    /// Start time.
     pub since: Timestamp,
 }
 
-/// The reboot, as `bedplate reboot status` shows it.
+/// Status of the reboot, as `bedplate reboot status` shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebootStatus {
-    /// What the host waits for; `None`: not known (not observed yet, no profile, an error).
+    /// Reboot that is needed; `None` if unknown (not observed yet, no profile, an error).
     pub need: Option<RebootNeed>,
     /// The profile's policy.
     pub policy: Option<RebootPolicy>,
-    /// Where it stands.
+    /// State of the reboot.
     pub state: RebootState,
-    /// How it would be done; `None`: no method works here.
+    /// Method to use; `None` if no method works here.
     pub method: Option<RebootMethod>,
-    /// What was said of the methods.
+    /// Messages about the methods tried.
     pub methods: Vec<String>,
-    /// Name of what waits.
+    /// Hash of the pending changes.
     pub plan: String,
-    /// Reboots asked for since the host was last right.
+    /// Reboots requested since the host was last converged.
     pub attempts: usize,
-    /// Reboots this daemon has asked for in all, as a counter.
+    /// Reboots that this daemon has requested, as a counter.
     pub asked_for: u64,
-    /// The fleet's lock.
+    /// Slot of the reboot lock.
     pub lock: Option<LockSlot>,
-    /// What became of the last question to the lock server.
+    /// Result of the last request to the lock server.
     pub lock_said: Option<String>,
-    /// Hold, busy devices and whatever else forbids it.
+    /// Vetoes: hold, busy devices and others.
     pub vetoes: Vec<String>,
-    /// Who cancelled the last announcement or request of this boot, and when; or that it did not come.
+    /// How the last scheduled or requested reboot of this boot was cancelled, by which user or program, and when; or that
+    /// it did
+    /// not happen.
     #[serde(default, rename = "called_off")]
     pub cancelled_by: Option<String>,
-    /// The operator's hold, in words, whether a reboot is wanted or not.
+    /// Description of the operator's reboot hold, even if no reboot is due.
     #[serde(default)]
     pub hold: Option<String>,
-    /// Which reboot this boot follows, where there is something to say of it.
+    /// Cause of the last boot, if notable.
     #[serde(default)]
     pub came: Option<LastBoot>,
-    /// Soundness of the entry that boots next; `None`: not known yet.
+    /// Soundness of the next boot entry; `None` if not known yet.
     #[serde(default)]
     pub next_boot: Option<NextBoot>,
 }
 
 impl RebootStatus {
-    /// Whether something is known to wait for a boot.
+    /// Whether a reboot is known to be needed.
     pub fn is_needed(&self) -> bool {
         self.need.is_some_and(|need| need != RebootNeed::None)
     }
 }
 
 impl Status {
-    /// Before the first observation.
+    /// Returns the status before the first observation.
     pub fn starting(boot_id: String) -> Self {
         Status {
             bedplate_status: VERSION,
@@ -165,7 +168,7 @@ impl Status {
         }
     }
 
-    /// Takes over what an observation found.
+    /// Updates the status from an observation.
     pub fn take(&mut self, observation: &Observation, contested: Vec<Conflict>) {
         self.profile.clone_from(&observation.profile);
         self.mode = Some(observation.agent.mode);
@@ -181,13 +184,13 @@ impl Status {
         self.reboot.plan.clone_from(&observation.hash);
         self.reboot.next_boot = Some(observation.next_boot.clone());
         if observation.need == RebootNeed::None {
-            // What was decided about a reboot that is no longer needed says nothing of the host any more.
+            // The decision about a reboot that is no longer needed is obsolete.
             self.reboot.state = RebootState::Idle;
         }
         self.update_verdict(observation.failure());
     }
 
-    /// The observation could not be done at all.
+    /// Records that the observation failed as a whole.
     pub fn fail(&mut self, why: String) {
         self.state = State::Error;
         self.verdict = Verdict::CannotTell;
@@ -195,7 +198,7 @@ impl Status {
         self.set_unknown(why);
     }
 
-    /// There is no profile to hold the host against.
+    /// Records that there is no profile to compare the host with.
     pub fn without_profile(&mut self, why: String) {
         self.state = State::NoProfile;
         self.verdict = Verdict::NotReady;
@@ -209,7 +212,7 @@ impl Status {
         self.set_unknown(why);
     }
 
-    /// The daemon ends: what it said last is nobody's word any more.
+    /// Publishes a final stopped, not-ready status.
     pub fn stop(&mut self) {
         self.state = State::Stopped;
         self.verdict = Verdict::NotReady;
@@ -218,14 +221,14 @@ impl Status {
         self.reason = "the daemon was stopped: nothing keeps this host as its profile says".into();
     }
 
-    /// Whether a reboot is due is not known either.
+    /// Also marks the need for a reboot as unknown.
     fn set_unknown(&mut self, why: String) {
         self.reboot.need = None;
         self.reboot.state = RebootState::Unknown { why: why.clone() };
         self.reason = why;
     }
 
-    /// As it is shown while something is being done: `ready` would be older than what is going on.
+    /// Returns the status to show during `work`: an earlier `ready` may no longer hold.
     #[must_use]
     pub fn working_on(&self, work: &Work) -> Self {
         let mut shown = self.clone();
@@ -236,7 +239,7 @@ impl Status {
         shown
     }
 
-    /// State, verdict and reason from what is known; the worst that is so names the state.
+    /// Derives state, verdict and reason. The worst condition determines the state.
     pub fn update_verdict(&mut self, failed: Option<String>) {
         let subjects = |names: &mut dyn Iterator<Item = String>| {
             let names: Vec<String> = names.collect();
@@ -279,7 +282,7 @@ impl Status {
         };
     }
 
-    /// The verdict on a host that is in effect what the profile says. What is known to be wrong comes before what is not known.
+    /// Returns the verdict on a converged host. Known failures precede unknown results.
     fn judge(&mut self) -> Verdict {
         let (verdict, why) = checks::verdict(self.checks.as_deref());
         match (verdict, self.unknowns.first()) {
@@ -294,12 +297,12 @@ impl Status {
         }
     }
 
-    /// Whether the host is known to be what the profile says. It may not be ready all the same: a cable may be out.
+    /// Whether the host is known to be converged. It may still be not ready: a cable may be unplugged.
     pub fn is_as_the_profile_says(&self) -> bool {
         self.state == State::Converged && self.unknowns.is_empty()
     }
 
-    /// Changes that are pending, by kind and effect: what metrics count.
+    /// Counts pending changes by resource type and effect, for metrics.
     pub fn counts(&self) -> BTreeMap<(KindId, &'static str), u64> {
         let mut counts = BTreeMap::new();
         for change in &self.changes {

@@ -1,5 +1,6 @@
-//! The daemon's few small files: the record of reboots and the known devices. Each is replaced whole. Commands beside the daemon
-//! change the record too: who reads it to write it holds its lock.
+//! The daemon's state files: the record of reboots and the known devices. Each is replaced as a whole. Commands also change
+//! the
+//! record, so a reader that writes it back must hold its lock.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{Error, ErrorKind};
@@ -14,37 +15,37 @@ use bedplate_core::reboot_record::{RECORD, Record, RecordError};
 use bedplate_host::write::replace_own_file;
 use bedplate_host::{DAEMON_DIRECTORY as STATE, file};
 
-/// Below which directory they lie (`/`).
+/// State files below a root directory (`/`).
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
 }
 
-/// Why one of them cannot be used.
+/// Error of reading, writing or locking a state file.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be read or written: the whole sentence.
+    /// The file cannot be read or written; a complete sentence.
     #[error("{0}")]
     File(String),
-    /// It was read, and is no record.
+    /// The file was read, but is not a valid record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Its lock cannot be had.
+    /// The lock cannot be acquired.
     #[error("cannot lock {STATE}: {0}")]
     Lock(std::io::Error),
 }
 
-/// The right to change the record, until it is dropped.
+/// Permission to change the record, until dropped.
 #[derive(Debug)]
 pub struct RecordLock(#[allow(dead_code)] File);
 
-/// Longest wait for the lock: it is held over one request to logind at most.
+/// Longest wait for the lock; it is held during one request to logind at most.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
-/// Wait between two tries.
+/// Interval between two attempts.
 const LOCK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The kind of file system at `path`, where a boot takes away what is on it (include/uapi/linux/magic.h). An overlay is how live
-/// systems and stateless nodes keep their root in memory; where its upper directory lies cannot be seen from here.
+/// Returns the type of file system at `path` if a boot empties it (include/uapi/linux/magic.h). Live systems and stateless
+/// nodes keep their root in memory by an overlay; the location of its upper directory is not visible here.
 fn volatile(path: &Path) -> Option<&'static str> {
     const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
     match statfs(path).ok()?.filesystem_type() {
@@ -56,7 +57,7 @@ fn volatile(path: &Path) -> Option<&'static str> {
 }
 
 impl Store {
-    /// Files below `root`.
+    /// Creates a store for files below `root`.
     pub fn new(root: &Path) -> Self {
         Store { root: root.to_owned() }
     }
@@ -65,17 +66,18 @@ impl Store {
         file::under(&self.root, path)
     }
 
-    /// Why the record would not be there after a boot, so that attempts were never counted and the host could be rebooted
-    /// without an end.
+    /// Returns why the record would not survive a boot; `None` if it survives. Attempts could then not be counted, and the
+    /// host
+    /// could be rebooted endlessly.
     pub fn is_forgotten(&self) -> Option<String> {
-        // Any other root is a test's.
+        // Any other root belongs to a test.
         let kind = (self.root == Path::new("/")).then(|| volatile(&self.at(STATE))).flatten()?;
         Some(format!(
             "{STATE} is on {kind}, which is empty after a boot: attempts could not be counted; mount a disk there, or reboot by hand"
         ))
     }
 
-    /// Waits for the right to change the record. The lock is on the directory, which only root can open.
+    /// Waits for permission to change the record. The lock is on the directory, which only root can open.
     ///
     /// # Errors
     /// [`StoreError::Lock`].
@@ -102,10 +104,10 @@ impl Store {
         self.at(RECORD).symlink_metadata().is_ok()
     }
 
-    /// The record. One that is not there is empty.
+    /// Reads the record; a missing one is empty.
     ///
     /// # Errors
-    /// [`StoreError`]; then nothing may be rebooted, since nobody would count.
+    /// [`StoreError`]; then the host must not be rebooted, because attempts cannot be counted.
     pub fn record(&self) -> Result<Record, StoreError> {
         match file::text(&self.at(RECORD)) {
             Ok(text) => Ok(Record::parse(&text)?),
@@ -114,7 +116,7 @@ impl Store {
         }
     }
 
-    /// Keeps the record; it is on the disk when this returns.
+    /// Writes the record; it is on disk when this returns.
     ///
     /// # Errors
     /// [`StoreError::File`].
@@ -122,13 +124,13 @@ impl Store {
         self.replace(RECORD, &record.render())
     }
 
-    /// What the profile's rules selected last. One that cannot be understood is made again.
+    /// Reads the known devices; an invalid file is started anew.
     pub fn devices(&self) -> KnownDevices {
         let text = file::text(&self.at(devices::FILE)).unwrap_or_default();
         KnownDevices::parse(&text).unwrap_or_default()
     }
 
-    /// Keeps that.
+    /// Writes the known devices.
     ///
     /// # Errors
     /// [`StoreError::File`].
@@ -136,7 +138,7 @@ impl Store {
         self.replace(devices::FILE, &known.render())
     }
 
-    /// Only root may read it.
+    /// Replaces a file; only root may read it.
     fn replace(&self, path: &str, text: &str) -> Result<(), StoreError> {
         replace_own_file(&self.at(path), text.as_bytes(), 0o600, 0o700)
             .map_err(|error| StoreError::File(format!("cannot write {path}: {error}")))
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_in_memory_is_known() {
+    fn volatile_file_system_is_detected() {
         assert_eq!(volatile(Path::new("/dev/shm")), Some("tmpfs"));
         assert_eq!(volatile(Path::new("/proc")), None);
         assert_eq!(Store::new(Path::new("/dev/shm")).is_forgotten(), None, "a test's");

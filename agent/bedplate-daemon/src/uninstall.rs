@@ -1,5 +1,6 @@
-//! What a host that loses bedplate must not keep: everything that bedplate tells others about it. Metrics, labels and the
-//! daemon's files in /run; what others have written stays. Used when bedplate is uninstalled, with the daemon stopped.
+//! Removes published data before bedplate is uninstalled, with the daemon stopped: metrics, labels and the daemon's files
+//! in
+//! /run. Files of other tools stay.
 
 use std::path::Path;
 
@@ -15,11 +16,12 @@ use bedplate_host::published::{
 };
 use bedplate_host::write::{remove_own_directory, remove_own_file, temporary};
 
-/// Calls off the reboot that bedplate has announced on the running machine, whose files are below `root`, and undoes what
-/// was prepared for it. What logind has scheduled for others stays. The time of the reboot that was called off, if any.
+/// Cancels the reboot that bedplate scheduled on the running machine, with files below `root`, and disarms its method. A
+/// shutdown scheduled by another tool stays. Returns the time of the cancelled reboot, if any.
 ///
 /// # Errors
-/// Why it may still come, or change the next one, in a few sentences: the record that says whose it is has to stay.
+/// The reason, in a few sentences, if the reboot may still happen or its method stay armed. The record of its owner must
+/// then stay.
 pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, String> {
     let words = |error: RebootError| error.to_string();
     let not_undone = |why: &str| Err(format!("{why}. Nothing was removed; try again"));
@@ -35,7 +37,7 @@ pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, String> {
         AtLogind::Nothing | AtLogind::GoingDown => {
             return match cancelled {
                 Err(RebootError::Armed(text)) => not_undone(&text),
-                // There was nothing, or another shutdown.
+                // No reboot was scheduled, or another tool's shutdown.
                 _ => Ok(None),
             };
         }
@@ -53,10 +55,10 @@ pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, String> {
     }
 }
 
-/// Removes all of it below `root`. What could not be removed, in words; the rest is gone.
+/// Removes all published data below `root`. Returns a message for each file that could not be removed.
 pub fn remove_published_files(root: &Path) -> Vec<String> {
     let at = |path: &str| under(root, path);
-    // An image may hold links to anywhere: what they lead to is not the image's.
+    // An image may contain symlinks to any path; their targets do not belong to the image.
     let outside = [COLLECTOR, FEATURES, "/run", DIRECTORY]
         .into_iter()
         .filter(|path| leads_outside(root, &at(path)));
@@ -73,17 +75,17 @@ pub fn remove_published_files(root: &Path) -> Vec<String> {
     for (directory, name) in [(COLLECTOR, COLLECTED), (FEATURES, FEATURE_FILE)] {
         let path = format!("{directory}/{name}");
         check(&path, remove_own_file(&at(&path)).map(drop));
-        // A write that was cut short.
+        // Left over from an interrupted write.
         check(&path, remove_own_file(&at(&format!("{directory}/{}", temporary(name)))).map(drop));
     }
     check(reboot_required::REQUIRED, reboot_required::set(root, false));
-    // Nobody else's: status, metrics, the request for a power cycle.
+    // Owned by bedplate alone: status, metrics, the request for a power cycle.
     check(DIRECTORY, remove_own_directory(&at(DIRECTORY)));
     wrong
 }
 
-/// Whether a directory below `root` is a link out of it. One that is not there leads nowhere. This finds links of root's in
-/// an image; those of other users, who could put one there at any moment, are not followed at all.
+/// Whether a directory below `root` is a symlink out of it; `false` if it is missing. This detects symlinks of root in an
+/// image. Symlinks of other users, which may appear at any moment, are never followed.
 fn leads_outside(root: &Path, directory: &Path) -> bool {
     match (root.canonicalize(), directory.canonicalize()) {
         (Ok(root), Ok(real)) => !real.starts_with(root),
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bedplate_told_is_gone_and_what_others_wrote_stays() {
+    fn only_files_of_bedplate_are_removed() {
         let tree = Tree::new();
         let root = tree.0.as_path();
         let theirs = [
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_removed_through_a_link_out_of_an_image() {
+    fn symlink_out_of_an_image_is_not_followed() {
         let root = tempfile::tempdir().unwrap();
         let host = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(host.path().join("bedplate")).unwrap();

@@ -1,18 +1,19 @@
-//! The units that work for the daemon.
+//! The systemd units that run tasks for the daemon.
 
 bedplate_base::named! {
-    /// The units, by their rights; their names are in those of their sockets and files: `bedplate-NAME.socket`.
+    /// The units, distinguished by their rights. The name is part of the names of sockets and unit files:
+    /// `bedplate-NAME.socket`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
     pub enum Unit {
-        /// Observes the host: it may read everything, and write nothing.
+        /// Observes the host. May read everything and write nothing.
         Observer = "observer",
-        /// Changes the host, but for modules, and observes it afterwards.
+        /// Changes the host, except for modules, and observes it afterwards.
         Worker = "worker",
-        /// The same, and loads and unloads modules.
+        /// Like `Worker`, and may load and unload modules.
         Loader = "loader",
-        /// Sees the open files of all processes.
+        /// Reads the open files of all processes.
         Holders = "holders",
-        /// Runs the operator's busy check, and writes the marker in /run that asks others for a reboot.
+        /// Runs the operator's busy check, and writes the marker in /run that requests a reboot from other tools.
         Check = "check",
     }
 }

@@ -1,11 +1,11 @@
-//! What the daemon itself uses, for Prometheus, under the names that every exporter uses.
+//! The daemon's own resource usage for Prometheus, under the names that every exporter uses.
 
 use bedplate_host::process;
 
-/// Both families, or nothing where it is not known.
+/// Returns both metric families, or an empty string if the usage is unknown.
 ///
-/// node_exporter, which reads the file, says the same of itself. It drops a sample whose HELP differs from its own or
-/// whose labels do not tell it apart.
+/// node_exporter, which reads the file, exports the same families about itself. It drops a sample if its HELP text differs
+/// from node_exporter's own, or if its labels do not distinguish it.
 pub(crate) fn metrics() -> String {
     let Some(usage) = process::own_usage() else { return String::new() };
     format!(
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_are_said_as_node_exporter_says_them() {
+    fn both_families_match_node_exporter_format() {
         let text = metrics();
         let [_, kind, resident, _, counter, seconds] = text.lines().collect::<Vec<_>>()[..] else {
             panic!("{text}")

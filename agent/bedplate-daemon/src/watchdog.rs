@@ -1,4 +1,4 @@
-//! systemd's watchdog: it is told that the loop comes around, as long as it does.
+//! systemd watchdog: notifies systemd as long as the loop makes progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-/// Longest time in which the loop may not come around: what an observation may take, and some.
+/// Longest time that one step of the loop may take: more than any observation may take.
 const STALLED: Duration = Duration::from_secs(25 * 60);
 
-/// Since when the loop has been at something, in milliseconds after it began; 0: it waits for something to do.
+/// Time at which the loop started its current step, in milliseconds since `born`; 0 while the loop waits for events.
 #[derive(Clone)]
 pub(crate) struct BusySince {
     born: Instant,
@@ -27,12 +27,12 @@ impl BusySince {
         u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// The loop begins something.
+    /// Marks the start of a step.
     pub(crate) fn begin(&self) {
         self.since.store(self.now(), Ordering::Relaxed);
     }
 
-    /// And is done with it.
+    /// Marks the end of the step.
     pub(crate) fn end(&self) {
         self.since.store(0, Ordering::Relaxed);
     }
@@ -43,7 +43,7 @@ impl BusySince {
     }
 }
 
-/// Tells systemd, twice in the time it gives, that the loop comes around.
+/// Notifies systemd twice per watchdog interval, unless the loop is stalled.
 pub(crate) async fn watch(busy: BusySince) {
     let Some(interval) = sd_notify::watchdog_enabled() else { return };
     loop {
@@ -54,8 +54,8 @@ pub(crate) async fn watch(busy: BusySince) {
     }
 }
 
-/// Tells systemd something about this service.
+/// Sends a notification about this service to systemd.
 pub(crate) fn notify(state: &[NotifyState<'_>]) {
-    // Not started by systemd: nobody to tell.
+    // Not started by systemd: no receiver.
     let _ = sd_notify::notify(state);
 }

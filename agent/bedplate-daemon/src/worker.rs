@@ -1,5 +1,5 @@
-//! The process that observes the host and applies changes. It is this program again, so that what hangs in a driver hangs
-//! there, and what a plan needs of memory goes with it.
+//! The process that observes the host and applies changes. It is this program again, so that a hung driver blocks only that
+//! process, and the memory of a plan is freed with it.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -12,52 +12,52 @@ use super::observation::{AT, ChangeKey, Observation};
 use super::unit::Unit;
 use bedplate_core::profile::model::Agent;
 
-/// An observation takes milliseconds on the largest hosts; a sysfs that does not answer is worth a word soon.
+/// Time limit of an observation. One takes milliseconds even on the largest hosts, so a hung sysfs is reported soon.
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
-/// Changes run update-grub, rebuild initramfs, create VFs; each is bounded by itself.
+/// Time limit of applying changes: update-grub, rebuilds of an initramfs, VFs. Each step also has its own limit.
 const APPLY_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// Before the key of a change to apply: without any, the host is only observed.
+/// Option before the key of a change to apply; without any, the host is only observed.
 const ONLY: &str = "--only";
-/// Nobody is told whether the host is ready.
+/// Option: skip the checks, no caller needs the verdict.
 const UNJUDGED: &str = "--unjudged";
 
-/// Why there is no observation.
+/// Error of a worker or helper process.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// It cannot be started.
+    /// The process cannot be started.
     #[error("{what}")]
     Start {
-        /// The whole sentence.
+        /// The complete sentence.
         what: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Another build of this program answers.
+    /// Another build of this program answered.
     #[error("bedplate was replaced by another build: the daemon has to be restarted")]
     Replaced,
-    /// It said why it cannot.
+    /// The process reported an error.
     #[error("{0}")]
     Said(String),
-    /// The operator has put no profile there.
+    /// The operator has installed no profile.
     #[error("{0}")]
     NoProfile(String),
-    /// It was started, and then lost.
+    /// The connection to the started process failed.
     #[error("cannot read what the worker says")]
     Lost(#[source] std::io::Error),
-    /// It did not come to an end.
+    /// The process did not end in time.
     #[error("the host did not answer within {} seconds: a driver or a tool hangs; look at `ps -eo \
         pid,stat,wchan,args`", limit.as_secs())]
     Limit {
-        /// How long it was waited for.
+        /// The time limit.
         limit: Duration,
     },
-    /// Its answer is none.
+    /// The answer is invalid.
     #[error("the worker's answer cannot be parsed")]
     Answer(#[source] serde_json::Error),
 }
 
-/// Looks at the host.
+/// Observes the host.
 ///
 /// # Errors
 /// [`WorkError`].
@@ -65,7 +65,7 @@ pub async fn observe(launch: &Launch) -> Result<Observation, WorkError> {
     ask(launch, Unit::Observer, &round(&[]), "", LOOK_LIMIT).await
 }
 
-/// Looks at the host for what differs from the profile alone, within a limit: no check is made.
+/// Observes the host within a limit, for differences from the profile only: runs no checks.
 ///
 /// # Errors
 /// [`WorkError`].
@@ -76,10 +76,10 @@ pub(crate) async fn observe_unjudged(
     ask(launch, Unit::Observer, &round(&[UNJUDGED.to_owned()]), "", limit).await
 }
 
-/// Applies these changes of what was seen and looks again in the same way, within a limit.
+/// Applies these changes of `seen` and observes again without checks, within a limit.
 ///
 /// # Errors
-/// [`WorkError`]; what was done meanwhile is in the ledger.
+/// [`WorkError`]; changes applied before the error are in the ledger.
 pub(crate) async fn apply_unjudged(
     launch: &Launch,
     seen: &Observation,
@@ -91,18 +91,18 @@ pub(crate) async fn apply_unjudged(
     ask(launch, unit(seen, only), &round(&arguments), "", limit).await
 }
 
-/// What the profile says to the daemon.
+/// Returns the `[agent]` settings of the profile.
 ///
 /// # Errors
-/// As above.
+/// [`WorkError`].
 pub async fn settings(launch: &Launch, limit: Duration) -> Result<Agent, WorkError> {
     ask(launch, Unit::Observer, &round(&["--settings".to_owned()]), "", limit).await
 }
 
-/// Begins to apply these changes of what was seen; [`Work::next`] says how far it is.
+/// Starts to apply these changes of `seen`; [`Work::next`] reports the progress.
 ///
 /// # Errors
-/// As above.
+/// [`WorkError`].
 pub async fn apply(
     launch: &Launch,
     seen: &Observation,
@@ -111,7 +111,7 @@ pub async fn apply(
     start(launch, unit(seen, only), &round(&changes(seen, only)), "", APPLY_LIMIT).await
 }
 
-/// Has one task done and waits for its answer.
+/// Runs one task and waits for its answer.
 ///
 /// # Errors
 /// [`WorkError`].
@@ -130,7 +130,7 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     }
 }
 
-/// Whether `unit` runs the worker with these arguments: one with the rights to change the host only applies changes, and the
+/// Whether `unit` runs the worker with these arguments. A unit with the rights to change the host only applies changes; the
 /// observer applies none.
 pub(crate) fn is_for(unit: Unit, arguments: &[&str]) -> bool {
     let changes = arguments.iter().any(|argument| argument.starts_with(ONLY));
@@ -141,7 +141,7 @@ pub(crate) fn is_for(unit: Unit, arguments: &[&str]) -> bool {
     }
 }
 
-/// Only what loads or unloads modules gets the right to.
+/// Returns the unit for the changes; only those that load or unload modules get that right.
 fn unit(seen: &Observation, only: &[ChangeKey]) -> Unit {
     let mut selected = seen.changes.iter().filter(|change| only.contains(&change.key));
     if selected.any(|change| change.shown.modules) { Unit::Loader } else { Unit::Worker }
@@ -156,7 +156,7 @@ fn changes(seen: &Observation, only: &[ChangeKey]) -> Vec<String> {
     changes.chain(seen.profile_files.iter().map(|file| format!("--profile-file={file}"))).collect()
 }
 
-/// A process at work.
+/// A running process.
 pub struct Work<T> {
     process: Process,
     until: Instant,
@@ -164,11 +164,11 @@ pub struct Work<T> {
     answer: PhantomData<T>,
 }
 
-/// A word of a process at work.
+/// A message from a running process.
 pub enum WorkerMessage<T> {
-    /// What it is at now.
+    /// The step in progress.
     At(String),
-    /// It has ended.
+    /// The process has ended.
     Ended(Result<T, WorkError>),
 }
 
@@ -200,7 +200,7 @@ async fn start<T>(
 }
 
 impl<T: DeserializeOwned> Work<T> {
-    /// Waits for the next word of it. After [`WorkerMessage::Ended`] there is none.
+    /// Waits for the next message. [`WorkerMessage::Ended`] is the last one.
     pub async fn next(&mut self) -> WorkerMessage<T> {
         match timeout_at(self.until, self.step()).await {
             Ok(Ok(message)) => message,
@@ -212,7 +212,7 @@ impl<T: DeserializeOwned> Work<T> {
     async fn step(&mut self) -> std::io::Result<WorkerMessage<T>> {
         let mut answer = String::new();
         while let Some(line) = self.process.line().await? {
-            // What it is at may name a file that is not UTF-8.
+            // A step may name a file that is not UTF-8.
             let line = String::from_utf8_lossy(&line).into_owned();
             match line.strip_prefix(AT) {
                 Some(what) => return Ok(WorkerMessage::At(what.to_owned())),

@@ -1,5 +1,5 @@
-//! What the daemon's worker does: looks at the host, and applies the changes that the daemon names. It runs the same pipeline
-//! as `plan` and `apply`, in a process of its own.
+//! Task of the daemon's worker: observes the host, and applies the changes that the daemon names. Runs the same pipeline as
+//! `plan` and `apply`, in a separate process.
 
 mod kernel_log;
 
@@ -26,27 +26,27 @@ use bedplate_facts::topology::Topology;
 use bedplate_facts::{Depth, Facts};
 use bedplate_host::{DirReader, Reader, package_lock, symlink};
 
-/// Only what the operator has put on the host: nothing is enforced on a guess.
+/// Only the profile that the operator installed on the host: a guessed profile is never enforced.
 const REQUEST: Request<'static> = Request::dry_run(Choice::HostOnly);
 
-/// What the daemon names.
+/// Changes and conditions that the daemon names.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
     /// The changes to apply.
     pub changes: &'a [ChangeKey],
-    /// Files that the profile has to be read from: those that the changes were planned from.
+    /// Files that the changes were planned from; the profile must still be read from them.
     pub profile_files: &'a [String],
-    /// Whether the checks are made afterwards.
+    /// Whether the checks are run afterwards.
     pub judged: bool,
 }
 
-/// Looks at the host; `judged`: and makes the checks where it is what the profile says.
+/// Observes the host; if `judged`, also runs the checks on a converged host.
 ///
 /// # Errors
 /// [`ObserveError`].
 pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     let reader = DirReader::live();
-    // At once what the checks need, too: a host is converged at most looks.
+    // Reads the data for the checks in the same pass: most observations find the host converged.
     let depth = if judged { Depth::Thorough } else { Depth::Plan };
     let planned = engine::prepare_at(&reader, &REQUEST, depth)?;
     let mut seen = public_observation(
@@ -62,7 +62,8 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     Ok(seen)
 }
 
-/// Applies the selected changes, unless the profile's mode is `observe`, and observes the host; `at` gets each step.
+/// Applies the selected changes, unless the profile's mode is `observe`, and observes the host. Each step is passed to
+/// `at`.
 ///
 /// # Errors
 /// [`ObserveError`].
@@ -75,9 +76,9 @@ pub fn apply(
         return observe(selected.judged);
     }
     let mut select = |planned: &mut PreparedPlan| {
-        // A hold is in force before a revert takes the lock: the one that has the lock afterwards sees it.
+        // A pause takes effect before a revert acquires the lock, so the next holder of the lock sees it.
         let held = EnforceHold::load(Path::new("/")).is_some();
-        // The changes were named by a profile that may be gone by now, and another one in its place.
+        // The changes were named for a profile that may have been replaced since.
         let replaced =
             !selected.profile_files.iter().all(|file| planned.profile_files.contains(file));
         let observes = only_observes(&planned.loaded.profile.agent);
@@ -106,14 +107,14 @@ pub fn apply(
     let warnings = report.warnings.iter().map(|text| mask::mask_message(text)).collect();
     let mut seen = public_observation(&reader, &after, &words, ended.collect(), warnings)?;
     if selected.judged && seen.is_converged() {
-        // The plan needed less.
+        // The plan was made from fewer facts.
         after.facts = engine::observe(&reader, Depth::Thorough);
         judge(&reader, &after, &mut seen);
     }
     Ok(seen)
 }
 
-/// Adds what the checks come to, where nothing else is in the way of `ready`.
+/// Adds the results of the checks if nothing else prevents `ready`.
 fn judge(reader: &dyn Reader, planned: &PreparedPlan, seen: &mut Observation) {
     seen.checks = seen.is_converged().then(|| {
         let report = engine::verify_planned(reader, planned, kernel_log::of_checks());
@@ -121,7 +122,7 @@ fn judge(reader: &dyn Reader, planned: &PreparedPlan, seen: &mut Observation) {
     });
 }
 
-/// What the profile says to the daemon, without asking anything that a driver answers.
+/// Returns the `[agent]` settings, without reading anything that a driver answers.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -129,7 +130,7 @@ pub fn settings() -> Result<Agent, EngineError> {
     profile(&DirReader::live()).map(|profile| profile.agent)
 }
 
-/// The profile of a host.
+/// Reads the profile of a host.
 ///
 /// # Errors
 /// [`EngineError`].
@@ -138,18 +139,19 @@ pub(crate) fn profile(reader: &dyn Reader) -> Result<Profile, EngineError> {
     Ok(engine::choose(reader, &mut facts, &REQUEST)?.loaded.profile)
 }
 
-/// Why the worker has nothing to report.
+/// Error of an observation or a change.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// The host was not planned for, or not changed.
+    /// Planning or applying failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The plan has no JSON form.
+    /// The plan cannot be rendered as JSON.
     #[error("cannot write JSON")]
     Json(#[from] serde_json::Error),
 }
 
-/// What is being done, before it is done: a tool or a driver takes its time.
+/// Describes a step before it runs, because a tool or a driver may take long. Returns `None` for steps without a
+/// description.
 fn doing(event: &Event<'_>) -> Option<String> {
     match event {
         Event::Action(_, Action::RunTool { argv, .. }) => Some(mask::mask_message(&argv.join(" "))),
@@ -159,14 +161,14 @@ fn doing(event: &Event<'_>) -> Option<String> {
     }
 }
 
-/// What of the profile is the operator's own words.
+/// Gathers the operator's own texts of the profile.
 fn operator_words(reader: &dyn Reader, planned: &PreparedPlan) -> OperatorWords {
     let files = &planned.profile_files;
     let texts: Vec<String> = files.iter().filter_map(|file| reader.text(file).ok()).collect();
     OperatorWords::gather_from(texts.iter().map(String::as_str))
 }
 
-/// What was found, as everybody may see it.
+/// Builds the public observation.
 fn public_observation(
     reader: &dyn Reader,
     planned: &PreparedPlan,
@@ -176,7 +178,7 @@ fn public_observation(
 ) -> Result<Observation, serde_json::Error> {
     let PreparedPlan { facts, loaded, plan, desired, .. } = planned;
     let shown = public::plan(plan, words);
-    // What a lint stops is no difference that the daemon could do something about; the blocker says what would.
+    // Changes that a lint stops cannot be applied by the daemon; the blocker names the fix.
     let takes =
         |(change, _): &(&Change, &Change)| planned.stopping.is_empty() && change.deferred.is_none();
     let changes = plan.body.changes.iter().zip(&shown.body.changes).filter(takes);
@@ -206,7 +208,7 @@ fn public_observation(
     })
 }
 
-/// Why what waits on the command line is not in effect.
+/// Returns why pending arguments of the command line are not in effect.
 fn cause(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Cause> {
     let body = &planned.plan.body;
     let waits = body.pending.iter().any(|pending| pending.kind == cmdline::NAME)
@@ -224,7 +226,7 @@ fn cause(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Cause> {
         so_far: body,
     };
     match cmdline::why_not_in_effect(&context, None) {
-        // Only then is there something to look for.
+        // The kernel log has evidence only in this case.
         Some(Cause::Rejected { .. }) => {
             cmdline::why_not_in_effect(&context, kernel_log::rejected_arguments().as_deref())
         }
@@ -232,8 +234,8 @@ fn cause(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Cause> {
     }
 }
 
-/// GPUs and NICs; `None`: the PCI devices cannot be read, which is not the same as none there. The profile is about every
-/// GPU, about PFs that a rule gives VFs, and about NICs next to a GPU.
+/// Returns GPUs and NICs; `None` if the PCI devices cannot be read, which differs from no devices. Selected are all GPUs,
+/// PFs that a rule gives VFs, and NICs next to a GPU.
 fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
     let tree = facts.pci.known()?;
     let topology = Topology::new(tree);
@@ -257,8 +259,10 @@ fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
     Some(devices.collect())
 }
 
-/// Where drift can be seen coming: the profile's own directories, and what every kind names. Writes to sysfs by programs show
-/// in inotify like writes to files (fsnotify hooks in vfs_write); what the kernel does by itself comes as a uevent instead.
+/// Returns the paths and interfaces where drift is visible: the profile's own directories, and those of each resource type.
+/// Writes to sysfs by programs appear in inotify like writes to files (fsnotify hooks in vfs_write). Changes by the kernel
+/// itself
+/// cause a uevent instead.
 fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
     let own = ["/etc/bedplate", "/etc/bedplate/profile.d", "/etc/bedplate/profiles"];
     let kinds = KINDS.iter().map(|kind| (kind.watch)(profile, facts));
@@ -280,7 +284,7 @@ fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
     }
 }
 
-/// Interfaces that go down with an RDMA port: its own, and the bond that has it.
+/// Returns interfaces that go down with an RDMA port: its own, and the bond that contains it.
 fn links(facts: &Facts, reader: &dyn Reader) -> Vec<String> {
     let Some(tree) = facts.pci.known() else { return Vec::new() };
     let carries = |function: &&Function| {
@@ -295,7 +299,7 @@ fn links(facts: &Facts, reader: &dyn Reader) -> Vec<String> {
     with_bond.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
-/// What schedulers select nodes by.
+/// Returns labels for node selection by schedulers.
 fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
     let labels = KINDS.iter().flat_map(|kind| (kind.labels)(facts, reader));
     labels.map(|(name, value)| (name.to_owned(), value)).collect()

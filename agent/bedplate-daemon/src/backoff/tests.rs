@@ -38,7 +38,7 @@ const fn s(seconds: u64) -> Duration {
 }
 
 #[test]
-fn the_third_time_it_is_taken_back_it_is_left_alone() {
+fn third_revert_makes_change_contested() {
     let mut backoff = Backoff::default();
     for at in 0..3 {
         assert_eq!(backoff.admit(&[found("a")], s(at)).now, keys(&["a"]), "{at}");
@@ -51,7 +51,7 @@ fn the_third_time_it_is_taken_back_it_is_left_alone() {
         (last.contested.as_slice(), backoff.contested().as_slice()),
         (&[contested.clone()][..], &[contested][..])
     );
-    // Said once.
+    // Reported once.
     let later = backoff.admit(&[found("a")], s(100));
     assert_eq!(later, Admission { next: Some(s(3603)), ..Admission::default() });
     backoff.forget();
@@ -70,43 +70,43 @@ fn fought_over() -> Backoff {
 }
 
 #[test]
-fn after_an_hour_of_quiet_it_is_tried_once_more() {
+fn contested_change_is_retried_after_quiet_hour() {
     let mut backoff = fought_over();
     let early = backoff.admit(&[found("a")], s(3602));
     assert_eq!((early.now.len(), early.next, backoff.contested().len()), (0, Some(s(3603)), 1));
     assert_eq!(backoff.admit(&[found("a")], s(3603)).now, keys(&["a"]));
     assert_eq!(backoff.contested(), []);
     backoff.note(&[done("a")], s(3603));
-    // Taken back again: contested at once, and for longer.
+    // Reverted again: contested at once, and for longer.
     let again = backoff.admit(&[found("a")], s(3700));
     assert_eq!((again.now.len(), again.contested.len(), again.next), (0, 1, Some(s(3700 + 7200))));
     assert_eq!(backoff.admit(&[found("a")], s(3700 + 7200)).now, keys(&["a"]));
     backoff.note(&[done("a")], s(3700 + 7200));
-    // It stayed for longer than that: this is another fight, which begins at the beginning.
+    // It stayed applied for longer than the quiet period, so the count starts again.
     let later = s(3700 + 3 * 7200);
     assert_eq!(backoff.admit(&[found("a")], later).now, keys(&["a"]));
     assert_eq!(backoff.contested(), []);
 }
 
 #[test]
-fn whoever_touches_it_begins_the_quiet_again() {
+fn external_change_restarts_quiet_period() {
     let mut other = found("a");
     other.shown.items[0].before = Some("0000".into());
     let mut backoff = fought_over();
     assert_eq!(backoff.admit(&[other.clone()], s(3000)).next, Some(s(6600)));
     assert!(backoff.contested()[0].found.contains("0000"), "what is there now");
-    // Right, by another hand: that is a change too.
+    // Changed to the profile's value by another tool: that is a change too.
     assert_eq!(backoff.admit(&[], s(6000)).next, Some(s(9600)));
     assert!(backoff.is_contested());
     assert_eq!(backoff.admit(&[], s(9600)), Admission::default());
     assert!(!backoff.is_contested());
-    // What differs after that is drift like any other.
+    // A later difference is ordinary drift.
     assert_eq!(backoff.admit(&[other], s(9700)).now, keys(&["a"]));
 }
 
-/// Masked, both ids are `cmdline/grubby --args=token=…`.
+/// The masked ids are equal: `cmdline/grubby --args=token=…`.
 #[test]
-fn changes_with_equal_masked_ids_are_kept_apart() {
+fn changes_with_equal_masked_ids_stay_separate() {
     let change = |secret: &str| {
         let id = format!("cmdline/grubby --args=token={secret}");
         let shown = Difference { id: mask_message(&id), ..found("").shown };
@@ -125,7 +125,7 @@ fn changes_with_equal_masked_ids_are_kept_apart() {
 }
 
 #[test]
-fn the_last_failure_is_known_until_it_is_done() {
+fn last_failure_is_reported_until_success() {
     let mut backoff = Backoff::default();
     backoff.note(&[failed("a")], s(0));
     backoff.note(&[failed("a")], s(5));
@@ -137,7 +137,7 @@ fn the_last_failure_is_known_until_it_is_done() {
 }
 
 #[test]
-fn a_reset_once_in_a_while_is_no_fight() {
+fn infrequent_resets_are_not_contested() {
     let mut backoff = Backoff::default();
     for round in 0..50 {
         assert_eq!(backoff.admit(&[found("a")], s(round * 601)).now, keys(&["a"]));
@@ -146,7 +146,7 @@ fn a_reset_once_in_a_while_is_no_fight() {
 }
 
 #[test]
-fn failures_wait_longer_and_longer_up_to_an_hour() {
+fn retry_wait_doubles_up_to_one_hour() {
     let mut backoff = Backoff::default();
     let mut now = Duration::ZERO;
     let mut waits = Vec::new();

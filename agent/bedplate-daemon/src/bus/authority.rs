@@ -1,4 +1,4 @@
-//! Who may change something: root, and whom polkit lets.
+//! Authorization of callers: root, and users whom polkit allows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -12,25 +12,27 @@ use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 
 use crate::lock;
 
-/// Questions about one user that polkit has not answered yet. It may ask people, who take their time; and one user's
-/// questions are not to keep those about another waiting.
+/// Unanswered polkit requests allowed per user. polkit may ask for a password and wait for minutes; one user's requests
+/// must
+/// not delay those of another.
 const OF_ONE_USER: u32 = 8;
-/// Callers whose user is remembered; then all are forgotten, so that connections that come and go cost no memory.
+/// Callers whose user id is cached. The cache is cleared when full, so that short-lived connections cost no memory.
 const KNOWN_CALLERS: usize = 512;
 /// The bus answers at once, or not at all.
 const BUS_LIMIT: Duration = Duration::from_secs(1);
 
-/// Asks the bus who a caller is, and polkit what they may, over a connection of its own.
+/// Asks the bus for a caller's user id, and polkit for authorization, over a separate connection.
 pub struct Authority {
     connection: Connection,
-    /// Questions under way, by user.
+    /// Pending polkit requests, by user id.
     asking: Mutex<BTreeMap<u32, u32>>,
-    /// Whose connections are, at most [`KNOWN_CALLERS`]. A bus gives no unique name twice (D-Bus specification, "Unique
-    /// Connection Name"), so that the bus is asked once for each.
+    /// User id of each connection, at most [`KNOWN_CALLERS`]. A bus never reuses a unique name (D-Bus specification,
+    /// "Unique
+    /// Connection Name"), so it is asked once per name.
     users: Mutex<BTreeMap<UniqueName<'static>, u32>>,
 }
 
-/// A question to polkit, for as long as it is under way.
+/// A pending polkit request; dropping it ends it.
 struct Question<'a>(&'a Authority, u32);
 
 impl Drop for Question<'_> {
@@ -48,7 +50,7 @@ fn denied(why: String) -> fdo::Error {
 }
 
 impl Authority {
-    /// One that asks over this connection.
+    /// Creates one that uses this connection.
     pub fn new(connection: Connection) -> Self {
         Authority { connection, asking: Mutex::default(), users: Mutex::default() }
     }
@@ -63,10 +65,12 @@ impl Authority {
         Some(Question(self, uid))
     }
 
-    /// Root may; anybody else is for polkit to decide. Where there is no polkit, nobody else may. Says who called.
+    /// Authorizes the caller: root always, any other user only if polkit allows it. Without polkit only root is allowed.
+    /// Returns
+    /// the caller and its user id.
     ///
     /// # Errors
-    /// They may not.
+    /// If the caller is not authorized.
     pub async fn allows(
         &self,
         header: &Header<'_>,
@@ -90,7 +94,7 @@ impl Authority {
         }
     }
 
-    /// Whose connection this is.
+    /// Returns the user id of a connection.
     async fn user(&self, caller: &UniqueName<'static>) -> fdo::Result<u32> {
         if let Some(uid) = lock(&self.users).get(caller) {
             return Ok(*uid);
@@ -110,8 +114,8 @@ impl Authority {
         let subject = Subject::new_for_message_header(header).map_err(|error| error.to_string())?;
         let authority = AuthorityProxy::new(&self.connection).await;
         let authority = authority.map_err(|error| error.to_string())?;
-        // A password is asked for only where the caller says that a person is there to give it (D-Bus specification,
-        // "Message format", ALLOW_INTERACTIVE_AUTHORIZATION).
+        // polkit asks for a password only if the caller allows interaction (D-Bus specification, "Message format",
+        // ALLOW_INTERACTIVE_AUTHORIZATION).
         let answer = authority
             .check_authorization(&subject, action, &HashMap::new(), interaction(header), "")
             .await;
@@ -126,7 +130,7 @@ fn interaction(header: &Header<'_>) -> CheckAuthorizationFlags {
     }
 }
 
-/// Whether a caller has left the bus, as far as the bus says: then nobody hears the answer.
+/// Whether a caller has left the bus, so that no one receives the answer. `false` if the bus does not answer.
 pub(crate) async fn has_left(connection: &Connection, caller: &UniqueName<'static>) -> bool {
     let asked = async {
         let bus = fdo::DBusProxy::new(connection).await.ok()?;

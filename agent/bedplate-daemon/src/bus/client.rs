@@ -1,4 +1,4 @@
-//! The daemon, as a client sees it.
+//! Client side of the daemon's D-Bus interface.
 
 /// The interface of [`super::Agent`].
 #[zbus::proxy(

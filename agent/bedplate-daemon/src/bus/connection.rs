@@ -1,4 +1,4 @@
-//! The daemon's connections to the system bus, and a client's way to it.
+//! The daemon's connections to the system bus, and a client's proxy.
 
 use std::sync::Arc;
 
@@ -12,25 +12,26 @@ use super::{Agent, Agent1Proxy, NAME, OPERATORS, PATH};
 use crate::logind;
 use crate::rate_limit::socket::RateLimitedSocket;
 
-/// What logind or polkit may take to answer: polkit asks people, who take their time.
+/// Longest wait for logind or polkit: polkit asks users, who need time.
 const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
 
-/// A bus that is there takes a connection at once.
+/// Longest wait for a connection; a running bus accepts one at once.
 pub(crate) const CONNECT_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// On the system bus, for what the daemon itself asks: logind, polkit, the bus. Its answers do not wait in one queue with
-/// what others ask the daemon.
+/// Connects to the system bus for the daemon's own requests to logind, polkit and the bus. Their answers do not queue
+/// behind
+/// requests to the daemon.
 ///
 /// # Errors
-/// There is no bus.
+/// If there is no bus.
 pub async fn connect() -> zbus::Result<Connection> {
     zbus::connection::Builder::system().method_timeout(METHOD_LIMIT).build().await
 }
 
-/// On the system bus, under its name.
+/// Connects to the system bus and serves `agent` under [`NAME`].
 ///
 /// # Errors
-/// [`zbus::Error::NameTaken`]: another daemon has the name. Others: there is no bus.
+/// [`zbus::Error::NameTaken`] if another daemon has the name; other errors if there is no bus.
 pub async fn serve(agent: Agent) -> zbus::Result<Connection> {
     zbus::connection::Builder::socket(RateLimitedSocket::connect(NAME).await?)
         .method_timeout(METHOD_LIMIT)
@@ -42,10 +43,10 @@ pub async fn serve(agent: Agent) -> zbus::Result<Connection> {
         .await
 }
 
-/// Serves root under a name of its own, on the connection that [`connect`] made.
+/// Serves root under [`OPERATORS`], on the connection that [`connect`] made.
 ///
 /// # Errors
-/// The name cannot be had.
+/// If the name cannot be acquired.
 pub(crate) async fn serve_operators(connection: &Connection, agent: Agent) -> zbus::Result<()> {
     connection.object_server().at(PATH, agent).await?;
     let alone = RequestNameFlags::DO_NOT_QUEUE;
@@ -53,12 +54,12 @@ pub(crate) async fn serve_operators(connection: &Connection, agent: Agent) -> zb
     Ok(())
 }
 
-/// The daemon, as this process reaches it: for root by the name that is root's alone.
+/// Returns a proxy of the daemon: for root under the name reserved for root.
 ///
 /// # Errors
-/// The bus does not answer.
+/// If the bus does not answer.
 pub async fn agent(connection: &Connection) -> zbus::Result<Agent1Proxy<'static>> {
-    // Root of a user namespace is another user to the bus.
+    // The bus sees root of a user namespace as another user.
     let name = match geteuid().is_root() && is_operator(connection).await? {
         true => OPERATORS,
         false => NAME,
@@ -70,36 +71,36 @@ pub async fn agent(connection: &Connection) -> zbus::Result<Agent1Proxy<'static>
 async fn is_operator(connection: &Connection) -> zbus::Result<bool> {
     let bus = fdo::DBusProxy::new(connection).await?;
     let Some(own) = connection.unique_name() else { return Ok(false) };
-    // Both at once: a bus that is flooded takes its time for each.
+    // Concurrent requests: a flooded bus answers each of them slowly.
     let (uid, owned) = tokio::join!(
         bus.get_connection_unix_user(own.inner().clone().into()),
-        // A daemon of before has only one name.
+        // An older daemon has only one name.
         bus.name_has_owner(OPERATORS.try_into()?),
     );
     Ok(uid? == 0 && owned?)
 }
 
-/// What of the bus is no longer heard.
+/// A lost source of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LostConnection {
-    /// The bus itself: the connection has ended.
+    /// The connection to the bus has ended.
     Bus,
-    /// Signals of systemd-logind, on a bus that is there.
+    /// The signals of systemd-logind have ended; the bus still runs.
     LogindSignals,
 }
 
-/// Notifies of each message that arrives, until the connection has ended, which goes to `to`.
+/// Notifies `message` of each message that arrives. When the connection ends, sends this to `to`.
 pub(crate) async fn watch(
     connection: Connection,
     message: Arc<Notify>,
     to: mpsc::Sender<LostConnection>,
 ) {
     let mut messages = zbus::MessageStream::from(&connection);
-    // Nothing may keep the connection but what uses it.
+    // Only its users may keep the connection open.
     drop(connection);
     while let Some(Ok(_)) = logind::next(&mut messages).await {
         message.notify_one();
     }
-    // The loop listens for as long as it lives.
+    // The loop listens for as long as it runs.
     let _ = to.send(LostConnection::Bus).await;
 }

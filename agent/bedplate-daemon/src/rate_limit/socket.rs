@@ -1,5 +1,5 @@
-//! The connection to the bus behind the [`CallLimiter`]: what it does not let in is read and forgotten before anything is made of
-//! it, and what is written goes out in two queues.
+//! Bus connection with admission control by [`CallLimiter`]. Rejected messages are discarded before zbus processes them.
+//! Outgoing messages use two queues.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,9 +20,9 @@ use zbus::message::Message;
 use super::{CallLimiter, Entry, FULL};
 use crate::lock;
 
-/// Answers to readers are counted by the gate, so that a queue which holds more than those is never full of them.
+/// Queue length. The limiter bounds the answers to readers, so they alone can never fill a queue.
 const QUEUE: usize = 2 * FULL;
-/// No more are refused in words while so much waits to be written.
+/// Queued messages from which calls are dropped instead of refused.
 const MOST_REFUSALS: usize = 64;
 const TOO_MANY: &str = "org.freedesktop.DBus.Error.LimitsExceeded";
 
@@ -39,7 +39,7 @@ impl RateLimitedSocket {
     /// Connects; `interface` is the daemon's own.
     ///
     /// # Errors
-    /// There is no bus, or none that listens on a socket of this machine.
+    /// If there is no bus, or none that listens on a local socket.
     pub(crate) async fn connect(interface: &'static str) -> zbus::Result<Self> {
         let address = Address::system()?;
         let Transport::Unix(unix) = address.transport() else {
@@ -75,9 +75,9 @@ impl Socket for RateLimitedSocket {
     }
 }
 
-/// What is to be written.
+/// Data to write.
 enum Outgoing {
-    /// Of the handshake.
+    /// Part of the handshake.
     Bytes(Vec<u8>),
     Message(Message),
 }
@@ -93,7 +93,7 @@ async fn write_out(
             biased;
             next = urgent.recv() => match next.or_else(|| rest.try_recv().ok()) {
                 Some(next) => next,
-                // Closed, and all is written.
+                // Closed, and all messages are written.
                 None => return,
             },
             Some(next) = rest.recv() => next,
@@ -102,7 +102,7 @@ async fn write_out(
             Outgoing::Bytes(bytes) => to.write_all(bytes).await,
             Outgoing::Message(message) => to.write_all(message.data()).await,
         };
-        // The reading half hears of the end of the bus, and says so.
+        // The reading half detects and reports the end of the bus.
         if written.is_err() {
             return;
         }
@@ -112,7 +112,7 @@ async fn write_out(
     }
 }
 
-/// Reads whatever comes.
+/// Reads all messages.
 #[derive(Debug)]
 struct Incoming(BufReader<OwnedReadHalf>);
 
@@ -123,7 +123,7 @@ impl ReadHalf for Incoming {
     }
 }
 
-/// Reads what is let in.
+/// Reads admitted messages.
 #[derive(Debug)]
 pub(crate) struct RateLimitedReader {
     incoming: Incoming,
@@ -145,12 +145,13 @@ impl ReadHalf for RateLimitedReader {
             match entry {
                 Entry::Pass => return Ok(message),
                 Entry::Drop => {}
-                // While much waits to be written, a caller is not even refused. One that goes on all the same is stopped by the
-                // bus: only so many answers may be owed to a connection (`max_replies_per_connection`, dbus-daemon(1)).
+                // While many messages are queued, calls are dropped without a refusal. The bus stops a caller that
+                // continues: it limits
+                // the pending answers per connection (`max_replies_per_connection`, dbus-daemon(1)).
                 Entry::Refuse if self.refusals.capacity() > QUEUE - MOST_REFUSALS => {
                     let text = "too many calls are under way: wait for their answers";
                     let refusal = Message::error(&message.header(), TOO_MANY).build(&text)?;
-                    // Full after all: as above.
+                    // If the queue is full by now, the call is dropped, as above.
                     let _ = self.refusals.try_send(Outgoing::Message(refusal));
                 }
                 Entry::Refuse => {}
@@ -163,7 +164,7 @@ impl ReadHalf for RateLimitedReader {
     }
 }
 
-/// Writes in two queues, and keeps nobody waiting.
+/// Queues messages for writing without blocking the sender.
 #[derive(Debug)]
 pub(crate) struct Exit {
     gate: Shared,

@@ -1,4 +1,4 @@
-//! This boot's kernel log. The worker's unit has no /dev/kmsg (ProtectKernelLogs=), but the journal's copy.
+//! This boot's kernel log. The worker's unit has no /dev/kmsg (ProtectKernelLogs=), but can read the journal's copy.
 
 use std::time::Duration;
 
@@ -9,26 +9,28 @@ use bedplate_host::KernelLog;
 use bedplate_host::child::{self, KeptOutput};
 use bedplate_host::kmsg::{self, Line};
 
-/// What a kernel says first (init/version-timestamp.c, linux_banner): where it is there, nothing before it is missing.
+/// First message of a kernel (init/version-timestamp.c, linux_banner). If it is present, the log is complete from the
+/// start.
 const FIRST: &str = "Linux version ";
 
-/// What this boot's kernel log complains of, as much as is kept: why an argument is not in effect.
+/// Returns the lines of this boot's kernel log that reject arguments, as far as retained: the cause of an argument that is
+/// not in effect.
 pub(crate) fn rejected_arguments() -> Option<String> {
     const LIMIT: Duration = Duration::from_secs(30);
     let rejections = |line: &str| rejected_argument::parse(line).map(|_| line.to_owned());
     match kmsg::read(rejections) {
         Ok((log, _)) => Some(log.lines.iter().map(|line| format!("{}\n", line.text)).collect()),
-        // The oldest lines first, which are those of the start; a log full of later troubles is not read to its end.
+        // Reads the oldest lines, which are those of the startup; a log full of later faults is not read to its end.
         Err(_) => journal(LIMIT, KeptOutput::Head(MOST)).map(|output| messages(&output).collect()),
     }
 }
 
-/// Evidence for checks.
+/// Returns the evidence for checks.
 pub(crate) fn of_checks() -> Reading<KernelLog> {
     const LIMIT: Duration = Duration::from_secs(10);
     match kmsg::read(redacted_line) {
         Ok((log, _)) => Reading::Known(log),
-        // The newest lines: a GPU falls off the bus days after the start.
+        // Reads the newest lines: a GPU may fall off the bus days after the start.
         Err(error) => {
             match journal(LIMIT, KeptOutput::Tail(MOST)).filter(|text| !text.is_empty()) {
                 Some(output) => Reading::Known(parse(&output)),
@@ -38,7 +40,7 @@ pub(crate) fn of_checks() -> Reading<KernelLog> {
     }
 }
 
-/// The lines that mean something. Times are left out: nobody is told them.
+/// Parses the recognized lines. Times are left out, because they are not shown.
 fn parse(output: &str) -> KernelLog {
     let mut log = KernelLog { whole: false, lines: Vec::new() };
     for (number, text) in messages(output).enumerate() {
@@ -49,8 +51,9 @@ fn parse(output: &str) -> KernelLog {
     log
 }
 
-/// The first line of each of the kernel's own records (facility 0, which it gives to no other), with a newline. journald keeps a
-/// newline in a file's name as it is, and a user can choose the text after it.
+/// Returns the first line of each record of the kernel itself (facility 0, which only the kernel uses), with a newline.
+/// journald
+/// retains a newline in a file's name as it is, and a user can choose the text after it.
 fn messages(output: &str) -> impl Iterator<Item = String> {
     let message = |line: &str| {
         let record: serde_json::Value = serde_json::from_str(line).ok()?;
@@ -63,7 +66,7 @@ fn messages(output: &str) -> impl Iterator<Item = String> {
     output.lines().filter_map(message)
 }
 
-/// Bytes of the journal's copy that are taken.
+/// Bytes read of the journal's copy.
 const MOST: usize = 16 << 20;
 
 fn journal(limit: Duration, keep: KeptOutput) -> Option<String> {
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_without_its_first_line_proves_nothing_by_what_it_lacks() {
+    fn log_without_first_line_is_incomplete() {
         let of = |facility: &str, text: &str| {
             let record = serde_json::json!({ "MESSAGE": text, "SYSLOG_FACILITY": facility });
             format!("{record}\n")
