@@ -1,4 +1,4 @@
-//! The loop: waits for something to happen, has the host observed, and tells what came of it. Idle, it sleeps.
+//! The daemon's loop: waits for events, observes the host, publishes the result.
 
 mod background;
 mod bus_link;
@@ -37,37 +37,37 @@ use shutdown::StopSignal;
 use timers::Timers;
 use watches::Watches;
 
-/// How the daemon is run.
+/// Settings of a daemon run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Below which directory its own files lie (`/`).
+    /// Root directory of the daemon's own files (`/`).
     pub root: PathBuf,
-    /// How processes with rights are started.
+    /// How privileged processes are started.
     pub launch: Launch,
-    /// Time between two reminders of a reboot that is left to people: a day.
+    /// Interval between reminders of a manual reboot: a day.
     pub remind_every: Duration,
 }
 
-/// Why it cannot run.
+/// Error that ends the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The runtime cannot be had.
+    /// The runtime cannot be created.
     #[error("cannot set up the daemon")]
     SetUp(#[source] std::io::Error),
-    /// Another program has its name.
+    /// Another program owns the bus name.
     #[error("{} is taken on the bus: is a second daemon running?", bus::NAME)]
     Name,
-    /// The units that do its work run another build by now. systemd starts the daemon again, as that build.
+    /// The daemon's units run another build by now. systemd restarts the daemon as that build.
     #[error(
         "bedplate was replaced by another build after the daemon was started: it has to start again"
     )]
     Replaced,
 }
 
-/// Runs until it is told to stop.
+/// Runs until stopped by a signal.
 ///
 /// # Errors
-/// [`RunError`]; whatever happens to the host is reported, not an error.
+/// [`RunError`]; faults of the host are published, not returned.
 pub fn run(options: Options) -> Result<(), RunError> {
     journal::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -75,17 +75,17 @@ pub fn run(options: Options) -> Result<(), RunError> {
         .build()
         .map_err(RunError::SetUp)?;
     let done = runtime.block_on(async { Daemon::start(options).await?.serve().await });
-    // A worker or a lock server that hangs must not keep the daemon from ending.
+    // A hung worker or lock server must not block the daemon's exit.
     runtime.shutdown_background();
     done
 }
 
-/// The loop, by what each part owns.
+/// State of the loop, by component.
 struct Daemon {
     options: Options,
     /// The system bus: requests, the daemon's object, logind.
     bus: BusLink,
-    /// Times at which the loop comes around by itself.
+    /// Times at which the loop wakes up without an event.
     timers: Timers,
     /// Events that may have changed the host.
     watches: Watches,
@@ -93,7 +93,7 @@ struct Daemon {
     known: Knowledge,
     /// Files, a systemd target and the reboot marker.
     exports: Exports,
-    /// Observations beside the loop.
+    /// Observations outside the loop.
     observer: BackgroundObserver,
     reboot: RebootController,
     backoff: Backoff,
@@ -122,7 +122,7 @@ impl Daemon {
             busy: BusySince::default(),
             options,
         };
-        // Before anything is known: what an earlier daemon said is nobody's word any more.
+        // Published before the first observation: the status of an earlier daemon is stale.
         daemon.publish().await;
         daemon.connect_first().await?;
         Ok(daemon)
@@ -150,7 +150,7 @@ impl Daemon {
             }
             let wake = self.wake();
             event = tokio::select! {
-                // People first: events may never end.
+                // Signals and operators' requests first: the stream of events may never end.
                 biased;
                 () = told.received() => break,
                 () = received(&mut hangup) => LoopEvent::Reload,
@@ -177,7 +177,7 @@ impl Daemon {
         self.remind();
     }
 
-    /// Something has happened. From here until it was observed, nothing that was said of the host counts.
+    /// Handles an event. Any earlier result about the host is stale until the host has been observed again.
     async fn on_trigger(&mut self, trigger: Trigger) {
         self.watches.gather(&trigger);
         if self.known.work.is_none() && self.watches.burst.is_of_the_host() {
@@ -186,13 +186,13 @@ impl Daemon {
         self.debounced().await;
     }
 
-    /// Says that something is under way, and what.
+    /// Publishes the work in progress.
     async fn working_on(&mut self, what: &str) {
         self.known.begin(what);
         self.publish().await;
     }
 
-    /// Does what a burst asks for once there is quiet, or when it has gone on for too long.
+    /// Handles a burst of events once it is quiet or has exceeded its time limit.
     async fn debounced(&mut self) {
         let Some(batch) = self.watches.burst.over(Instant::now()) else { return };
         tracing::debug!("{} events, the first: {}", batch.count, batch.first);
@@ -206,7 +206,7 @@ impl Daemon {
     }
 
     async fn reload(&mut self) {
-        // systemd wants to know when a reload begins, by its own clock (sd_notify(3)).
+        // systemd needs the start time of a reload by its own clock (sd_notify(3)).
         let begun = sd_notify::NotifyState::monotonic_usec_now();
         match begun {
             Ok(begun) => notify(&[NotifyState::Reloading, begun]),
@@ -217,7 +217,7 @@ impl Daemon {
         notify(&[NotifyState::Ready]);
     }
 
-    /// Sees to the reboot, and tells everybody where the host stands.
+    /// Decides about the reboot and publishes the status.
     async fn decide(&mut self) {
         self.known.is_enforcement_held();
         self.reboot.show(&mut self.known.status);
@@ -234,7 +234,7 @@ impl Daemon {
         self.publish().await;
     }
 
-    /// Shows what is known: in files, to systemd, and on the bus.
+    /// Publishes the status: in files, to systemd, and on the bus.
     async fn publish(&mut self) {
         let now = self.known.shown();
         self.exports.publish(&now, &self.helpers).await;

@@ -1,5 +1,6 @@
-//! Observations that others ask for, or the clock. Such an observation is made beside the loop, which goes on meanwhile; nothing follows from
-//! it but an observation of the loop's own, where it found the host other than it was known to be.
+//! Observations requested by clients or by a timer. They run outside the loop and lead to an observation of the loop itself
+//! if
+//! the host differs from its known state.
 
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use crate::observation::Observation;
 use crate::observe_requests::{self, ObserveRequester, ObserveRequests};
 use crate::worker;
 
-/// What was found; `None`: the host could not be observed.
+/// Result of an observation; `None` if the host could not be observed.
 type ObserveResult = Option<Box<Observation>>;
 
 pub(super) struct BackgroundObserver {
@@ -34,12 +35,12 @@ impl BackgroundObserver {
         BackgroundObserver { asked: ObserveRequests::default(), to_seen, under_way: None, seen }
     }
 
-    /// For those who ask.
+    /// Returns the callers' end.
     pub(super) fn requester(&self) -> ObserveRequester {
         self.asked.requester()
     }
 
-    /// Both senders live as long as this.
+    /// Waits for the next event. Both channels stay open as long as this object exists.
     pub(super) async fn next(&mut self) -> ObserveEvent {
         tokio::select! {
             Some(seen) = self.seen.recv() => ObserveEvent::Seen(seen),
@@ -51,19 +52,19 @@ impl BackgroundObserver {
         let (launch, to) = (launch.clone(), self.to_seen.clone());
         self.under_way = Some(tokio::spawn(async move {
             let seen = worker::observe(&launch).await.ok().map(Box::new);
-            // The loop listens for as long as it lives.
+            // The loop listens for as long as it runs.
             let _ = to.send(seen).await;
         }));
     }
 
-    /// Nobody is answered any more.
+    /// Aborts the current observation; its callers get no answer.
     pub(super) fn stop(&mut self) {
         if let Some(task) = self.under_way.take() {
             task.abort();
         }
     }
 
-    /// The loop has observed the host.
+    /// Records that the loop has observed the host.
     pub(super) fn note_observed(&mut self) {
         self.asked.note_observed(Instant::now());
     }
@@ -74,10 +75,10 @@ impl Daemon {
         match event {
             ObserveEvent::Wanted => self.observe_in_background(),
             ObserveEvent::Seen(seen) => {
-                // What the loop has seen since counts, not this.
+                // An observation of the loop that ended since is newer than this one.
                 let newest = self.observer.asked.end(self.known.status.observations);
                 if newest && self.known.is_news(seen.as_deref()) {
-                    // Those who wait are answered after the observation that follows.
+                    // Waiting callers are answered after the observation that follows.
                     let what = observe_requests::FOUND.to_owned();
                     return self.on_trigger(Trigger { what, profile: false }).await;
                 }
@@ -86,7 +87,7 @@ impl Daemon {
         }
     }
 
-    /// Begins an observation beside the loop, unless one is under way or was made just now.
+    /// Starts an observation outside the loop, unless one is running or the last is too recent.
     pub(super) fn observe_in_background(&mut self) {
         if self.observer.asked.begin(self.known.status.observations, Instant::now()) {
             self.observer.begin(&self.options.launch);

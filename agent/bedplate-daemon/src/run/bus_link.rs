@@ -1,4 +1,4 @@
-//! The system bus, with logind on it: onto it, and back onto it when dbus was restarted.
+//! Connection to the system bus and to logind on it, with reconnection after a restart of dbus.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,18 +19,18 @@ use crate::logind::{self, ManagerProxy};
 use crate::observe_requests::ObserveRequester;
 use crate::status::Status;
 
-/// A bus that takes longer is as good as none.
+/// Time limit of connecting to and leaving the bus.
 const BUS_LIMIT: Duration = Duration::from_secs(5);
 /// Time limit for the signals of one change.
 const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
-/// Wait before signals of logind are subscribed to again.
+/// Wait before subscribing to signals of logind again.
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
-/// A caller who asked no longer ago than this is taken to be still on the bus.
+/// A caller whose request is not older than this is assumed to still be on the bus.
 const JUST_NOW: Duration = Duration::from_millis(500);
 const NO_BUS: &str = "no system bus: `bedplate status` has only files, and there are no reboots";
 const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and cancelled shutdowns are noticed late, \
     and there may be no reboots";
-/// Waits between tries to get back on the bus: the first, and the longest.
+/// Waits between attempts to reconnect to the bus: the first, and the longest.
 const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 pub(super) struct BusLink {
@@ -38,38 +38,38 @@ pub(super) struct BusLink {
     shown: Shared,
     to_requests: Sender<BusRequest>,
     pub(super) requests: Receiver<BusRequest>,
-    /// For clients who ask for a plan.
+    /// For clients that request a plan.
     observe_requester: ObserveRequester,
     /// Takes events of logind.
     triggers: Sender<Trigger>,
     /// `None` without a bus.
     connections: Option<Connections>,
-    /// While there is no bus: when to try again, and how long to wait after that.
+    /// While there is no bus: time of the next attempt, and the current wait.
     reconnect: Option<(Instant, Duration)>,
-    /// A message has arrived on either connection.
+    /// Notified when a message arrives on either connection.
     pub(super) message: Arc<Notify>,
     to_lost: Sender<LostConnection>,
-    /// Lost connections: apart from triggers, of which one may be dropped.
+    /// Lost connections; a separate channel, because triggers may be dropped.
     pub(super) lost: Receiver<LostConnection>,
     /// logind on this bus.
     logind: Option<ManagerProxy<'static>>,
-    /// Listens to signals of logind for as long as there is this bus.
+    /// Listens to signals of logind as long as this bus exists.
     listening: Option<JoinHandle<()>>,
-    /// Asks a logind that did not answer.
+    /// Polls a logind that did not answer.
     probing: Option<JoinHandle<()>>,
-    /// Whether the journal has a message about missing signals of logind.
+    /// Whether missing signals of logind were logged.
     unheard: bool,
 }
 
 struct Connections {
-    /// Where others ask.
+    /// Serves requests of other programs.
     served: Connection,
-    /// Where the daemon asks others.
+    /// Carries the daemon's own requests.
     own: Connection,
 }
 
 impl BusLink {
-    /// Without a bus yet.
+    /// Creates a link without a bus yet.
     pub(super) fn new(
         status: Status,
         observe_requester: ObserveRequester,
@@ -95,7 +95,7 @@ impl BusLink {
         }
     }
 
-    /// Onto the bus, with logind.
+    /// Connects to the bus, with logind.
     async fn connect(&mut self) -> zbus::Result<()> {
         let connecting = async {
             let own = bus::connect().await?;
@@ -114,7 +114,7 @@ impl BusLink {
             let logind = logind::manager(&own).await.ok();
             Ok::<_, zbus::Error>((Connections { served, own }, logind))
         };
-        // One that accepts and stays silent must not keep the loop from the host.
+        // A bus that accepts and never answers must not block the loop.
         let (connections, logind) = timeout(BUS_LIMIT, connecting)
             .await
             .unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into())))?;
@@ -131,19 +131,20 @@ impl BusLink {
         let (triggers, lost) = (self.triggers.clone(), self.to_lost.clone());
         self.logind.clone_from(&logind);
         self.listening = Some(tokio::spawn(async move {
-            // Without a client there is nothing to wait for but the next try.
+            // Without a client, wait only for the next attempt.
             if let Some(logind) = logind {
                 logind::watch(logind, triggers).await;
             }
-            // The end of the bus, which is the usual reason, ends this task meanwhile.
+            // The usual reason is the end of the bus, which aborts this task during the sleep.
             tokio::time::sleep(LISTEN_AGAIN).await;
-            // The loop listens for as long as it lives.
+            // The loop listens for as long as it runs.
             let _ = lost.send(LostConnection::LogindSignals).await;
         }));
     }
 
-    /// The bus is there and has refused a subscription, say. A client that has failed at one stays useless: another one.
-    /// `false`: the bus is gone, too.
+    /// Subscribes to the signals of logind again, for example after the bus refused a subscription. A client that failed
+    /// once
+    /// stays unusable, so a new one is created. Returns `false` if the bus is gone too.
     async fn listen_again(&mut self) -> bool {
         let Some(Connections { own, .. }) = &self.connections else { return false };
         if !std::mem::replace(&mut self.unheard, true) {
@@ -154,7 +155,7 @@ impl BusLink {
         true
     }
 
-    /// Has logind asked until it answers.
+    /// Polls logind until it answers.
     pub(super) fn probe_logind(&mut self) {
         let probing = self.probing.as_ref().is_some_and(|task| !task.is_finished());
         if let Some(logind) = self.logind.as_ref().filter(|_| !probing) {
@@ -163,10 +164,10 @@ impl BusLink {
         }
     }
 
-    /// Lets go of a bus that has ended. `false`: that is known already.
+    /// Drops a bus connection that has ended. Returns `false` if it was dropped before.
     async fn disconnect(&mut self) -> bool {
         let Some(Connections { served, .. }) = self.connections.take() else { return false };
-        // Of two connections one may be left, with the name.
+        // One of the two connections may still be open and own the name.
         let _ = served.close().await;
         for task in [self.listening.take(), self.probing.take()].into_iter().flatten() {
             task.abort();
@@ -184,14 +185,14 @@ impl BusLink {
         self.reconnect = Some((Instant::now() + BUS_AGAIN.0, BUS_AGAIN.0));
     }
 
-    /// When to try to get on the bus; `None`: there is one.
+    /// Returns when to try to connect again; `None` if connected.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.reconnect.map(|(at, _)| at)
     }
 
-    /// Waits until the last messages are written, for a daemon that ends.
+    /// Waits until the last messages are written, before the daemon ends.
     pub(super) async fn leave(&mut self) {
-        // The end of the other connection is no sign that this one has written everything.
+        // Only the end of the serving connection means that it has written all messages.
         let Some(Connections { served, own: _own }) = self.connections.take() else { return };
         let written = async {
             let _ = served.close().await;
@@ -200,7 +201,7 @@ impl BusLink {
         let _ = timeout(BUS_LIMIT, written).await;
     }
 
-    /// Whether a caller who asked at this time has left the bus since.
+    /// Whether a caller with a request of this time has left the bus since.
     pub(super) async fn has_left(&self, caller: &UniqueName<'static>, at: Instant) -> bool {
         match &self.connections {
             Some(Connections { own, .. }) if at.elapsed() > JUST_NOW => {
@@ -210,7 +211,7 @@ impl BusLink {
         }
     }
 
-    /// Shows a status, and signals its changes.
+    /// Publishes a status on the bus, and signals its changes.
     pub(super) async fn publish(&self, now: &Status, plan: String, unusable: Option<String>) {
         let before = {
             let mut shown = lock(&self.shown);
@@ -221,7 +222,7 @@ impl BusLink {
             && let Ok(object) = served.object_server().interface::<_, Agent>(bus::PATH).await
         {
             let agent = object.get().await;
-            // A bus that does not take a signal is no reason to stop, nor one that takes its time.
+            // A bus that rejects or delays a signal must not stop the loop.
             let signals = bus::signal_changes(object.signal_emitter(), &agent, &before, now);
             let _ = timeout(SIGNAL_LIMIT, signals).await;
         }
@@ -229,7 +230,7 @@ impl BusLink {
 }
 
 impl Daemon {
-    /// Goes on the bus. Where there is none, it is tried again.
+    /// Connects to the bus, and schedules a retry if there is none.
     pub(super) async fn connect_first(&mut self) -> Result<(), RunError> {
         match self.connect().await {
             Ok(()) => {}
@@ -266,13 +267,13 @@ impl Daemon {
         }
     }
 
-    /// The bus, or what logind tells on it, is no longer heard.
+    /// Handles the end of the bus connection or of logind's signals.
     pub(super) async fn lost(&mut self, lost: LostConnection) {
         let is_new = match lost {
             LostConnection::LogindSignals => self.bus.listen_again().await,
             LostConnection::Bus => self.bus.disconnect().await,
         };
-        // Each of the two connections tells of the end of the bus.
+        // Both connections report the end of the bus.
         if !is_new {
             return;
         }

@@ -1,4 +1,4 @@
-//! The status as files and as a systemd target, and the marker that asks other programs for a reboot.
+//! Exports of the status: files, a systemd target, and the marker that requests a reboot from other programs.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,13 +16,13 @@ pub(super) struct Exports {
     root: PathBuf,
     written: WrittenFiles,
     pub(super) ready_target: ReadyTarget,
-    /// The last try to set the reboot marker or to take it back; `None`: it succeeded, or there was nothing to do.
+    /// The last failed attempt to set or remove the reboot marker, if it is not resolved.
     marker_failure: Option<MarkerFailure>,
 }
 
 struct MarkerFailure {
     wanted: bool,
-    /// Not tried before: each try costs a unit.
+    /// Time of the next attempt: each attempt starts a unit.
     until: Instant,
     /// The message in the journal.
     logged: String,
@@ -38,12 +38,12 @@ impl Exports {
         }
     }
 
-    /// When to publish again, though nothing has changed: something has failed.
+    /// Returns when to publish again after a failure.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.marker_failure.as_ref().map(|failure| failure.until)
     }
 
-    /// Writes what differs from what was published before. What fails is logged.
+    /// Writes exports that changed since they were last published. Logs failures.
     pub(super) async fn publish(&mut self, now: &Status, helpers: &Helpers) {
         for wrong in export::write(&self.root, now, &mut self.written) {
             log_message(journal::IMPAIRED, &wrong);
@@ -55,7 +55,7 @@ impl Exports {
         self.mark(now, helpers).await;
     }
 
-    /// Sets the marker that asks others for a reboot, or takes it back: only where that is not so yet.
+    /// Sets or removes the marker that requests a reboot, if it is not in the desired state.
     async fn mark(&mut self, now: &Status, helpers: &Helpers) {
         let before = self.marker_failure.take();
         let Some(wanted) = reboot_required::is_wanted(now) else { return };

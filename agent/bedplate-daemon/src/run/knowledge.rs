@@ -1,4 +1,4 @@
-//! Knowledge of the host: the last observation, the status that follows from it, and the work under way.
+//! Knowledge of the host: the last observation, the status derived from it, and the work in progress.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,22 +17,22 @@ use crate::status::{State, Status, Work};
 use bedplate_core::enforce_hold::EnforceHold;
 use bedplate_host::file::under;
 
-/// A profile that is gone for a shorter time than this is being replaced, by a tool that removes the old file first.
+/// Longest time in which a missing profile is assumed to be in replacement, by a tool that removes the old file first.
 const PROFILE_QUIET: Duration = Duration::from_secs(2);
-/// Seconds between re-checks until a profile says otherwise.
+/// Seconds between periodic checks until a profile sets its own interval.
 const INTERVAL_S: u32 = 900;
 
 pub(super) struct Knowledge {
     root: PathBuf,
-    /// Status by the last observation; `work` hides it.
+    /// Status by the last observation; hidden while `work` is set.
     pub(super) status: Status,
-    /// The last observation that was taken; `None`: none yet.
+    /// The last accepted observation, if any.
     pub(super) observation: Option<Observation>,
-    /// Why the host cannot be observed or the profile not be used.
+    /// Reason why the host cannot be observed or the profile cannot be used.
     pub(super) unusable: Option<String>,
-    /// Work under way: the status of the last observation does not count meanwhile.
+    /// Work in progress; meanwhile the status of the last observation is stale.
     pub(super) work: Option<Work>,
-    /// Since when the profile that was enforced is gone.
+    /// Time at which the enforced profile was found missing.
     profile_gone: Option<Instant>,
     /// [`fingerprint`] at the last observation.
     fingerprint: u64,
@@ -41,7 +41,7 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Before the first observation.
+    /// Returns the state before the first observation.
     pub(super) fn new(root: &Path, status: Status, devices: KnownDevices) -> Self {
         Knowledge {
             root: root.to_owned(),
@@ -56,7 +56,7 @@ impl Knowledge {
         }
     }
 
-    /// The status as everybody may see it now.
+    /// Returns the public status.
     pub(super) fn shown(&self) -> Status {
         match &self.work {
             Some(work) => self.status.working_on(work),
@@ -64,34 +64,34 @@ impl Knowledge {
         }
     }
 
-    /// The plan of the last observation as JSON, or nothing.
+    /// Returns the plan of the last observation as JSON, or an empty string.
     pub(super) fn plan(&self) -> String {
         let plan = self.observation.as_ref().map(|observation| observation.plan_json.clone());
         plan.unwrap_or_default()
     }
 
     /// # Errors
-    /// Why the host cannot be observed, or has no profile that can be used.
+    /// The reason, if the host cannot be observed or has no usable profile.
     pub(super) fn expect_usable(&self) -> Result<(), String> {
         self.unusable.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether decisions may rest on the last observation: not on a profile that may be gone.
+    /// Whether decisions may use the last observation; `false` while the profile may be missing.
     pub(super) fn is_current(&self) -> bool {
         self.unusable.is_none() && self.profile_gone.is_none()
     }
 
-    /// Seconds between re-checks, by the profile.
+    /// Returns the profile's seconds between periodic checks.
     pub(super) fn interval_s(&self) -> u32 {
         self.observation.as_ref().map_or(INTERVAL_S, |observation| observation.agent.interval_s)
     }
 
-    /// Something is under way from now on.
+    /// Marks the start of work.
     pub(super) fn begin(&mut self, what: &str) {
         self.work = Some(Work { what: what.to_owned(), since: Timestamp::now() });
     }
 
-    /// Renews the status: it counts for two intervals from now on.
+    /// Renews the status: it is valid for two intervals from now.
     pub(super) fn beat(&mut self) {
         let now = Timestamp::now();
         self.status.heartbeat = Some(now);
@@ -104,12 +104,12 @@ impl Knowledge {
         fingerprint::fingerprint(&self.root, watch)
     }
 
-    /// Whether something may have changed since the last observation.
+    /// Whether the host may have changed since the last observation.
     pub(super) fn has_signs_of_change(&self) -> bool {
         self.signs() != self.fingerprint
     }
 
-    /// Reads whether an operator holds enforcement; logs a change of that.
+    /// Reads whether an operator paused enforcement, and logs a change.
     pub(super) fn is_enforcement_held(&mut self) -> bool {
         let held = EnforceHold::load(&self.root);
         log_changes::enforce_hold(self.status.held.as_ref(), held.as_ref());
@@ -117,7 +117,8 @@ impl Knowledge {
         self.status.held.is_some()
     }
 
-    /// Whether an observation beside the loop is not what is shown. `None`: the host could not be observed.
+    /// Whether an observation outside the loop differs from the published state. `seen` is `None` if the host could not be
+    /// observed.
     pub(super) fn is_news(&self, seen: Option<&Observation>) -> bool {
         match (seen, &self.observation) {
             (Some(seen), Some(known)) => {
@@ -126,12 +127,12 @@ impl Knowledge {
                     || !checks::are_no_news(seen.checks.as_deref(), known.checks.as_deref())
             }
             (Some(_), None) => true,
-            // The loop finds the reason, and logs it once.
+            // The loop finds the reason and logs it once.
             (None, _) => self.unusable.is_none(),
         }
     }
 
-    /// Takes an observation over, and logs what differs from the one before, which is returned.
+    /// Accepts an observation and logs its differences from the previous one, which is returned.
     pub(super) fn take(
         &mut self,
         observation: Observation,
@@ -170,7 +171,7 @@ impl Knowledge {
         }
     }
 
-    /// Whether the reboot waits for logind to answer.
+    /// Whether the reboot waits for an answer of logind.
     pub(super) fn waits_for_logind(&self) -> bool {
         match &self.status.reboot.state {
             RebootState::Waiting { why, .. } => {
@@ -180,19 +181,20 @@ impl Knowledge {
         }
     }
 
-    /// Whether a file that the profile in force was read from is gone, and others stand in for it only until it is back: the
-    /// profiles of a fleet, say, or the same profile without a layer.
+    /// Whether a file of the enforced profile is missing and `seen` used other files only temporarily, such as a fleet's
+    /// shared
+    /// profiles, or the same profile without a layer.
     pub(super) fn old_profile_may_come_back(&mut self, seen: &Observation) -> bool {
         let mut before = self.observation.iter().flat_map(|observation| &observation.profile_files);
         before.any(|file| !seen.profile_files.contains(file)) && self.profile_may_come_back()
     }
 
-    /// The same, where the host could not be observed.
+    /// Like `old_profile_may_come_back`, for a failed observation.
     pub(super) fn old_profile_is_gone(&mut self) -> bool {
         !self.gone_files().is_empty() && self.profile_may_come_back()
     }
 
-    /// The same, where the operator's profile is missing: `false` also where none was in force.
+    /// Like `old_profile_may_come_back`, for a missing operator's profile; `false` if no profile was enforced.
     pub(super) fn lost_profile_may_come_back(&mut self) -> bool {
         let enforced = self.observation.is_some() && self.status.state != State::NoProfile;
         enforced && self.profile_may_come_back()
@@ -202,10 +204,10 @@ impl Knowledge {
         self.profile_gone.get_or_insert_with(Instant::now).elapsed() < PROFILE_QUIET
     }
 
-    /// End of the wait for a profile that is gone, and a text for the meantime.
+    /// Returns the end of the wait for a missing profile, and a text to show until then.
     pub(super) fn wait_for_profile(&self) -> (Option<Instant>, String) {
         let text = match self.gone_files().as_slice() {
-            // It is back already, and is read at once.
+            // The files exist again and are read at once.
             [] => "the profile is being replaced: waiting for it to come back".to_owned(),
             [file] => format!("{file} is gone: waiting for it to come back"),
             [file, more @ ..] => {
@@ -215,7 +217,7 @@ impl Knowledge {
         (self.profile_gone.map(|gone| gone + PROFILE_QUIET), text)
     }
 
-    /// The files of the profile in force that are not there now.
+    /// Returns the missing files of the enforced profile.
     fn gone_files(&self) -> Vec<&str> {
         let files = self.observation.iter().flat_map(|observation| &observation.profile_files);
         let gone = |file: &&String| !under(&self.root, file).exists();

@@ -1,19 +1,20 @@
-//! When a host that only checks keep from being ready is observed again: soon at first, for a port of InfiniBand that comes up
-//! after the boot gives no sign of it, and a boot may wait for it.
+//! Timer for observing a host again that only failed checks keep from being ready. The first wait is short: an InfiniBand
+//! port
+//! that gets its link after the boot causes no event, and a boot may wait for it.
 
 use std::time::{Duration, Instant};
 
 use crate::checks::{self, Checked};
 use crate::status::{State, Status};
 
-/// The first wait; each one is twice as long, until the re-check is as often.
+/// First wait. Each further one is twice as long, until the periodic check is as frequent.
 const FIRST: Duration = Duration::from_secs(15);
 
-/// The next such observation.
+/// Time of the next such observation.
 #[derive(Debug, Default)]
 pub(super) struct ReobserveTimer {
     next: Option<(Instant, Duration)>,
-    /// What was found, for a host that comes to something else begins from the start.
+    /// Last results; a change of them restarts the timer.
     found: Option<Vec<Checked>>,
 }
 
@@ -22,7 +23,7 @@ impl ReobserveTimer {
         self.next.map(|(at, _)| at)
     }
 
-    /// After an observation of the loop's own.
+    /// Updates the timer after an observation of the loop.
     pub(super) fn note_status(&mut self, status: &Status) {
         let checks = status.checks.as_deref();
         let keeps = |check: &Checked| check.fails() || check.is_inconclusive();
@@ -30,7 +31,7 @@ impl ReobserveTimer {
         self.note(checks, status.state == State::Converged && keeps, Instant::now());
     }
 
-    /// Notes what was found. `keeps`: it keeps the host from being ready.
+    /// Records the results. `keeps`: they keep the host from being ready.
     fn note(&mut self, found: Option<&[Checked]>, keeps: bool, now: Instant) {
         let same = checks::are_no_news(found, self.found.as_deref());
         if !keeps {
@@ -43,7 +44,7 @@ impl ReobserveTimer {
         }
     }
 
-    /// Whether an observation is due; then the next one is put off. Re-checks come every `interval` anyway.
+    /// Whether an observation is due; if so, schedules the next one. Periodic checks happen every `interval` anyway.
     pub(super) fn is_due(&mut self, now: Instant, interval: Duration) -> bool {
         let Some((_, wait)) = self.next.filter(|(at, _)| *at <= now) else { return false };
         let longer = wait * 2;
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_looked_at_ever_more_seldom_until_the_re_check_does() {
+    fn failed_checks_are_reobserved_at_growing_intervals() {
         let (mut again, born) = (ReobserveTimer::default(), Instant::now());
         let interval = Duration::from_secs(300);
         again.note(Some(&failing("down")), true, born);
@@ -72,11 +73,11 @@ mod tests {
             assert!(!again.is_due(at - Duration::from_millis(1), interval));
             assert!(again.is_due(at, interval));
             looks.push((at - born).as_secs());
-            // It is as it was.
+            // Unchanged.
             again.note(Some(&failing("down")), true, at);
         }
         assert_eq!(looks, [15, 45, 105, 225, 465]);
-        // Something else fails: soon again.
+        // Another check fails: soon again.
         again.note(Some(&failing("another is down")), true, born);
         assert_eq!(again.at(), Some(born + FIRST));
         again.note(Some(&[]), false, born);

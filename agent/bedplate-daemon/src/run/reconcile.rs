@@ -1,4 +1,4 @@
-//! An observation of the host, what may be put right after it, and what follows from what was seen.
+//! Observation of the host, remediation, and the follow-up to both.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -14,22 +14,22 @@ use crate::worker::{self, WorkError, WorkerMessage};
 use bedplate_base::chain;
 use bedplate_core::profile::model::{AgentMode, RebootPolicy};
 
-/// Why a reboot is cancelled that an earlier daemon has scheduled.
+/// Reason for cancelling a reboot that an earlier daemon has scheduled.
 const NOT_OBSERVED: &str = "this host was not observed in time before the reboot";
-/// Why a reboot is cancelled while changes are made.
+/// Reason for cancelling a reboot while changes are applied.
 const CHANGING: &str =
     "bedplate is changing this host, and its boot entry can only be checked afterwards";
-/// Time to the next try to cancel it.
+/// Wait before another attempt to cancel it.
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
 impl Daemon {
-    /// Observes the host, and shows that meanwhile.
+    /// Observes the host, and publishes that it does.
     pub(super) async fn observe_now(&mut self) {
         self.working_on("observing the host").await;
         self.observe().await;
     }
 
-    /// Observes the host; in mode `enforce`, puts right what may be put right now.
+    /// Observes the host; in mode `enforce`, applies the changes that are due.
     pub(super) async fn observe(&mut self) {
         self.observe_and_remediate().await;
         self.observer.note_observed();
@@ -61,17 +61,18 @@ impl Daemon {
             }
             Ok(observation) => self.take(observation).await,
             Err(WorkError::NoProfile(why)) => self.without_profile(why).await,
-            // What stands in for it meanwhile need not even be usable.
+            // The profile used temporarily need not even be usable.
             Err(_) if self.known.old_profile_is_gone() => self.wait_for_profile().await,
-            // That says nothing of the host: this daemon is about to end, and what it has announced is the next one's.
+            // Not a fault of the host: this daemon is about to end, and the next one takes over its scheduled reboot.
             Err(WorkError::Replaced) => {}
             Err(_) if self.reboot.machine_stops().await => self.decide().await,
             Err(error) => self.unusable(chain(&error), journal::UNUSABLE, Status::fail).await,
         }
     }
 
-    /// The last seconds before a scheduled reboot belong to its boot entry: an observation that hangs is cut. A host that
-    /// was never observed is not known to be sound.
+    /// Handles an observation that was cut: the last seconds before a scheduled reboot are reserved for the check of its
+    /// boot
+    /// entry. A host that was never observed is not known to be sound, so its reboot is cancelled.
     async fn observe_later(&mut self) {
         self.known.work = None;
         if self.known.observation.is_none() {
@@ -82,7 +83,7 @@ impl Daemon {
         self.decide().await;
     }
 
-    /// What is contested may also be right by now, and no longer contested.
+    /// Whether there is work: differences, or contested changes, which may be resolved by now.
     fn may_remediate(&self, seen: &Observation) -> bool {
         !seen.changes.is_empty() || self.backoff.is_contested()
     }
@@ -103,9 +104,9 @@ impl Daemon {
         }
         let done = match self.apply(&seen, &admitted.now).await {
             Ok(done) => done,
-            // Nothing was tried: the next daemon does it.
+            // No change was tried; the next daemon does it.
             Err(WorkError::Replaced) => return seen,
-            // Another bedplate is at it, or a tool hangs: what the host is, is known all the same.
+            // Another bedplate process is running, or a tool hangs. The observation itself is still valid.
             Err(error) => seen.clone().failed(&admitted.now, &chain(&error)),
         };
         let next = self.backoff.note(&done.done, self.timers.age());
@@ -130,7 +131,7 @@ impl Daemon {
         }
     }
 
-    /// Awaits work that changes the host. A scheduled reboot whose final phase begins meanwhile is cancelled, as often as it takes.
+    /// Awaits work that changes the host. Cancels a scheduled reboot whenever its final phase begins before the work ends.
     async fn changing<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let mut limit = self.reboot.until_final_phase();
@@ -143,7 +144,7 @@ impl Daemon {
         }
     }
 
-    /// GPUs and NICs that the profile was about and that are gone are for people.
+    /// Adds blockers for GPUs and NICs that the profile covers and that are missing.
     fn report_missing(&mut self, observation: &mut Observation) {
         let before = self.known.devices.clone();
         self.known.devices.report_missing(observation);
@@ -156,7 +157,7 @@ impl Daemon {
 
     async fn take(&mut self, mut observation: Observation) {
         if observation.agent.mode == AgentMode::Observe {
-            // Who only looks reboots nothing either.
+            // Observe mode must never reboot the host.
             observation.reboot.policy = RebootPolicy::Never;
         }
         self.report_missing(&mut observation);
@@ -167,7 +168,7 @@ impl Daemon {
             self.timers.recheck = Instant::now() + self.interval();
         }
         self.reboot.observed();
-        // What happened meanwhile is not in what was just seen.
+        // Events during the observation are not covered by it.
         self.watches.gather_arrived();
         if self.watches.burst.is_of_the_host() {
             self.known.begin("observing what has changed");

@@ -1,4 +1,4 @@
-//! What people ask of the daemon, over the bus.
+//! Operators' requests over the bus.
 
 use jiff::Timestamp;
 
@@ -10,7 +10,7 @@ use crate::status::NOT_OBSERVED;
 use bedplate_base::format_utc;
 
 impl Daemon {
-    /// Does what was asked and answers. A request may have waited for long; nothing is done for a caller who has left.
+    /// Handles a request and answers it. A request may have waited long; it is dropped if its caller has left the bus.
     pub(super) async fn answer(&mut self, BusRequest { caller, at, request }: BusRequest) {
         if self.bus.has_left(&caller, at).await {
             return tracing::debug!("{caller} has left the bus and is not answered");
@@ -34,8 +34,8 @@ impl Daemon {
                 let when = format_utc(Timestamp::now());
                 let by = format!("by user {uid} with `bedplate reboot cancel`, at {when}");
                 let cancelled = self.reboot.cancel(by).await;
-                // What follows from it needs more questions on the bus, each of which takes long while others flood it. The
-                // status tells of the cancellation before that.
+                // The decision that follows makes further bus calls, each slow while clients flood the bus. Publish the
+                // cancellation first.
                 self.reboot.show_at_once(&mut self.known.status);
                 self.working_on("deciding about the reboot").await;
                 let _ = reply.send(cancelled.map_err(|error| error.to_string()));
@@ -52,7 +52,7 @@ impl Daemon {
         }
     }
 
-    /// Handles the events of what was just done, so that the answer is about a host that was observed after it.
+    /// Handles the events caused by the last change, so that the answer reflects an observation after it.
     async fn work_off_events(&mut self) {
         for _ in 0..3 {
             self.watches.gather_arrived();

@@ -1,9 +1,12 @@
-//! The end of the daemon: by a signal, whatever it is at, or because the units that work for it run another build by now.
+//! End of the daemon: by a signal, at any moment, or because its units run another build by now.
 //!
-//! systemd kills it 30 seconds after the signal (`TimeoutStopSec=` of bedplate.service). A step of a reboot that has begun gets
-//! the first half of that: it is a unit that is started, two writes to sysfs or a word with the BMC, small files and two
-//! questions to logind, each over in milliseconds; only the operator's command may take longer. Units get what is left of
-//! the first 20, and the last words on the bus at most seven more.
+//! systemd kills the daemon 30 seconds after the signal (`TimeoutStopSec=` of bedplate.service). A reboot step in progress
+//! gets
+//! the first half of that. Such a step starts a unit, makes two writes to sysfs or a request to the BMC, writes small files
+//! and
+//! makes two requests to logind. Each takes milliseconds; only the operator's command may take longer. Units get the rest
+//! of the
+//! first 20 seconds, and the last messages on the bus at most seven more.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -16,12 +19,12 @@ use crate::journal::{self, log_message};
 use crate::reboot::controller::Steps;
 use crate::watchdog::notify;
 
-/// After the signal, what a step of a reboot may take.
+/// Time limit after the signal for a reboot step.
 const STEP: Duration = Duration::from_secs(15);
-/// After the signal, when all units have ended.
+/// Time limit after the signal for the end of all units.
 const ENDING: Duration = Duration::from_secs(20);
 
-/// What tells it to end.
+/// Signals that stop the daemon.
 pub(super) struct StopSignal {
     term: Signal,
     interrupt: Signal,
@@ -44,13 +47,17 @@ impl StopSignal {
     }
 }
 
-/// Works until that is done, or the daemon is told to end (`true`): then the work is cut.
+/// Runs `work` until it is done (`false`) or a stop signal arrives (`true`), which cuts the work.
 ///
-/// Cut are observations, changes and waits, which are ready for a power cut at any moment (the process at work ends with the daemon,
-/// and the ledger knows what it did), and questions to the lock server, which the record knows of before they are asked. Not
-/// cut is a step of a reboot between what it does and what it keeps of that: after a power cut /run is empty and nothing is
-/// armed, but the next daemon of this boot would find an announcement that was never made, take its own cancel for that of
-/// people, or a command for run that was not.
+/// Observations, changes and waits may be cut: they must survive a power cut at any moment. The working process ends with
+/// the
+/// daemon, and the ledger records its changes. Requests to the lock server may be cut too: they are recorded before they
+/// are sent.
+///
+/// A reboot step must not be cut between its action and the record of it. After a power cut /run is empty and no method is
+/// armed.
+/// But the next daemon of this boot would find a scheduled reboot that was never made, mistake its own cancellation for an
+/// operator's, or assume that a command ran.
 pub(super) async fn cut_if_told(
     told: &mut StopSignal,
     steps: &Steps,
@@ -79,8 +86,8 @@ pub(super) async fn cut_if_told(
 }
 
 impl Daemon {
-    /// Says so, and has what works for it end first: what is put back after `systemctl stop bedplate` must not meet a change
-    /// that is still under way.
+    /// Ends the daemon after all its units. What is restored after `systemctl stop bedplate` must not race with a running
+    /// change.
     pub(super) async fn end(mut self, told: &StopSignal) -> Result<(), RunError> {
         let launch = self.options.launch.clone();
         let since = told.at.map_or(Duration::ZERO, |at| at.elapsed());

@@ -1,4 +1,4 @@
-//! Work by the clock: re-checks, retries, the heartbeat, the daily reminder.
+//! Timers: periodic checks, retries, the heartbeat, the daily reminder.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -8,23 +8,23 @@ use super::readiness::ReobserveTimer;
 use crate::journal::{self, log_message};
 use crate::reminder::Reminder;
 
-/// When the loop comes around although nothing happens.
+/// Times at which the loop wakes up without an event.
 pub(super) struct Timers {
     /// When the daemon started.
     born: Instant,
-    /// When to observe again, since something failed, is contested, or was missing.
+    /// Next observation after a failure, a contest, or a missing profile.
     pub(super) retry: Option<Instant>,
-    /// When to decide about the reboot again.
+    /// Next decision about the reboot.
     pub(super) decide_again: Option<Instant>,
-    /// When to look for signs of changes that no event has told of.
+    /// Next check for changes that no event reported.
     pub(super) recheck: Instant,
-    /// When to observe a host again that only checks keep from being ready.
+    /// Next observation of a host that only checks keep from being ready.
     pub(super) reobserve: ReobserveTimer,
     pub(super) reminder: Reminder,
 }
 
 impl Timers {
-    /// `remind_every`: time between two reminders of a reboot that operators have to do.
+    /// `remind_every`: interval between reminders of a reboot that operators must do.
     pub(super) fn new(remind_every: Duration) -> Self {
         let born = Instant::now();
         Timers {
@@ -42,24 +42,25 @@ impl Timers {
         self.born.elapsed()
     }
 
-    /// Retries at this age of the daemon.
+    /// Sets the retry to this age of the daemon.
     pub(super) fn retry_at_age(&mut self, age: Option<Duration>) {
         self.retry = age.map(|age| self.born + age);
     }
 
-    /// Retries at this age of the daemon, if not earlier.
+    /// Moves the retry forward to this age of the daemon, if it is not earlier already.
     pub(super) fn retry_by_age(&mut self, age: Option<Duration>) {
         self.retry = self.retry.into_iter().chain(age.map(|age| self.born + age)).min();
     }
 
-    /// The first of these times and of `others`.
+    /// Returns the earliest of these times and of `others`.
     fn next(&self, others: [Option<Instant>; 3]) -> Instant {
         let own = [self.retry, self.decide_again, self.reobserve.at()];
         own.into_iter().chain(others).flatten().fold(self.recheck, Instant::min)
     }
 
-    /// The time between re-checks, a tenth more or less, so that a fleet started at once spreads out. `seconds`: the
-    /// profile's interval.
+    /// Returns the time until the next periodic check: within a tenth of `seconds`, so that a fleet started at once spreads
+    /// out.
+    /// `seconds` is the profile's interval.
     fn interval(&self, boot_id: &str, seconds: u32) -> Duration {
         let seconds = u64::from(seconds);
         let mut hasher = DefaultHasher::new();
@@ -70,7 +71,7 @@ impl Timers {
 }
 
 impl Daemon {
-    /// Logs once a day, by the re-checks, that a reboot by operators is still due.
+    /// Logs once a day that a manual reboot is still due.
     pub(super) fn remind(&mut self) {
         let Some(observation) = &self.known.observation else { return };
         let settings = &observation.reboot;
@@ -80,7 +81,7 @@ impl Daemon {
         }
     }
 
-    /// When the loop comes around although nothing happens.
+    /// Returns when the loop must wake up without an event.
     pub(super) fn wake(&self) -> Instant {
         let burst = self.watches.burst.ends();
         self.timers.next([burst, self.bus.retry_at(), self.exports.retry_at()])
@@ -95,14 +96,15 @@ impl Daemon {
         }
         if self.timers.recheck <= now {
             self.timers.recheck = now + self.interval();
-            // An observation reads config space; without any sign of a change there is no need.
+            // An observation reads config space; without an indication of a change it is not needed.
             if self.known.has_signs_of_change() {
                 return self.observe_now().await;
             }
             self.known.beat();
             self.publish().await;
-            // Counters of errors, the kernel's log and ports of InfiniBand, which checks read, give no sign of most changes.
-            // Nothing is known to have happened: the status counts until such an observation finds something else.
+            // Most changes of error counters, kernel log and InfiniBand ports, which checks read, cause no event. The
+            // status stays valid
+            // until such an observation finds a difference.
             if self.known.status.checks.is_some() {
                 self.observe_in_background();
             }
@@ -119,7 +121,7 @@ impl Daemon {
         }
     }
 
-    /// The time between re-checks.
+    /// Returns the time until the next periodic check.
     pub(super) fn interval(&self) -> Duration {
         self.timers.interval(&self.known.status.boot_id, self.known.interval_s())
     }

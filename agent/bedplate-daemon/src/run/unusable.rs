@@ -1,4 +1,4 @@
-//! A host that cannot be held against a profile: nothing is enforced, and what was decided before does not act.
+//! Handling of a host without a usable profile: nothing is enforced, and earlier decisions are not carried out.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use super::Daemon;
 use crate::journal::{self, Message, log_message};
 use crate::status::Status;
 
-/// A profile that cannot be used is tried again by itself, for what was missing may have come.
+/// Retry interval for an unusable profile: a missing part may have been added.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
 impl Daemon {
-    /// The operator's profile is not there. Nothing is enforced on a guess; what was decided before does not act either.
+    /// Handles a missing operator's profile. Nothing is enforced by a guess, and earlier decisions are not carried out.
     pub(super) async fn without_profile(&mut self, why: String) {
         match self.known.lost_profile_may_come_back() {
             true => self.wait_for_profile().await,
@@ -18,14 +18,14 @@ impl Daemon {
         }
     }
 
-    /// Nothing is done until the quiet seconds are over.
+    /// Suspends all work until the wait for the profile ends.
     pub(super) async fn wait_for_profile(&mut self) {
         let (until, text) = self.known.wait_for_profile();
         (self.timers.retry, self.timers.decide_again) = (until, None);
         self.working_on(&text).await;
     }
 
-    /// Cancels a reboot, shows why by `update`, and tries again later.
+    /// Cancels a reboot, publishes the reason with `update`, and schedules a retry.
     pub(super) async fn unusable(
         &mut self,
         why: String,

@@ -1,4 +1,4 @@
-//! Events that may have changed the host: of the kernel, of files and network interfaces, and of logind.
+//! Sources of events that may have changed the host: kernel, files, network interfaces, logind.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -19,12 +19,12 @@ pub(super) struct Watches {
     files: Option<Files>,
     /// `None` without rtnetlink.
     interfaces: Option<InterfaceMonitor>,
-    /// Events that have arrived and were not acted on yet.
+    /// Events that arrived and were not handled yet.
     pub(super) burst: Debounce,
 }
 
 impl Watches {
-    /// Watches the kernel and bedplate's own files. What cannot be watched is logged, and found by the re-check only.
+    /// Watches the kernel and bedplate's own files. A failure is logged; only the periodic check then finds those changes.
     pub(super) fn new(root: &Path) -> Self {
         let (sender, events) = mpsc::channel(64);
         if let Err(error) = events::uevents(sender.clone()) {
@@ -44,12 +44,12 @@ impl Watches {
         watches
     }
 
-    /// For another source of events.
+    /// Returns a sender for another source of events.
     pub(super) fn sender(&self) -> Sender<Trigger> {
         self.sender.clone()
     }
 
-    /// Waits for the next event; never `None`, since the channel has a sender here.
+    /// Waits for the next event. Always `Some`, because `self` holds a sender.
     pub(super) async fn next(&mut self) -> Option<Trigger> {
         self.events.recv().await
     }
@@ -65,25 +65,24 @@ impl Watches {
         self.set_own();
     }
 
-    /// Watches the files that ask for an observation whatever the profile says. A directory that comes back has to be
-    /// watched again.
+    /// Watches the files that require an observation under any profile. Call it again for directories that were recreated.
     pub(super) fn set_own(&self) {
         let Some(files) = &self.files else { return };
         let at = |path: &str| self.root.join(path).display().to_string();
-        // A profile that others may write is refused: a `chmod` is all that such a profile needs.
+        // A profile that other users may write is refused, and only a `chmod` fixes it: watch owner and mode, too.
         let of_profiles = ["etc/bedplate", "etc/bedplate/profile.d", "etc/bedplate/profiles"];
         files.set_trusted(&of_profiles.map(at));
         let directories = ["var/lib/bedplate", "run/systemd/shutdown"];
         files.set(&Watch { directories: directories.map(at).to_vec(), ..Watch::default() });
     }
 
-    /// Adds an event, and those that have arrived since, to the burst.
+    /// Adds an event and those that arrived since to the burst.
     pub(super) fn gather(&mut self, trigger: &Trigger) {
         self.burst.add(trigger, Instant::now());
         self.gather_arrived();
     }
 
-    /// Adds the events that have arrived to the burst.
+    /// Adds the events that arrived to the burst.
     pub(super) fn gather_arrived(&mut self) {
         while let Ok(trigger) = self.events.try_recv() {
             self.burst.add(&trigger, Instant::now());
