@@ -6,8 +6,8 @@ use super::line::CommandLine;
 use super::shape::{OptionList, Shape, shape_of};
 
 impl Edit {
-    /// Returns the argument with only those options or items that are also on the new line. `None` if no part is, or if
-    /// it is not a list.
+    /// Returns the argument with only those options or items that are also on the new line. Returns nothing if all are
+    /// gone, or if it is not a list.
     pub fn staying(&self, token: &Token, new: &CommandLine) -> Option<Token> {
         let parts = self.parts(token)?;
         let there = self.parts_of(&token.folded_name(), new);
@@ -15,8 +15,8 @@ impl Edit {
         self.with_parts(token, &parts, &stay)
     }
 
-    /// Returns the argument without those options that the line already has in the same order. `None` if none is
-    /// missing.
+    /// Returns the argument without those options that the line already has in the same order; `None` if the line has
+    /// all.
     pub fn missing(&self, token: &Token, line: &CommandLine) -> Option<Token> {
         let Some(parts) = self.parts(token) else { return Some(token.clone()) };
         // If only the last argument takes effect, it must hold every item.

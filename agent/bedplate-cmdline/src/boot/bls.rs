@@ -1,14 +1,14 @@
 //! Boot loader specification type 1 entries (`/boot/loader/entries/*.conf`): reading, ordering, choosing and editing.
 //!
-//! Two readers with different rules (handbook §10.3, §10.4): Red Hat's GRUB fills in `$variables` and parses `options`
-//! as GRUB script; systemd-boot hands the text on as it is.
+//! Two readers with different rules (handbook §10.3, §10.4): Red Hat's GRUB expands `$variables` and parses `options`
+//! as GRUB script; systemd-boot passes the text on verbatim.
 
 use super::NotUnderstood;
 use super::grub_quote::{self, GrubQuoteError};
 use super::version::{rpm_file_order, uapi_order};
 use crate::Edit;
 
-/// Who reads the entries.
+/// Boot loader that reads the entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// Red Hat's GRUB (`blscfg`): variables, quotes, only the first `options`.
@@ -17,7 +17,7 @@ pub enum Reader {
     SystemdBoot,
 }
 
-/// Why an entry cannot be edited.
+/// Reason why an entry cannot be edited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct BlsError {
@@ -25,7 +25,7 @@ pub struct BlsError {
     source: Option<GrubQuoteError>,
 }
 
-/// The variable whose value GRUB takes for the options of an entry that has none.
+/// The variable that GRUB uses as the options of an entry without any.
 const DEFAULT_OPTIONS: &str = "default_kernelopts";
 
 /// A line `key value`.
@@ -47,7 +47,7 @@ pub struct BlsEntry {
     fields: Vec<Field>,
 }
 
-/// What GRUB makes of an entry.
+/// Result of GRUB reading an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GrubBoot {
     pub image: String,
@@ -57,7 +57,7 @@ pub(super) struct GrubBoot {
 }
 
 impl BlsEntry {
-    /// Reads an entry. `file_name` is the name in the directory, such as `0123-5.14.0.conf` or `arch+3.conf`.
+    /// Parses an entry. `file_name` is the name in the directory, e.g. `0123-5.14.0.conf` or `arch+3.conf`.
     pub fn parse(file_name: &str, text: &str) -> BlsEntry {
         let stem = file_name.strip_suffix(".conf").unwrap_or(file_name);
         let (id, tries_left) = boot_counter(stem);
@@ -81,12 +81,12 @@ impl BlsEntry {
         BlsEntry { id: id.to_owned(), tries_left, text: text.to_owned(), fields }
     }
 
-    /// The file name without `.conf` and boot counter: what `saved_entry` holds (systemd-boot adds `.conf`).
+    /// The file name without `.conf` and boot counter, as in `saved_entry` (systemd-boot adds `.conf`).
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The text it was read from.
+    /// The text it was parsed from.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -106,12 +106,12 @@ impl BlsEntry {
         self.field("linux")
     }
 
-    /// `efi` or `uki`: a program for the firmware, which may hold a kernel with all that it needs.
+    /// `efi` or `uki`: a program for the firmware, possibly a kernel with everything that it needs.
     pub fn efi(&self) -> Option<&str> {
         self.field("efi").or_else(|| self.field("uki"))
     }
 
-    /// Files of all `initrd` lines. A variable that is not set is empty (`$tuned_initrd`).
+    /// Files of all `initrd` lines. An unset variable is empty (`$tuned_initrd`).
     pub fn initrds(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let lines = self.all("initrd").map(|field| &self.text[field.value.clone()]);
         let expanded = lines.filter_map(|line| expand(line, lookup));
@@ -120,7 +120,7 @@ impl BlsEntry {
         words.filter(|word| !word.starts_with('$')).collect()
     }
 
-    /// `grub_users` with its variables filled in; one that `lookup` does not know stays.
+    /// `grub_users` with its variables expanded, except those that `lookup` does not know.
     pub(super) fn grub_users(&self, lookup: &dyn Fn(&str) -> Option<String>) -> String {
         let users = self.field("grub_users").unwrap_or_default();
         expand(users, lookup).unwrap_or_default()
@@ -138,16 +138,16 @@ impl BlsEntry {
         pieces.map(|piece| &piece[..variable_len(piece)]).filter(|name| !name.is_empty()).collect()
     }
 
-    /// The command line that systemd-boot hands to the kernel.
+    /// The command line that systemd-boot passes to the kernel.
     pub fn systemd_cmdline(&self) -> String {
         self.options().join(" ")
     }
 
-    /// The command line that GRUB hands to the kernel, and the variables in it that `lookup` does not know
-    /// (`None`; they stand as `$name`). A variable that is not set is empty.
+    /// Returns the command line that GRUB passes to the kernel, and the variables in it that `lookup` does not know.
+    /// Those stay in the line as `$name`; an unset variable is empty.
     ///
     /// # Errors
-    /// [`NotUnderstood`], in the entry's text, where GRUB would not read on or builds of it differ.
+    /// [`NotUnderstood`], with the place in the entry, if GRUB would stop reading there, or if builds of GRUB differ.
     pub fn grub_cmdline(
         &self,
         lookup: &dyn Fn(&str) -> Option<String>,
@@ -182,8 +182,8 @@ impl BlsEntry {
         Ok(GrubBoot { image, cmdline, unresolved, initrds: self.initrds(lookup) })
     }
 
-    /// The text that GRUB expands: the first `options` line, or `default_kernelopts` where expanding that line brings
-    /// nothing at all (`blscfg.c`, `create_entry` and `expand_val`). A default that `lookup` does not know stands as a
+    /// Returns the text that GRUB expands: the first `options` line, or `default_kernelopts` if that line expands to
+    /// nothing (`blscfg.c`, `create_entry` and `expand_val`). A default that `lookup` does not know is returned as a
     /// variable.
     fn effective_options(&self, lookup: &dyn Fn(&str) -> Option<String>) -> String {
         let own = self.options().first().copied().unwrap_or_default();
@@ -197,12 +197,12 @@ impl BlsEntry {
         }
     }
 
-    /// The entry's text with its options as an edit wants them, for Red Hat's GRUB; everything else keeps every byte.
-    /// Variables are not touched: their values have to be edited where they are set (`kernelopts` in grubenv). An entry
-    /// without options of its own gets those that GRUB takes in their place, since GRUB then takes them no longer.
+    /// Returns the entry's text with edited options, for Red Hat's GRUB; keeps every other byte. Keeps variables too:
+    /// edit their values where they are set (`kernelopts` in grubenv). If the entry has no options, it gets GRUB's
+    /// default ones plus the edit, because GRUB then no longer uses the default.
     ///
     /// # Errors
-    /// [`BlsError`].
+    /// [`BlsError`] if the entry or the edited options are not safe to write.
     pub fn edited(
         &self,
         edit: &Edit,
@@ -213,21 +213,21 @@ impl BlsEntry {
             Err(BlsError { what: format!("boot entry {} has {what}", self.id), source: None })
         };
         if fields.len() > 1 {
-            // Builds of GRUB differ in which.
+            // Builds of GRUB differ in which line they read.
             return has("several `options` lines, of which GRUB reads only one; join them");
         }
         let own = fields.first().map_or("", |field| &self.text[field.value.clone()]);
         let old = self.effective_options(lookup);
         let line = expand(&old, lookup).unwrap_or_else(|| old.clone());
         if line.trim().is_empty() {
-            // What is added would be the whole line.
+            // The added arguments would be the whole line.
             return has("no kernel arguments, not even root=, so nothing can be added to them");
         }
         let new = grub_quote::edit_text(&old, edit).map_err(|error| BlsError {
             what: format!("the options of boot entry {} cannot be edited", self.id),
             source: Some(error),
         })?;
-        // GRUB takes it for a variable even inside quotes.
+        // GRUB expands `$` even inside quotes.
         if new.matches('$').count() > old.matches('$').count() {
             let what = "has a `$`, which GRUB takes for a variable in boot entries; use modprobe.d";
             return Err(BlsError { what: format!("`{new}` {what}"), source: None });
@@ -236,7 +236,7 @@ impl BlsEntry {
         Ok(self.with_options(fields.first().copied(), own, text))
     }
 
-    /// The text with other options, in the place of the line that has them.
+    /// Returns the text with other options, in place of the line that has them.
     fn with_options(&self, field: Option<&Field>, old: &str, new: &str) -> String {
         if old == new {
             return self.text.clone();
@@ -273,18 +273,19 @@ impl BlsEntry {
     }
 }
 
-/// Entries as Red Hat's GRUB lists them: newest first by file name; those without a kernel do not count.
+/// Sorts entries like Red Hat's GRUB: newest first by file name. Skips entries without a kernel.
 pub fn grub_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
     let mut order: Vec<&BlsEntry> =
         entries.iter().filter(|entry| entry.linux().is_some()).collect();
     order.sort_by(|a, b| rpm_file_order(&b.id, &a.id).then_with(|| a.id.cmp(&b.id)));
-    // Two files that compare equal are one entry to GRUB.
+    // GRUB treats two files that compare equal as one entry.
     order.dedup_by(|a, b| rpm_file_order(&a.id, &b.id).is_eq());
     order
 }
 
-/// Entries as systemd-boot lists them (systemd `boot.c`, `boot_entry_compare`; loader specification, "Sorting"): used-up
-/// boot counters last; those with a `sort-key` first, by it, by machine, newest first; then by file name, newest first.
+/// Sorts entries like systemd-boot (systemd `boot.c`, `boot_entry_compare`; loader specification, "Sorting"): used-up
+/// boot counters last; those with a `sort-key` first, by key, by machine, newest first; then by file name, newest
+/// first.
 pub fn systemd_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
     let mut order: Vec<&BlsEntry> = entries.iter().collect();
     order.sort_by(|a, b| {
@@ -303,8 +304,8 @@ pub fn systemd_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
     order
 }
 
-/// The entry that systemd-boot starts. `patterns`: what may choose it, most important first (`LoaderEntryOneShot`,
-/// `LoaderEntryDefault`, `default` of loader.conf), globs on the file name; without a match the first in order.
+/// Returns the entry that systemd-boot starts. `patterns` are globs on the file name, most important first
+/// (`LoaderEntryOneShot`, `LoaderEntryDefault`, `default` of loader.conf). Without a match, the first entry in order.
 pub fn systemd_default<'a>(entries: &'a [BlsEntry], patterns: &[&str]) -> Option<&'a BlsEntry> {
     let order = systemd_order(entries);
     let matching = |pattern: &&str| {
@@ -316,11 +317,12 @@ pub fn systemd_default<'a>(entries: &'a [BlsEntry], patterns: &[&str]) -> Option
     chosen.or_else(|| order.first()).copied()
 }
 
-/// Of options with their variables filled in, in bytes; the kernel takes 4 KiB at most (COMMAND_LINE_SIZE).
+/// Limit for expanded options, in bytes; the kernel accepts 4 KiB at most (COMMAND_LINE_SIZE).
 const LONGEST_OPTIONS: usize = 64 << 10;
 
-/// Fills in variables as `blscfg.c` `expand_val` does: plain text replacement, quotes mean nothing, a space after each
-/// piece. What `lookup` does not know stays. `None`: far longer than any kernel takes.
+/// Expands variables like `blscfg.c` `expand_val`: plain text replacement, quotes have no meaning, a space after each
+/// piece. Keeps variables that `lookup` does not know. Returns `None` if the result is far longer than any kernel
+/// accepts.
 fn expand(options: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let mut pieces = options.split('$');
     let mut out = pieces.next().unwrap_or_default().to_owned();
@@ -349,7 +351,7 @@ fn variable_len(text: &str) -> usize {
     text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
-/// Takes a boot counter (`+LEFT` or `+LEFT-DONE`) off a file name (systemd, automatic boot assessment).
+/// Strips a boot counter (`+LEFT` or `+LEFT-DONE`) from a file name (systemd, automatic boot assessment).
 fn boot_counter(stem: &str) -> (&str, Option<u32>) {
     let Some((id, counter)) = stem.rsplit_once('+') else { return (stem, None) };
     let (left, done) = counter.split_once('-').unwrap_or((counter, "0"));

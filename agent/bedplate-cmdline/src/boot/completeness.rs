@@ -1,11 +1,11 @@
-//! Whether a file that a boot loader's tool makes is whole, or was cut off while it was written. Pure.
+//! Detects truncated boot loader files. Pure.
 
 use super::bls::BlsEntry;
 use super::grub_script;
 use bedplate_base::lossless_text;
 
-/// Whether the content can be followed to its end; `None` = the file is not there. An entry file that is not there was
-/// removed with its kernel; a menu that is not there is lost.
+/// Whether the content is complete; `None` means that the file is missing. A missing entry file is fine, because it was
+/// removed with its kernel. A missing menu is lost.
 pub fn is_whole(path: &str, content: Option<&[u8]>) -> bool {
     let is_entry = path.ends_with(".conf");
     let Some(content) = content else { return is_entry };
@@ -21,7 +21,7 @@ fn is_whole_entry(path: &str, text: &str) -> bool {
     text.ends_with('\n') && entry.linux().or(entry.efi()).is_some()
 }
 
-/// A menu whose commands are closed, with an entry, and with every section of grub-mkconfig's at its end.
+/// Whether a menu closes all its commands, has an entry, and ends every section of grub-mkconfig.
 fn is_whole_menu(text: &str) -> bool {
     let marks = |mark: &str| text.lines().filter(|line| line.starts_with(mark)).count();
     let has_entry = text.lines().any(|line| {
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn menu_cut_off_is_not_whole() {
+    fn truncated_menu_is_not_whole() {
         let menu = "### BEGIN /etc/grub.d/10_linux ###\nset default=0\nmenuentry 'A' {\n\tlinux /vmlinuz root=/dev/a\n\
                     \tinitrd /initrd\n}\n### END /etc/grub.d/10_linux ###\n";
         let is_whole = |text: &str| is_whole("/boot/grub/grub.cfg", Some(text.as_bytes()));
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_cut_off_is_not_whole() {
+    fn truncated_entry_is_not_whole() {
         let entry = "title A\nversion 6.1\noptions root=/dev/a\nlinux /vmlinuz-6.1\n";
         let path = "/boot/loader/entries/a-6.1.conf";
         let is_whole = |text: &str| is_whole(path, Some(text.as_bytes()));

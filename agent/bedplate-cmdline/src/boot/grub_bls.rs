@@ -1,4 +1,4 @@
-//! Variables of a `grub.cfg` at its `blscfg` command, where they become part of the options of entry files.
+//! Variables of a `grub.cfg` at its `blscfg` command, where entry files use them in their options.
 
 use super::NotUnderstood;
 use super::grub_files::GrubFiles;
@@ -6,11 +6,11 @@ use super::grub_run::{ItemKind, Run};
 use super::grub_script::parse;
 use super::grub_vars::State;
 
-/// Returns the value of a variable when GRUB reads the entry files; one that nobody sets is empty. `None`: only the
-/// machine knows it.
+/// Returns the value of a variable when GRUB reads the entry files. An unset variable is empty. `None` if only the
+/// machine knows the value.
 ///
 /// # Errors
-/// [`NotUnderstood`] where the script cannot be followed, or reads no entry files.
+/// [`NotUnderstood`] if the script cannot be followed or reads no entry files.
 pub fn value_at_blscfg(
     cfg: &str,
     around: &GrubFiles<'_>,
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn fallback_counts_where_the_environment_is_silent() {
+    fn fallback_applies_if_environment_lacks_variable() {
         let cfg = "load_env\nif [ -z \"${kernelopts}\" ]; then\n  set kernelopts=\"root=/dev/r ro\"\nfi\nblscfg\n";
         assert_eq!(value(cfg, ""), Ok(Some("root=/dev/r ro".to_owned())));
         assert_eq!(value(cfg, "kernelopts=root=/dev/s\n"), Ok(Some("root=/dev/s".to_owned())));

@@ -1,7 +1,7 @@
-//! Reading a generated `grub.cfg`: which entry boots next, and the command line it carries.
+//! Reads a generated `grub.cfg`: which entry boots next, and its command line.
 //!
-//! The choice is made as GRUB makes it: the header sets `default` (once from `next_entry`, else the configured value or
-//! `saved_entry`), then `grub-core/normal/menu.c` looks it up by id, title or position, `>` leading into submenus.
+//! Chooses like GRUB: the header sets `default` (once from `next_entry`, else the configured value or `saved_entry`),
+//! then `grub-core/normal/menu.c` finds it by id, title or position; `>` leads into submenus.
 
 use std::collections::BTreeMap;
 
@@ -19,54 +19,54 @@ use crate::CommandLine;
 /// A boot entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Title as in the menu; submenus before it.
+    /// Title in the menu, with the submenus before it.
     pub title: Vec<String>,
-    /// Ids, likewise: joined with `>` they are what `grub-reboot` and `saved_entry` take.
+    /// Ids in the same order: joined with `>` they are the argument of `grub-reboot` and the value of `saved_entry`.
     pub id: Vec<String>,
     /// The kernel image as GRUB names it.
     pub image: String,
     /// The arguments after the image, as the kernel sees them. GRUB puts `BOOT_IMAGE=…` before them.
     pub cmdline: String,
-    /// The same with other values of variables that the machine chooses (`$vt_handoff` of Ubuntu).
+    /// The same with other values of variables that the machine chooses (Ubuntu's `$vt_handoff`).
     pub others: Vec<String>,
-    /// Values of the variables in it, as far as they are known; of an entry file none.
+    /// Known values of the variables in it; empty for an entry file.
     pub variables: BTreeMap<String, String>,
-    /// Variables in it that only GRUB can fill in; they stand as `$name`.
+    /// Variables in it that only GRUB can expand; they stay as `$name`.
     pub unresolved: Vec<String>,
-    /// Files that are loaded as its initrd, as GRUB names them.
+    /// The initrd files, as GRUB names them.
     pub initrds: Vec<String>,
-    /// Where image and initrd are. Of entries from files: where those files are.
+    /// Device of image and initrd. For entries from files: the device of those files.
     pub device: Device,
-    /// Why the machine may wait at the menu for somebody; only looked for in the default entry.
+    /// Reasons why the machine may wait at the menu; determined only for the default entry.
     pub waits: Vec<Wait>,
     /// Line in `grub.cfg` (the `linux` line, or `blscfg`).
     pub line: usize,
 }
 
-/// Why the menu does not boot the entry by itself.
+/// Reason why the menu does not boot the entry by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
-    /// `timeout` is no number of seconds: the menu waits for a key for ever (`grub-core/normal/menu.c`).
+    /// `timeout` is not a number: the menu waits for a key forever (`grub-core/normal/menu.c`).
     Key,
     /// `superusers` is set and the entry is not `--unrestricted`: GRUB asks for a password (`grub-core/normal/auth.c`).
     Password,
-    /// Whether it asks depends on the machine.
+    /// Only the machine knows whether GRUB asks for a password.
     PasswordUnknown,
 }
 
 impl Entry {
-    /// The command line, with every other one that the machine may choose.
+    /// The command line, with all alternatives that the machine may choose.
     pub fn line(&self) -> CommandLine {
         let parse = |text: &String| CommandLine::parse(text);
         parse(&self.cmdline).or(self.others.iter().map(parse))
     }
 }
 
-/// The entry that boots if nobody touches the keyboard.
+/// Returns the entry that boots without user input.
 ///
 /// # Errors
-/// [`NotUnderstood`] with the line that cannot be followed, or on which the choice depends.
+/// [`NotUnderstood`] with the line that cannot be followed, or that makes the choice machine-dependent.
 pub fn default_entry(cfg: &str, around: &GrubFiles<'_>) -> Result<Entry, NotUnderstood> {
     let mut run = Run::new(cfg, around, State::default());
     run.commands(&parse(cfg)?)?;
@@ -82,7 +82,7 @@ pub fn default_entry(cfg: &str, around: &GrubFiles<'_>) -> Result<Entry, NotUnde
     Ok(chosen)
 }
 
-/// A timeout that never runs out. One that nobody sets is left to the operator who wrote such a menu.
+/// Detects a timeout that never expires. Ignores an unset timeout: the author of the menu is responsible for that.
 fn waits_for_key(state: &State) -> Option<Wait> {
     let timeout = state.get("timeout").filter(|_| state.is_set("timeout"))?;
     let is_number = timeout.trim_start().starts_with(|c: char| c.is_ascii_digit());
@@ -99,7 +99,7 @@ fn waits_for_password(state: &State, restricted: Option<bool>) -> Option<Wait> {
     }
 }
 
-/// Every entry of the menu and its submenus that loads a Linux kernel, in menu order.
+/// Returns all entries of the menu and its submenus that load a Linux kernel, in menu order.
 ///
 /// # Errors
 /// As [`default_entry`].
@@ -111,7 +111,7 @@ pub fn entries(cfg: &str, around: &GrubFiles<'_>) -> Result<Vec<Entry>, NotUnder
     Ok(all)
 }
 
-/// A menu line, with `blscfg` replaced by the entries it stands for.
+/// A menu line, with `blscfg` replaced by the entries of its files.
 struct Line<'a> {
     title: Value,
     id: Value,
@@ -125,7 +125,7 @@ struct Line<'a> {
 /// Target of a menu line.
 enum Boots<'a> {
     Item(&'a ItemKind),
-    /// An entry from a file; the variables as `blscfg` finds them.
+    /// An entry from a file, and the variables at the `blscfg` command.
     Bls(&'a BlsEntry, &'a State),
 }
 
@@ -148,7 +148,7 @@ fn expand<'a>(
         }
         lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| {
             let title = entry.title().or(entry.linux()).map(str::to_owned);
-            // Entries from files name their users in `grub_users`; without them nobody is kept out (`blscfg.c`).
+            // Entries from files restrict users with `grub_users`; without it, all users may boot them (`blscfg.c`).
             let users = entry.grub_users(&|name: &str| state.get(name));
             let restricted = (!users.contains('$')).then(|| !users.trim().is_empty());
             let (id, boots) = (Some(entry.id().to_owned()), Boots::Bls(entry, state));
@@ -174,7 +174,7 @@ fn descend(
         let inner = run.inside(run.state.for_submenu(), body)?;
         inner.check_ended()?;
         let lines = expand(&inner.items, run.text, run.around)?;
-        // Without a rest nothing is chosen inside: `default` is not exported, so a submenu does not see it.
+        // Without a rest, a submenu boots its first entry: `default` is not exported, so submenus do not see it.
         descend(&inner, &lines, rest.unwrap_or_default(), title, id)?
     } else {
         let (entry, ended) = entry(run, line, title, id)?;
@@ -188,7 +188,7 @@ fn descend(
     Ok(chosen)
 }
 
-/// Cuts a menu path at its first `>`; a doubled one is part of the name (`menu.c`, `menuentry_eq`).
+/// Splits a menu path at its first `>`; a doubled one is part of the name (`menu.c`, `menuentry_eq`).
 fn split_spec(spec: &str) -> (String, Option<&str>) {
     let mut own = String::new();
     let mut chars = spec.char_indices().peekable();
@@ -202,7 +202,7 @@ fn split_spec(spec: &str) -> (String, Option<&str>) {
     (own, None)
 }
 
-/// Finds the menu line that a name or position means.
+/// Finds the menu line with this name or position.
 fn pick<'a, 'b>(
     text: &str,
     lines: &'b [Line<'a>],
@@ -220,8 +220,8 @@ fn pick<'a, 'b>(
     let named = |value: &Value| value.as_deref() == Some(name);
     let by_id = lines.iter().position(|line| named(&line.id));
     let by_either = lines.iter().position(|line| named(&line.id) || named(&line.title));
-    // Upstream GRUB reads leading digits as a position before it compares names, and takes the first line that has the
-    // name as id or title; Red Hat's, which alone has entries from files, prefers ids to titles to positions.
+    // Upstream GRUB reads leading digits as a position before it compares names, and then uses the first line whose id
+    // or title matches. Only Red Hat's GRUB has entries from files; it prefers ids to titles to positions.
     let red_hat = lines.iter().any(|line| matches!(line.boots, Boots::Bls(..)));
     if let Some(found) = by_either {
         let line = &lines[if red_hat { by_id.unwrap_or(found) } else { found }];
@@ -242,7 +242,7 @@ fn pick<'a, 'b>(
     if let Some(unknown) = lines.iter().find(is_unnamed).filter(|_| position.is_none()) {
         return depends(unknown);
     }
-    // GRUB takes the first entry when it finds nothing, and when the position is beyond the end.
+    // GRUB boots the first entry if it finds no match, or if the position is beyond the end.
     let at = position.filter(|at| *at < lines.len()).unwrap_or(0);
     let beyond = position.is_some_and(|position| position >= lines.len());
     let counted = if beyond { lines } else { lines.get(..=at).unwrap_or(lines) };
@@ -253,7 +253,7 @@ fn pick<'a, 'b>(
     }
 }
 
-/// The entry, if it loads Linux, and the command in it that leaves it for something else.
+/// Returns the entry, if it loads Linux, and the command in it that leaves the entry.
 fn entry(
     run: &Run<'_>,
     line: &Line<'_>,

@@ -1,5 +1,5 @@
-//! `/etc/default/grub` and its drop-ins: shell scripts that grub-mkconfig sources. They are read without being run
-//! (handbook §10.1): plain assignments are understood, everything else that could matter is refused with its place.
+//! `/etc/default/grub` and its drop-ins: shell scripts that grub-mkconfig sources. Reads them without running them
+//! (handbook §10.1): supports plain assignments, and rejects everything else that could matter, with its place.
 
 mod parts;
 mod variables;
@@ -11,7 +11,7 @@ use crate::{Token, TokenError};
 
 use variables::Variables;
 
-/// What to do where a file cannot be followed.
+/// Fix for a file that cannot be followed.
 const REMEDY: &str = "write the value out, or move the assignment to a drop-in of its own";
 
 /// The main file.
@@ -29,42 +29,42 @@ pub struct GrubDefault {
     events: Vec<Event>,
 }
 
-/// Where in a series of files something is not understood.
+/// A place that cannot be followed in a series of files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("file {} of the GRUB configuration cannot be followed", file + 1)]
 pub struct EvaluateError {
-    /// Which file, counted from 0.
+    /// Index of the file, from 0.
     pub file: usize,
     /// The place.
     pub source: NotUnderstood,
 }
 
-/// Why a drop-in of bedplate cannot be read back.
+/// Reason why a drop-in of bedplate cannot be read back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DropInError {
-    /// Not the file that bedplate writes.
+    /// Not a file that bedplate writes.
     #[error("the drop-in cannot be read")]
     Text(#[from] NotUnderstood),
-    /// It holds something that is no kernel argument.
+    /// Contains text that is not a kernel argument.
     #[error("the drop-in holds something that is no kernel argument")]
     Token(#[from] TokenError),
 }
 
-/// Reads a file. Every text is readable; what cannot be followed shows when a value is asked for.
+/// Parses a file. Accepts any text; unsupported code causes errors only when a value depends on it.
 pub fn parse(text: &str) -> GrubDefault {
     parse_for(Shell::Posix, text)
 }
 
-/// The same for a file of which it is known which shell reads it.
+/// Parses a file that a known shell reads.
 pub fn parse_for(shell: Shell, text: &str) -> GrubDefault {
     GrubDefault { text: text.to_owned(), shell, events: scan(text) }
 }
 
-/// The value of a variable after several files were sourced in order (the main file, then drop-ins as the shell's glob
-/// sorts them). `None`: never set.
+/// Returns the value of a variable after sourcing the files in order: the main file, then drop-ins in the shell's glob
+/// order. `None` if it is never set.
 ///
 /// # Errors
-/// [`EvaluateError`] with the file and place on which the value depends and which is not followed.
+/// [`EvaluateError`] with the file and place that the value depends on and that cannot be followed.
 pub fn evaluate(files: &[&GrubDefault], name: &str) -> Result<Option<String>, EvaluateError> {
     let mut variables = Variables::default();
     for (file, default) in files.iter().enumerate() {
@@ -77,20 +77,20 @@ pub fn evaluate(files: &[&GrubDefault], name: &str) -> Result<Option<String>, Ev
 }
 
 impl GrubDefault {
-    /// The text it was read from.
+    /// The text it was parsed from.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The same file with another text.
+    /// Creates the same file with another text.
     pub fn with_text(&self, text: &str) -> GrubDefault {
         parse_for(self.shell, text)
     }
 
-    /// The value of a variable after this file, which finds it at `inherited`. `None`: never set.
+    /// Returns the value of a variable after this file; `inherited` is the value before it. `None` if it is never set.
     ///
     /// # Errors
-    /// [`NotUnderstood`] with the place on which the value depends and which is not followed.
+    /// [`NotUnderstood`] with the place that the value depends on and that cannot be followed.
     pub fn value(
         &self,
         name: &str,
@@ -101,7 +101,7 @@ impl GrubDefault {
         variables.get(name).map_err(|unknown| unknown.described(&self.text))
     }
 
-    /// The line, from 1, on which a variable is made read-only, also in a function.
+    /// Returns the line, from 1, on which a variable is made read-only, also inside a function.
     pub fn read_only_at(&self, name: &str) -> Option<usize> {
         fn find(events: &[Event], name: &str) -> Option<usize> {
             events.iter().find_map(|event| match event {
@@ -113,7 +113,7 @@ impl GrubDefault {
         find(&self.events, name).map(|at| self.text[..at].matches('\n').count() + 1)
     }
 
-    /// The lines that do more than set these variables to fixed text: blank lines, comments and such assignments are left out.
+    /// Returns the lines that do more than set these variables to fixed text. Skips blank lines and comments.
     pub fn other_lines(&self, is_variable: &dyn Fn(&str) -> bool) -> Vec<String> {
         let is_plain = |assignment: &&Assignment| {
             is_variable(&assignment.name)
@@ -130,12 +130,12 @@ impl GrubDefault {
             at = assignment.value.end;
         }
         rest.push_str(self.text.get(at..).unwrap_or_default());
-        // Other blanks are letters to the shell.
+        // The shell does not treat other whitespace as blanks.
         let lines = rest.split('\n').map(|line| line.trim_matches([' ', '\t']));
         lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
     }
 
-    /// The lines, from 1, on which one of these variables is given a word that `is_meant`.
+    /// Returns the lines, from 1, that assign one of these variables a word accepted by `is_meant`.
     pub fn lines_with(&self, variables: &[&str], is_meant: &dyn Fn(&str) -> bool) -> Vec<usize> {
         let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
         let given = |event: &Event| match event {
@@ -149,11 +149,11 @@ impl GrubDefault {
         self.events.iter().filter_map(given).map(line).collect()
     }
 
-    /// The text with another value for a variable, everything else kept byte for byte: the last assignment is changed,
-    /// or one is added at the end. `inherited`: the value before this file.
+    /// Returns the text with another value for a variable, every other byte kept. Changes the last assignment, or adds
+    /// one at the end. `inherited` is the value before this file.
     ///
     /// # Errors
-    /// [`NotUnderstood`] when the value is not simply set in this file.
+    /// [`NotUnderstood`] when this file does not simply set the value.
     pub fn edited(
         &self,
         name: &str,
@@ -180,7 +180,7 @@ impl GrubDefault {
     }
 }
 
-/// Renders a drop-in that adds arguments to a variable. `note` becomes comment lines at the top.
+/// Renders a drop-in that adds arguments to a variable. `note` is written as comment lines at the top.
 ///
 /// # Errors
 /// [`GrubQuoteError`] for an argument that GRUB cannot carry.
@@ -197,17 +197,17 @@ pub fn write_drop_in(
     Ok(text)
 }
 
-/// The arguments that a drop-in adds to a variable, as the kernel gets them.
+/// Returns the arguments that a drop-in adds to a variable, as the kernel gets them.
 ///
 /// # Errors
-/// [`DropInError`] when it is not such a file.
+/// [`DropInError`] when the text is not a drop-in of bedplate.
 pub fn parse_drop_in(text: &str, variable: &str) -> Result<Vec<Token>, DropInError> {
     let value = parse(text).value(variable, Some(""))?.unwrap_or_default();
     let words = grub_quote::split(&value)?;
     words.iter().map(|word| Token::new(&word.kernel).map_err(DropInError::from)).collect()
 }
 
-/// A value in the quotes that were there, or in others where those cannot hold it.
+/// Writes a value in its previous quotes, or in double quotes if those cannot hold it.
 fn written(value: &str, quote: Quote) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || "_-+.,:=/@%".contains(c);
     match quote {
@@ -221,7 +221,7 @@ fn in_double_quotes(value: &str) -> String {
     format!("\"{}\"", escaped(value))
 }
 
-/// Escapes what means something between the shell's double quotes.
+/// Escapes characters that are special between the shell's double quotes.
 fn escaped(value: &str) -> String {
     let mut out = String::new();
     for c in value.chars() {

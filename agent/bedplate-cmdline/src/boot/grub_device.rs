@@ -1,23 +1,23 @@
-//! The device that paths of a GRUB script are on.
+//! The device of paths in a GRUB script.
 
-/// The device that paths of a script are on: the variable `root` of GRUB.
+/// The device of paths in a script: GRUB's variable `root`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Device {
-    /// The one that GRUB itself was started from: its own directory is there.
+    /// The device that GRUB was started from, which holds its own directory.
     #[default]
     Own,
     /// The file system with this UUID.
     Uuid(String),
     /// The file system with this label.
     Label(String),
-    /// Named in a way that says nothing outside GRUB (`hd0,gpt2`), or chosen by what is on it.
+    /// Named in a way that has no meaning outside GRUB (`hd0,gpt2`), or chosen by its content.
     Other,
 }
 
 impl Device {
-    /// The device that `search --fs-uuid --set=root UUID` sets as root, or the older `search.fs_uuid UUID root`; `None`: the
-    /// command sets another variable.
+    /// Returns the device that `search --fs-uuid --set=root UUID`, or the older `search.fs_uuid UUID root`, sets as
+    /// root. Returns `None` if the command sets another variable.
     pub(super) fn searched(command: &str, arguments: &[&str]) -> Option<Device> {
         let has =
             |long: &str, short: &str| arguments.iter().any(|word| [long, short].contains(word));
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn search_names_the_file_system() {
+    fn search_command_sets_root_device() {
         let searched = |line: &str| {
             let words: Vec<&str> = line.split(' ').collect();
             Device::searched(words[0], &words[1..])

@@ -1,12 +1,12 @@
-//! What lies beside a generated `grub.cfg` and decides with it: the environment block, other files, BLS entries.
+//! Files next to a generated `grub.cfg` that affect it: the environment block, other files, BLS entries.
 
 use super::bls::BlsEntry;
 use super::grubenv::Grubenv;
 
-/// What lies beside the configuration.
+/// The files next to the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct GrubFiles<'a> {
-    /// The environment block; `None` when there is none.
+    /// The environment block, if it exists.
     pub grubenv: Option<&'a Grubenv>,
     /// Names of the files in the directory of `grub.cfg` (`custom.cfg` matters).
     pub files: &'a [&'a str],
@@ -22,7 +22,7 @@ impl GrubFiles<'_> {
         !self.files.contains(&name)
     }
 
-    /// Whether a file that a script asks for exists; known only in the directory of `grub.cfg`.
+    /// Whether a file named in a script exists; known only in the directory of `grub.cfg`.
     pub(super) fn has_path(&self, path: &str) -> Option<bool> {
         match name_in_grub_directory(path)? {
             "grubenv" => Some(self.grubenv.is_some()),
@@ -43,8 +43,8 @@ fn name_in_grub_directory(path: &str) -> Option<&str> {
     matches!(directory, "$prefix" | "$config_directory").then_some(name)
 }
 
-/// Names among `names` of files that a configuration may read from its own directory, so that their texts are needed to
-/// follow it. `user.cfg` holds a password and nothing else (grub2-setpassword).
+/// Returns those of `names` that the configuration may read from its own directory, so that following it needs their
+/// texts. `user.cfg` holds only a password (grub2-setpassword).
 pub fn read_by<'a>(cfg: &'a str, names: &'a [String]) -> impl Iterator<Item = &'a String> {
     let is_read = move |name: &&String| {
         name.ends_with(".cfg")

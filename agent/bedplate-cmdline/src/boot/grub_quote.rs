@@ -1,10 +1,10 @@
-//! One line of arguments through GRUB: how a `linux …` line's words become the line that the kernel gets, and how a
-//! kernel argument must be written so that the kernel gets it unchanged.
+//! Passes a line of arguments through GRUB: how GRUB turns the words of a `linux …` line into the kernel's line, and
+//! how to write a kernel argument so that the kernel gets it unchanged.
 //!
 //! Two steps (handbook §10.1): the script lexer removes quotes (`grub-core/script/yylex.l`), then
-//! `grub_create_loader_cmdline` (`grub-core/lib/cmdline.c`) joins the arguments: one with a space in it gets double
-//! quotes round it, and every `\`, `'` and `"` in it gets a backslash in front, which the kernel does not take away.
-//! So those three characters cannot be carried through GRUB.
+//! `grub_create_loader_cmdline` (`grub-core/lib/cmdline.c`) joins the arguments. It puts double quotes round an
+//! argument with a space, and a backslash before every `\`, `'` and `"`. The kernel does not remove those backslashes,
+//! so GRUB cannot carry these three characters.
 
 use bedplate_base::{DiffTag, diff_operations};
 
@@ -12,10 +12,10 @@ use super::NotUnderstood;
 use super::grub_script::{Part, Word, split_words};
 use crate::{ApplyError, CommandLine, Edit, Token};
 
-/// Why a kernel argument cannot be handed to the kernel by GRUB.
+/// Reason why GRUB cannot pass a kernel argument to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GrubQuoteError {
-    /// An argument that does not come through GRUB, or a word that is not one argument after it: the whole sentence.
+    /// An argument that GRUB would change, or a word that is not one argument after GRUB. Holds the complete message.
     #[error("{0}")]
     Argument(String),
     /// The configuration text cannot be read.
@@ -26,20 +26,20 @@ pub enum GrubQuoteError {
     Edit(#[from] ApplyError),
 }
 
-/// One word of a GRUB line and what the kernel gets of it.
+/// One word of a GRUB line and the kernel's text for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrubWord {
     /// As written.
     pub raw: String,
     /// Blanks before it.
     pub gap: String,
-    /// What the kernel gets. A variable stands there as `$name`.
+    /// The kernel's text, with variables as `$name`.
     pub kernel: String,
-    /// The variables in it, which only GRUB can fill in.
+    /// The variables in it, which only GRUB can expand.
     pub variables: Vec<String>,
 }
 
-/// Cuts a line of GRUB arguments into words.
+/// Splits a line of GRUB arguments into words.
 ///
 /// # Errors
 /// [`NotUnderstood`] where GRUB would end the command or the quoting is broken.
@@ -56,8 +56,8 @@ pub fn split(text: &str) -> Result<Vec<GrubWord>, NotUnderstood> {
     Ok(all)
 }
 
-/// The line that the kernel gets from a line of GRUB arguments, as `grub_create_loader_cmdline` joins it.
-/// Variables are left as `$name`.
+/// Returns the line that the kernel gets from a line of GRUB arguments, as joined by `grub_create_loader_cmdline`.
+/// Variables stay as `$name`.
 ///
 /// # Errors
 /// As [`split`].
@@ -65,14 +65,14 @@ pub fn kernel_line(text: &str) -> Result<String, NotUnderstood> {
     Ok(split(text)?.iter().map(|word| word.kernel.as_str()).collect::<Vec<_>>().join(" "))
 }
 
-/// Writes a kernel argument so that it comes through a GRUB script (`grub.cfg`, `GRUB_CMDLINE_LINUX*`, a BLS entry
-/// that GRUB reads) as the kernel is to see it.
+/// Quotes a kernel argument for a GRUB script (`grub.cfg`, `GRUB_CMDLINE_LINUX*`, a BLS entry that GRUB reads), so that
+/// the kernel gets it unchanged.
 ///
 /// # Errors
 /// [`GrubQuoteError`] for a character that GRUB passes on with a backslash in front.
 pub fn grub_token(token: &Token) -> Result<String, GrubQuoteError> {
     let name = token.name();
-    // GRUB itself puts quotes round the whole argument when it has spaces, and the kernel takes those away again.
+    // GRUB puts quotes round an argument with spaces, and the kernel removes them.
     let argument = match token.value() {
         Some(value) => format!("{name}={value}"),
         None => name.into_owned(),
@@ -85,7 +85,7 @@ pub fn grub_token(token: &Token) -> Result<String, GrubQuoteError> {
     Ok(quote_argument(&argument))
 }
 
-/// Applies an edit to a line of GRUB arguments. Words that stay keep every byte.
+/// Applies an edit to a line of GRUB arguments. Unchanged words keep every byte.
 ///
 /// # Errors
 /// [`GrubQuoteError`] when the text cannot be read, edited or written safely.
@@ -97,7 +97,7 @@ pub fn edit_text(text: &str, edit: &Edit) -> Result<String, GrubQuoteError> {
         if alone.len() != 1
             || alone.to_string() != alone.tokens().map(Token::as_str).collect::<String>()
         {
-            // The kernel would not cut the line where GRUB does, so single arguments cannot be told apart.
+            // The kernel would split the line elsewhere than GRUB, so single arguments cannot be identified.
             let why = "is not one kernel argument after GRUB; write it as one";
             return Err(GrubQuoteError::Argument(format!("`{}` {why}", word.raw)));
         }
@@ -106,7 +106,7 @@ pub fn edit_text(text: &str, edit: &Edit) -> Result<String, GrubQuoteError> {
     rewrite(text, &old, &new)
 }
 
-/// Puts the words of the old text that are still there and new ones together, in the order of the new line.
+/// Merges unchanged words of the old text and new words, in the order of the new line.
 fn rewrite(text: &str, old: &[GrubWord], new: &CommandLine) -> Result<String, GrubQuoteError> {
     let tail = old.iter().position(|word| word.kernel == "--").unwrap_or(old.len());
     let before: Vec<&str> = old[..tail].iter().map(|word| word.kernel.as_str()).collect();
@@ -144,7 +144,7 @@ fn rewrite(text: &str, old: &[GrubWord], new: &CommandLine) -> Result<String, Gr
     Ok(out)
 }
 
-/// The argument's text, variables standing as `$name`.
+/// The argument's text, with variables as `$name`.
 fn literal(word: &Word) -> (String, Vec<String>) {
     let mut variables = Vec::new();
     let mut out = String::new();
@@ -161,7 +161,7 @@ fn literal(word: &Word) -> (String, Vec<String>) {
     (out, variables)
 }
 
-/// One argument as `grub_create_loader_cmdline` writes it.
+/// Joins one argument like `grub_create_loader_cmdline`.
 pub(super) fn join_argument(argument: &str) -> String {
     let mut out = String::new();
     for c in argument.chars() {
@@ -173,8 +173,8 @@ pub(super) fn join_argument(argument: &str) -> String {
     if argument.contains(' ') { format!("\"{out}\"") } else { out }
 }
 
-/// Quotes what GRUB's lexer would not take for plain text (`yylex.l`, `CHAR`), and the characters of its wildcards.
-/// After the last `=` before it, so that `pci=config_acs="a;b"` stays readable.
+/// Quotes text that GRUB's lexer would not read as plain (`yylex.l`, `CHAR`), and the characters of its wildcards. The
+/// quotes start after the last `=` before that text, so that `pci=config_acs="a;b"` stays readable.
 fn quote_argument(argument: &str) -> String {
     let special =
         |c: char| !(c.is_ascii_alphanumeric() || "_-+.,:=/@%".contains(c) || !c.is_ascii());

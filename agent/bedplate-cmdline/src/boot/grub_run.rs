@@ -1,5 +1,5 @@
-//! Following a GRUB script without a machine: variables that only the machine knows stay unknown, and what depends on
-//! them is marked, so that nobody takes a guess for a fact.
+//! Follows a GRUB script without a machine. Variables that only the machine knows stay unknown, and results that depend
+//! on them are marked as uncertain.
 //!
 //! Source: `grub-core/script/execute.c`, `grub-core/normal/menu.c`, `grub-core/normal/main.c` (features).
 
@@ -23,12 +23,12 @@ use super::grub_vars::{State, Value};
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub kind: ItemKind,
-    /// `None`: only the machine knows.
+    /// Unknown if only the machine knows it.
     pub title: Value,
     pub id: Value,
-    /// Whether GRUB asks for a password before it, where `superusers` is set; `None`: only the machine knows.
+    /// Whether GRUB asks for a password before it if `superusers` is set. Unknown if only the machine knows.
     pub restricted: Option<bool>,
-    /// Whether it is there at all does not depend on the machine.
+    /// Whether it is in the menu on every machine.
     pub certain: bool,
     pub at: usize,
 }
@@ -37,7 +37,7 @@ pub(super) struct Item {
 pub(super) enum ItemKind {
     Entry(Rc<Vec<Command>>),
     Submenu(Rc<Vec<Command>>),
-    /// Where `blscfg` puts the entries of /boot/loader/entries; the variables as they are then.
+    /// `blscfg` puts the entries of /boot/loader/entries here; holds the variables at that point.
     Bls(State),
 }
 
@@ -49,19 +49,19 @@ pub(super) struct Linux {
     /// The same with other values of variables that the machine chooses.
     pub others: Vec<String>,
     pub image: String,
-    /// Values of the variables in it, as far as they are known.
+    /// Known values of the variables in it.
     pub variables: BTreeMap<String, String>,
-    /// Variables that only GRUB can fill in; they stand as `$name`.
+    /// Variables that only GRUB can expand; they stay as `$name`.
     pub unresolved: Vec<String>,
-    /// Files of the `initrd` commands behind it.
+    /// Files of the `initrd` commands after it.
     pub initrds: Vec<String>,
-    /// Where its files are.
+    /// Device of its files.
     pub device: Device,
     pub certain: bool,
     pub at: usize,
 }
 
-/// A script being followed.
+/// State while following a script.
 pub(super) struct Run<'a> {
     pub text: &'a str,
     pub around: &'a GrubFiles<'a>,
@@ -69,27 +69,27 @@ pub(super) struct Run<'a> {
     pub items: Vec<Item>,
     pub linux: Vec<Linux>,
     functions: Rc<BTreeMap<String, Rc<Function>>>,
-    /// Functions that are being followed.
+    /// Functions that are running.
     running: Vec<String>,
     pub device: Device,
     certain: bool,
-    /// Where a command ran that leaves the entry for something else, and why that is not followed.
+    /// The first command that leaves the entry, and the reason why it cannot be followed.
     ended: Option<NotUnderstood>,
-    /// Work that may still be done, in bytes, by this run and those inside it.
+    /// Remaining work budget, in bytes, shared with the runs inside this one.
     left: Rc<Cell<usize>>,
-    /// Functions around this one.
+    /// Number of functions around the current one.
     depth: usize,
 }
 
-/// What a script may make of its variables in all, in bytes; those of distributions come to less than a hundredth.
+/// Work budget of a script, in bytes; distributions' scripts use less than a hundredth.
 const MOST_WORK: usize = 64 << 20;
-/// Work that any command takes, in the same measure; sixty thousand are the most that are followed.
+/// Cost of any command, in bytes; at most sixty thousand commands are followed.
 const COST_OF_COMMAND: usize = 1 << 10;
-/// The same of a function, whose arguments are variables.
+/// Cost of a function call, in bytes; its arguments are variables.
 const COST_OF_CALL: usize = 8 << 10;
 const TOO_MUCH: &str = "this script makes too much of its variables and functions to be followed";
 
-/// The longest value that is followed: what the kernel takes of a command line on any architecture.
+/// Limit for a value: the longest command line that a kernel of any architecture accepts.
 const LONGEST_VALUE: usize = 4 << 10;
 
 impl<'a> Run<'a> {
@@ -110,7 +110,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs an entry's or submenu's body: functions, device and remaining work are those of the script around it.
+    /// Runs the body of an entry or submenu, with the functions, device and remaining budget of the script around it.
     ///
     /// # Errors
     /// [`NotUnderstood`] where the body cannot be followed.
@@ -121,19 +121,19 @@ impl<'a> Run<'a> {
             left: Rc::clone(&self.left),
             ..Run::new(self.text, self.around, state)
         };
-        // Copies count about an eighth of comparisons.
+        // A copy costs about an eighth of a comparison.
         inner.spend_budget(COST_OF_CALL + inner.state.bytes() / 8);
         inner.commands(body)?;
         Ok(inner)
     }
 
-    /// The line of an offset, from 1; it is counted.
+    /// Returns the line of an offset, from 1. Charged to the budget.
     pub(super) fn line_number(&self, offset: usize) -> usize {
         self.spend_budget(offset / 64);
         self.text[..offset].matches('\n').count() + 1
     }
 
-    /// Where a command leaves the entry for something that is not followed.
+    /// Fails if a command leaves the entry for something that cannot be followed.
     ///
     /// # Errors
     /// [`NotUnderstood`] with the command.
@@ -141,12 +141,12 @@ impl<'a> Run<'a> {
         self.ended.clone().map_or(Ok(()), Err)
     }
 
-    /// Before something is done whose cost is the script's choice; the next command is not followed if that was too much.
+    /// Charges work whose cost the script controls. If the budget is used up, the next command fails.
     fn spend_budget(&self, bytes: usize) {
         self.left.set(self.left.get().saturating_sub(bytes));
     }
 
-    /// The functions, to be changed: a copy where a script around this one has them as well.
+    /// Returns the functions for a change; copies them if a script around this one shares them.
     fn own_functions(&mut self) -> &mut BTreeMap<String, Rc<Function>> {
         if Rc::strong_count(&self.functions) > 1 {
             self.spend_budget(self.functions.len() * COST_OF_COMMAND / 8);
@@ -154,14 +154,14 @@ impl<'a> Run<'a> {
         Rc::make_mut(&mut self.functions)
     }
 
-    /// Before a command.
+    /// Charges a command, and fails if the budget or the nesting limit is exceeded.
     fn check_budget(&self, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
         self.spend_budget(self.state.bytes_of(words));
         let few = self.left.get() > 0 && self.depth <= DEEPEST;
         few.then_some(()).ok_or_else(|| NotUnderstood::at(self.text, at, TOO_MUCH))
     }
 
-    /// Runs commands; the outcome is that of the last one.
+    /// Runs commands and returns the outcome of the last one.
     pub(super) fn commands(&mut self, commands: &[Command]) -> Result<Outcome, NotUnderstood> {
         let mut outcome = Some(true);
         for command in commands {
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
         Ok(Some(true))
     }
 
-    /// Notes a command that leaves the entry or takes its kernel away; whether it is one.
+    /// Records a command that leaves the entry or unloads its kernel. Returns whether it is one.
     fn ends(&mut self, name: &str, arguments: &[impl AsRef<str>], at: usize) -> bool {
         let has = |word: &str| arguments.iter().any(|argument| argument.as_ref() == word);
         let ends = match name {
@@ -294,13 +294,14 @@ impl<'a> Run<'a> {
         ends
     }
 
-    /// Other files: followed where the surroundings have them, and passed over where they are known not to be there.
+    /// Handles a command that reads another file: follows the file if its text is known, skips it if it is known to be
+    /// missing.
     fn sourced(&mut self, command: &str, words: &[Word], at: usize) -> Result<(), NotUnderstood> {
         let path =
             self.state.expand(words.get(1..).unwrap_or_default()).pop().map(|word| word.shown);
         let path = path.unwrap_or_default();
         match self.around.has_path(&path) {
-            // GRUB says that there is no such file, and goes on.
+            // GRUB reports a missing file and continues.
             Some(false) => Ok(()),
             // Only a password hash, written by grub2-setpassword.
             _ if path.ends_with("/user.cfg") => {
@@ -308,7 +309,7 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             _ => {
-                // Others begin a menu of their own.
+                // The other commands start a new menu.
                 let adds = matches!(command, "source" | ".");
                 let text = self.around.text_of(&path).filter(|_| adds).ok_or_else(|| {
                     let why = "another file is read here, which may change the menu";
@@ -319,7 +320,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Follows another file as if it stood here.
+    /// Follows another file as if its text were here.
     fn include(&mut self, path: &str, text: &str, at: usize) -> Result<(), NotUnderstood> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let around = self.text;

@@ -1,8 +1,7 @@
-//! GRUB's script language: text → commands. Only the shape; running it is `grub_run`, quoting single arguments
-//! `grub_quote`.
+//! Parses GRUB's script language into commands. `grub_run` runs them, `grub_quote` quotes single arguments.
 //!
-//! Source: `grub-core/script/yylex.l` (words), `parser.y` (commands). What is legal but rare (`$"…"`, case, select)
-//! is not followed.
+//! Source: `grub-core/script/yylex.l` (words), `parser.y` (commands). Does not support legal but rare syntax (`$"…"`,
+//! case, select).
 
 mod lex;
 
@@ -11,7 +10,7 @@ use std::rc::Rc;
 use super::NotUnderstood;
 use lex::tokens;
 
-/// A stretch of a word.
+/// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     /// Text with its quoting removed.
@@ -27,14 +26,14 @@ pub(super) struct Word {
     /// Byte range in the text.
     pub start: usize,
     pub end: usize,
-    /// Something in it is quoted, so an empty word stays a word.
+    /// Whether any part is quoted, so that an empty word is still a word.
     pub quoted: bool,
 }
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Words, and a block where one is given (`menuentry … { … }`).
+    /// Words, and an optional block (`menuentry … { … }`).
     Simple { words: Vec<Word>, block: Option<Rc<Vec<Command>>>, at: usize },
     /// `if`/`elif` conditions with their bodies, and the `else` body.
     If { arms: Vec<(Vec<Command>, Vec<Command>)>, otherwise: Vec<Command> },
@@ -48,7 +47,7 @@ pub(super) enum Command {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Function {
     pub commands: Vec<Command>,
-    /// Whether it may end or count its arguments in a way that is not followed.
+    /// Whether it may end early or count its arguments in a way that cannot be followed.
     pub leaves_early: bool,
 }
 
@@ -84,22 +83,22 @@ enum Token {
     End,
     Open,
     Close,
-    /// An operator that is not followed.
+    /// An unsupported operator.
     Other(&'static str),
 }
 
 /// Parses a script.
 ///
 /// # Errors
-/// [`NotUnderstood`] at the first place that is not followed.
+/// [`NotUnderstood`] at the first unsupported place.
 pub(super) fn parse(text: &str) -> Result<Vec<Command>, NotUnderstood> {
     parse_for(text, None)
 }
 
-/// Parses a script that another one reads; the place of its commands is that of the command there.
+/// Parses a script that another one reads. All its commands get the place `at` of that script.
 ///
 /// # Errors
-/// [`NotUnderstood`] at the first place of `text` that is not followed.
+/// [`NotUnderstood`] at the first unsupported place of `text`.
 pub(super) fn parse_included(text: &str, at: usize) -> Result<Vec<Command>, NotUnderstood> {
     parse_for(text, Some(at))
 }
@@ -113,10 +112,10 @@ fn parse_for(text: &str, place: Option<usize>) -> Result<Vec<Command>, NotUnders
     }
 }
 
-/// The words of a single line of arguments.
+/// Splits a single line of arguments into words.
 ///
 /// # Errors
-/// [`NotUnderstood`] where it is not just words.
+/// [`NotUnderstood`] where the line contains more than words.
 pub(super) fn split_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     let all = tokens(text)?;
     let word = |(at, token)| match token {
@@ -130,17 +129,17 @@ pub(super) fn split_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     all.into_iter().map(word).collect()
 }
 
-/// Blocks inside blocks, arms of one `if`, and negations of one command that are followed. What grub-mkconfig writes has
-/// four; a file with thousands would take the whole stack.
+/// Limit for nested blocks, arms of one `if`, and negations of one command. grub-mkconfig writes at most four; a file
+/// with thousands would overflow the stack.
 pub(super) const DEEPEST: usize = 64;
 
 struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(usize, Token)>,
     next: usize,
-    /// Blocks that are open here.
+    /// Number of open blocks.
     depth: usize,
-    /// The place of all commands, where it is one of another text.
+    /// The place of all commands, if it is in another text.
     place: Option<usize>,
 }
 
@@ -153,7 +152,7 @@ impl Parser<'_> {
         NotUnderstood::at(self.text, at, why)
     }
 
-    /// The next word, if it is exactly this, unquoted.
+    /// The next word, if it is a single unquoted text.
     fn keyword(&self) -> Option<&str> {
         match self.peek() {
             Some((_, Token::Word(Word { parts, quoted: false, .. }))) => match parts.as_slice() {
@@ -173,7 +172,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Commands up to one of the closing words, a closing brace, or the end.
+    /// Parses commands up to one of the closing words, a closing brace, or the end.
     fn commands(&mut self, closers: &[&str]) -> Result<Vec<Command>, NotUnderstood> {
         self.depth += 1;
         if self.depth > DEEPEST {

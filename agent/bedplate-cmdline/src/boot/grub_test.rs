@@ -1,26 +1,26 @@
-//! GRUB's `[ … ]` and `test` (`grub-core/commands/test.c`), as far as generated configurations use them, with a third
-//! outcome for what only the machine knows.
+//! Evaluates GRUB's `[ … ]` and `test` (`grub-core/commands/test.c`), as far as generated configurations use them. The
+//! outcome is unknown if it depends on the machine.
 
 use super::grub_files::GrubFiles;
 use super::grub_vars::DisplayWord;
 
-/// True, false, or not to be known here.
+/// True, false, or unknown.
 pub(super) type Outcome = Option<bool>;
 
-/// Evaluates a test. Forms that are not known here have no known outcome.
+/// Evaluates a test. The outcome of unsupported forms is unknown.
 pub(super) fn evaluate(name: &str, words: &[DisplayWord], around: &GrubFiles<'_>) -> Outcome {
     let words = match (name, words.split_last()) {
         ("[", Some((last, inner))) if last.shown == "]" => inner,
         ("[", _) => return None,
         _ => words,
     };
-    // -o binds least, then -a.
+    // `-o` binds least, then `-a`.
     any(words
         .split(|word| word.shown == "-o")
         .map(|part| all(part.split(|word| word.shown == "-a").map(|part| primary(part, around)))))
 }
 
-/// True when one is, false when all are, else not to be known.
+/// True if one is true, false if all are false, else unknown.
 fn any(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     let mut so_far = Some(false);
     for outcome in outcomes {

@@ -1,10 +1,10 @@
-//! Variables of a GRUB script, where only the machine knows some of them, and what they make of words.
+//! Variables of a GRUB script, some of them known only to the machine, and the expansion of words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::grub_script::{Part, Word};
 
-/// A variable's value, `None` when only the machine knows.
+/// A variable's value; unknown if only the machine knows it.
 pub(super) type Value = Option<String>;
 
 /// Variables that every GRUB since 2.00 sets to `y` (`grub-core/normal/main.c`, `features`).
@@ -21,7 +21,7 @@ const FEATURES: &[&str] = &[
     "feature_timeout_style",
 ];
 
-/// Variables that GRUB itself sets to something that depends on the machine.
+/// Variables that GRUB sets to machine-dependent values.
 const MACHINE: &[&str] = &[
     "root",
     "prefix",
@@ -37,23 +37,23 @@ const MACHINE: &[&str] = &[
     "@",
 ];
 
-/// What a word costs beside its characters.
+/// Cost of a word in addition to its characters.
 const OVERHEAD: usize = 64;
 
-/// Values of one variable, and lines of one entry, that are kept apart where the machine chooses between them.
+/// Limit for alternative values of one variable, and alternative lines of one entry, chosen by the machine.
 pub(super) const MOST_CHOICES: usize = 8;
 
 /// Known variables, and which of them a submenu sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
     variables: BTreeMap<String, Value>,
-    /// Values of which the machine chooses one, of variables that are `None`.
+    /// Alternative values of variables with an unknown value; the machine chooses one.
     choices: BTreeMap<String, BTreeSet<String>>,
     exported: BTreeSet<String>,
 }
 
 impl State {
-    /// A variable's value; one that nobody set is empty.
+    /// A variable's value; empty if it is unset.
     pub(super) fn get(&self, name: &str) -> Value {
         if let Some(value) = self.variables.get(name) {
             return value.clone();
@@ -78,7 +78,7 @@ impl State {
         self.variables.insert(name.to_owned(), value);
     }
 
-    /// Every value that a variable may have; `None` when it may be any.
+    /// Every value that a variable may have; unknown if it may have any.
     fn possible_values(&self, name: &str) -> Option<BTreeSet<String>> {
         match self.get(name) {
             Some(value) => Some(BTreeSet::from([value])),
@@ -86,7 +86,7 @@ impl State {
         }
     }
 
-    /// This state once for each way in which the machine may choose the values of these variables, as far as they are known.
+    /// Returns one state for each combination of known alternative values of these variables.
     pub(super) fn chosen<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<State> {
         let mut states = vec![self.clone()];
         for name in names {
@@ -107,7 +107,7 @@ impl State {
         states
     }
 
-    /// Sets what a function finds as its arguments, and returns what they were. Behind a word that may be split, none is known.
+    /// Sets a function's arguments and returns the previous ones. Arguments after a word that may be split are unknown.
     pub(super) fn enter(
         &mut self,
         arguments: &[DisplayWord],
@@ -129,7 +129,7 @@ impl State {
         values.into_iter().map(set).collect()
     }
 
-    /// Puts back what [`State::enter`] returned.
+    /// Restores the variables returned by [`State::enter`].
     pub(super) fn leave(&mut self, before: Vec<(String, Option<Value>)>) {
         for (name, value) in before {
             self.choices.remove(&name);
@@ -140,12 +140,12 @@ impl State {
         }
     }
 
-    /// Lets submenus see a variable.
+    /// Exports a variable to submenus.
     pub(super) fn export(&mut self, name: &str) {
         self.exported.insert(name.to_owned());
     }
 
-    /// What a submenu starts with (`grub_env_context_open`).
+    /// Returns the initial state of a submenu (`grub_env_context_open`).
     pub(super) fn for_submenu(&self) -> State {
         let mut state = self.clone();
         state.variables.retain(|name, _| self.exported.contains(name));
@@ -153,7 +153,7 @@ impl State {
         state
     }
 
-    /// What is still known when either of two things may have happened.
+    /// Merges the state of the other branch, if either may have run.
     pub(super) fn merge(&mut self, other: &State) {
         let names: BTreeSet<String> =
             self.variables.keys().chain(other.variables.keys()).cloned().collect();
@@ -172,7 +172,7 @@ impl State {
         self.exported.extend(other.exported.iter().cloned());
     }
 
-    /// What it takes to copy this and to compare the copy, in bytes, about.
+    /// Approximate cost of copying this state and comparing the copy, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let one = |(name, value): (&String, &Value)| {
             8 * (OVERHEAD + name.len()) + value.as_ref().map_or(0, String::len)
@@ -184,13 +184,13 @@ impl State {
             + self.choices.iter().map(of_choices).sum::<usize>()
     }
 
-    /// What the words of a command come to, in bytes, about.
+    /// Approximate size of the words of a command after expansion, in bytes.
     pub(super) fn bytes_of(&self, words: &[Word]) -> usize {
         let parts = words.iter().flat_map(|word| &word.parts);
         let of_part = |part: &Part| match part {
             Part::Text(text) => text.len(),
             Part::Var { name, .. } => match self.variables.get(name) {
-                // Every second character may be a word of its own.
+                // Every second character may be a separate word.
                 Some(Some(value)) => value.len() * OVERHEAD / 2,
                 _ => name.len(),
             },
@@ -198,7 +198,7 @@ impl State {
         parts.map(|part| OVERHEAD + of_part(part)).sum()
     }
 
-    /// The words of a command after expansion (`grub_script_arglist_to_argv`).
+    /// Expands the words of a command (`grub_script_arglist_to_argv`).
     pub(super) fn expand(&self, words: &[Word]) -> Vec<DisplayWord> {
         let mut all = Vec::new();
         for word in words {

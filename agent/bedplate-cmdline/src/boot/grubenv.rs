@@ -1,12 +1,12 @@
 //! GRUB's environment block (`grubenv`): a text file of fixed size that GRUB itself writes in place, block by block.
-//! It must never grow, shrink or be replaced by a file of another size (`grub-core/lib/envblk.c`; handbook §10.2).
+//! Its size must never change, not even by replacing the file (`grub-core/lib/envblk.c`; handbook §10.2).
 
 use std::collections::BTreeMap;
 
 /// First line of every environment block (`include/grub/lib/envblk.h`).
 const SIGNATURE: &str = "# GRUB Environment Block\n";
 
-/// Why an environment block cannot be read or changed.
+/// Reason why an environment block cannot be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GrubenvError(String);
@@ -15,17 +15,17 @@ pub struct GrubenvError(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grubenv {
     size: usize,
-    /// Comment lines after the signature, as they are.
+    /// Comment lines after the signature, verbatim.
     comments: String,
     /// Name and value, in file order.
     variables: Vec<(String, String)>,
 }
 
 impl Grubenv {
-    /// Reads a block.
+    /// Parses a block.
     ///
     /// # Errors
-    /// [`GrubenvError`] without GRUB's first line, or with a variable that is not terminated, after which GRUB reads nothing.
+    /// [`GrubenvError`] if GRUB's first line is missing, or if a variable is not terminated: GRUB stops reading there.
     pub fn parse(text: &str) -> Result<Grubenv, GrubenvError> {
         let mut rest = text.strip_prefix(SIGNATURE).ok_or_else(|| {
             GrubenvError(
@@ -37,7 +37,7 @@ impl Grubenv {
         while !rest.is_empty() {
             let offset = text.len() - rest.len();
             if rest.starts_with('#') {
-                // The padding has no line end; a comment has.
+                // Padding has no line end, a comment has one.
                 let end = rest.find('\n').map_or(rest.len(), |at| at + 1);
                 if rest[..end].ends_with('\n') && env.variables.is_empty() {
                     env.comments.push_str(&rest[..end]);
@@ -60,7 +60,7 @@ impl Grubenv {
         Ok(env)
     }
 
-    /// A variable's value. GRUB sets them in order, so the last one of a name counts. Empty counts as unset in scripts.
+    /// A variable's value. If a name is repeated, the last value applies. Scripts treat an empty value as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
@@ -70,10 +70,10 @@ impl Grubenv {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
 
-    /// Sets a variable, in its place if it is there.
+    /// Sets a variable. Keeps the place of an existing one.
     ///
     /// # Errors
-    /// [`GrubenvError`] where such a name would not be found again, or the block has no room; it is unchanged then.
+    /// [`GrubenvError`] if the name is invalid or the block has no space; then the block is unchanged.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), GrubenvError> {
         if name.is_empty() || name.starts_with('#') || name.contains(['=', '\n', '\\']) {
             return Err(GrubenvError(format!("`{name}` cannot be the name of a GRUB variable")));
@@ -98,7 +98,7 @@ impl Grubenv {
         self.variables.retain(|(own, _)| own != name);
     }
 
-    /// The block, of exactly the size it was read with.
+    /// Returns the block, of exactly its original size.
     pub fn render(&self) -> String {
         let content = self.content();
         let padding = "#".repeat(self.size.saturating_sub(content.len()));
@@ -113,7 +113,7 @@ impl Grubenv {
     }
 }
 
-/// One `NAME=value` line and what follows it. A backslash keeps the next character, a line end too.
+/// Parses one `NAME=value` line; returns it and the rest. A backslash escapes the next character, even a line end.
 fn variable(text: &str) -> Option<((String, String), &str)> {
     let (name, rest) = text.split_once('=')?;
     let mut value = String::new();

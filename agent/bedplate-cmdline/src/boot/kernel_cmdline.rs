@@ -1,13 +1,13 @@
-//! `/etc/kernel/cmdline`, from which kernel-install makes the command line of new kernels: blanks of any kind separate,
-//! they are collapsed, and there are neither comments nor quotes of its own (handbook §10.3; kernel-install(8)).
-//! Where GRUB reads the entries made from it, the text is GRUB script in the end and needs GRUB's quotes.
+//! `/etc/kernel/cmdline`, from which kernel-install makes the command line of new kernels. Blanks of any kind separate
+//! arguments and are collapsed; the file has no comments and no quotes of its own (handbook §10.3; kernel-install(8)).
+//! If GRUB reads the resulting entries, the text is GRUB script in the end and needs GRUB's quotes.
 
 use super::NotUnderstood;
 use super::bls::Reader;
 use super::grub_quote::{self, GrubQuoteError};
 use crate::{CommandLine, Edit, is_blank};
 
-/// The command line that kernels installed from now on get.
+/// Returns the command line of kernels installed from now on.
 ///
 /// # Errors
 /// [`NotUnderstood`] where GRUB would not read the line.
@@ -19,7 +19,7 @@ pub fn cmdline(text: &str, reader: Reader) -> Result<String, NotUnderstood> {
     }
 }
 
-/// The file with an edit applied; what stays keeps its place and spelling. Changed text ends in a line end.
+/// Applies an edit to the file. Unchanged text keeps its place and spelling. Changed text ends in a line end.
 ///
 /// # Errors
 /// [`GrubQuoteError`] when the text cannot be read, edited or written.
@@ -27,7 +27,7 @@ pub fn edited(text: &str, reader: Reader, edit: &Edit) -> Result<String, GrubQuo
     let new = match reader {
         Reader::SystemdBoot => edit.apply(&CommandLine::parse(text))?.to_string(),
         Reader::Grub => {
-            // Line ends are blanks to kernel-install, but would end a GRUB command.
+            // kernel-install treats line ends as blanks, but they would end a GRUB command.
             let body = text.trim_end_matches(is_blank);
             let one_line: String =
                 body.chars().map(|c| if is_blank(c) { ' ' } else { c }).collect();

@@ -1,8 +1,7 @@
-//! Texts that boot loaders read, as they read them: text in, values and text out, no I/O, nothing executed.
+//! Texts that boot loaders read, interpreted by their own rules: text in, values and text out, no I/O, no execution.
 //!
-//! What a kernel argument means is the business of [`crate`]; here it is only carried through the layers
-//! of quoting of each format. Every reader is conservative: what it cannot follow is a [`NotUnderstood`] with its place,
-//! never a guess.
+//! These modules only carry kernel arguments through the layers of quoting of each format; [`crate`] knows their
+//! meaning. Every reader is conservative: it never guesses, but returns a [`NotUnderstood`] with the place.
 
 pub mod bls;
 pub mod completeness;
@@ -25,8 +24,8 @@ pub mod version;
 #[cfg(test)]
 mod tests;
 
-/// A place in a text that cannot be followed, and why. Not what stands there: the reason is shown to people who may not read
-/// the file.
+/// A place in a text that cannot be followed, and the reason. Does not quote the text: the reason is shown to users who
+/// may not read the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize)]
 #[error("line {line}, column {column}: {why}")]
 pub struct NotUnderstood {
@@ -34,12 +33,12 @@ pub struct NotUnderstood {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// Why, and what to do about it.
+    /// Reason and fix.
     pub why: String,
 }
 
 impl NotUnderstood {
-    /// Names the place at a byte offset of a text.
+    /// Creates the error for a byte offset of a text.
     pub fn at(text: &str, offset: usize, why: impl Into<String>) -> NotUnderstood {
         let before = text.get(..offset).unwrap_or(text);
         let start = before.rfind('\n').map_or(0, |at| at + 1);

@@ -1,12 +1,12 @@
-//! Just enough of a POSIX shell to know what a configuration file that is sourced as a script assigns, without running
-//! it. What is not a plain assignment at the top level is noticed and named, not followed.
+//! A minimal POSIX shell parser: finds the assignments of a configuration file that is sourced as a script, without
+//! running it. Reports everything but plain top-level assignments as an event instead of following it.
 
 mod command;
 mod word;
 
 use std::ops::Range;
 
-/// A stretch of a word after quote removal.
+/// A piece of a word after quote removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
@@ -15,14 +15,14 @@ pub(super) enum Piece {
         name: String,
         at: usize,
     },
-    /// `${NAME:-word}` and its kin.
+    /// `${NAME:-word}` and its variants.
     Choice {
         name: String,
         operator: String,
         word: Vec<Piece>,
         at: usize,
     },
-    /// Something whose value is not known without running it.
+    /// A piece whose value is unknown without running it.
     Opaque {
         at: usize,
         why: &'static str,
@@ -30,7 +30,7 @@ pub(super) enum Piece {
 }
 
 impl Piece {
-    /// Whether a command has to be run for its value, or another variable is set by it.
+    /// Whether its value requires running a command, or setting another variable.
     pub(super) fn is_opaque(&self) -> bool {
         match self {
             Piece::Text(_) | Piece::Var { .. } => false,
@@ -42,7 +42,7 @@ impl Piece {
     }
 }
 
-/// How a value is written.
+/// Quotes of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quote {
     None,
@@ -60,23 +60,23 @@ pub(super) struct Assignment {
     pub value: Range<usize>,
     pub pieces: Vec<Piece>,
     pub quote: Quote,
-    /// `+=`, which bash alone knows.
+    /// Whether it uses `+=`, which only bash supports.
     pub appends: bool,
-    /// Why it is not simply carried out once, if so.
+    /// Reason why it may not be executed exactly once.
     pub doubtful: Option<&'static str>,
 }
 
-/// Which shell reads a file.
+/// The shell that reads a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shell {
-    /// Any of them (dash on Debian): what they differ in is not followed.
+    /// Any shell (dash on Debian); syntax on which shells differ is not supported.
     #[default]
     Posix,
-    /// bash, by whatever name.
+    /// bash, under any name.
     Bash,
 }
 
-/// Something that matters to the value of variables, in file order.
+/// An event that affects the values of variables, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Assign(Assignment),
@@ -96,32 +96,32 @@ pub(super) enum Event {
         at: usize,
         why: &'static str,
     },
-    /// A function is defined: what happens when it is called.
+    /// A function definition, with the events of a call.
     Function {
         name: String,
         body: Vec<Event>,
     },
-    /// A command that is a function if one of that name was defined, in this file or in one before it.
+    /// A command that may be a function defined in this file or an earlier one.
     Call {
         name: String,
         at: usize,
     },
-    /// From here on nothing is known.
+    /// Nothing is known from here on.
     Lost {
         at: usize,
         why: &'static str,
     },
 }
 
-/// Why a value is not read that holds bytes of another encoding.
+/// Reason for rejecting a value with bytes of another encoding.
 pub const NOT_UTF8: &str = "a byte that is not UTF-8 is part of the value";
 
 const NEVER_CLOSED: &str = "this quote or bracket is never closed";
 
-/// Expansions inside expansions that are followed: a file with thousands would take the whole stack.
+/// Limit for nested expansions: a file with thousands would overflow the stack.
 const DEEPEST: usize = 64;
 
-/// What a script assigns.
+/// Returns the events of a script.
 pub(super) fn scan(text: &str) -> Vec<Event> {
     if let Some(at) = text.find('\0') {
         return vec![Event::Lost { at, why: "shells differ in what they make of a NUL byte" }];
@@ -141,7 +141,7 @@ pub(super) fn scan(text: &str) -> Vec<Event> {
     scanner.events
 }
 
-/// A result, or the place and reason where the text cannot be followed any further.
+/// A result, or the place and reason where parsing cannot continue.
 type ScanResult<T> = Result<T, (usize, &'static str)>;
 
 /// A word of a command.
@@ -152,7 +152,7 @@ struct Word {
     pub quote: Quote,
 }
 
-/// A compound command that is open.
+/// An open compound command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct OpenCommand {
     by: OpenedBy,
@@ -160,24 +160,24 @@ struct OpenCommand {
     function: Option<(String, usize)>,
 }
 
-/// What opened a compound command.
+/// Token that opened a compound command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenedBy {
     Keyword,
     Parenthesis,
 }
 
-/// A place in a script, and what was found before it.
+/// Position in a script, and the events before it.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    /// What is open around the place.
+    /// Compound commands that are open here.
     open: Vec<OpenCommand>,
-    /// The function whose body comes next.
+    /// The function whose body follows.
     defined: Option<String>,
-    /// The next command follows `&&`, `||` or `|`.
+    /// Whether the next command follows `&&`, `||` or `|`.
     after_operator: bool,
-    /// Expansions that are open around the place.
+    /// Number of open expansions.
     depth: usize,
     events: Vec<Event>,
 }

@@ -1,10 +1,11 @@
 //! Unified kernel images: the embedded command line and kernel release, from the PE sections `.cmdline` and `.uname`.
 //! Layout: Microsoft PE/COFF specification §3 (headers) and §4 (section table); section names: UAPI UKI specification.
 
-/// How much of the file holds the headers and, in images made by ukify and dracut, the small sections in front of the kernel.
+/// Length of the file prefix that holds the headers and, in images made by ukify and dracut, the small sections before
+/// the kernel.
 pub const PREFIX_BYTES: usize = 4 << 20;
 
-/// Why the command line could not be read.
+/// Reason why the command line could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UkiError(&'static str);
@@ -13,15 +14,15 @@ const NOT_PE: UkiError = UkiError("it is not a PE image");
 const TOO_FAR: UkiError = UkiError("its sections lie too far into the file to be read cheaply");
 const NOT_TEXT: UkiError = UkiError("its .cmdline or .uname section is not UTF-8 text");
 
-/// The embedded command line; `None` when the image has none (the loader's options count then).
+/// Returns the embedded command line. `None` if the image has none (then the loader's options apply).
 ///
 /// # Errors
-/// [`UkiError`] when the start of the file is not a PE image or does not reach the section.
+/// [`UkiError`] when the prefix is not a PE image or does not reach the section.
 pub fn cmdline(prefix: &[u8]) -> Result<Option<String>, UkiError> {
     section(prefix, b".cmdline")
 }
 
-/// The release of the kernel in it (`uname -r`); `None` when the image does not say.
+/// Returns the release of the embedded kernel (`uname -r`), if the image has it.
 ///
 /// # Errors
 /// As [`cmdline`].
@@ -68,7 +69,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// A PE header with one section of this name at this offset.
+    /// Builds a PE header with one section of this name at this offset.
     fn image(name: &[u8; 8], content: &[u8], offset: u32) -> Vec<u8> {
         let mut bytes = vec![0; 0x200];
         bytes[..2].copy_from_slice(b"MZ");
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_section() {
+    fn cmdline_and_release_sections_are_read() {
         let bytes = image(b".cmdline", b"root=UUID=1 iommu=pt\n\0", 0x200);
         assert_eq!(cmdline(&bytes), Ok(Some("root=UUID=1 iommu=pt".into())));
         assert_eq!(release(&bytes), Ok(None));
@@ -96,12 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn an_image_without_one_has_none() {
+    fn image_without_cmdline_returns_none() {
         assert_eq!(cmdline(&image(b".osrel\0\0", b"x", 0x200)), Ok(None));
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_image_is_rejected() {
         assert_eq!(cmdline(b"#!/bin/sh"), Err(NOT_PE));
         assert_eq!(cmdline(&image(b".cmdline", b"x", 0x7fff_ffff)), Err(TOO_FAR));
         let whole = image(b".cmdline", b"iommu=pt", 0x200);

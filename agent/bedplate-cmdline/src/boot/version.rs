@@ -1,9 +1,9 @@
-//! The two orders of version strings that decide which boot entry comes first.
+//! The two orders of version strings that decide which boot entry is first.
 
 use std::cmp::Ordering;
 
-/// RPM's order, by which Red Hat's GRUB sorts entry files (`grub-core/commands/blscfg.c`, `vercmp`): segments of digits
-/// or letters, everything else only separates, digits beat letters, `~` sorts before everything.
+/// RPM's order, by which Red Hat's GRUB sorts entry files (`grub-core/commands/blscfg.c`, `vercmp`): compares segments
+/// of digits or letters, which all other characters separate; digits beat letters, `~` sorts before everything.
 pub(crate) fn rpm_order(left: &str, right: &str) -> Ordering {
     let separates = |c: char| !c.is_ascii_alphanumeric() && c != '~';
     let (mut a, mut b) = (left, right);
@@ -37,14 +37,14 @@ pub(crate) fn rpm_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// The order of file names (without `.conf`) in Red Hat's GRUB: name, version and release apart, cut at the last two
-/// dashes (`split_cmp`).
+/// The order of file names (without `.conf`) in Red Hat's GRUB: compares name, version and release separately, split at
+/// the last two dashes (`split_cmp`).
 pub(crate) fn rpm_file_order(left: &str, right: &str) -> Ordering {
     let (a, b) = (name_version_release(left), name_version_release(right));
     rpm_order(a.0, b.0).then_with(|| rpm_order(a.1, b.1)).then_with(|| rpm_order(a.2, b.2))
 }
 
-/// Missing parts count as empty, and what is there moves to the front.
+/// Splits a file name. Missing parts are empty: a single part is the name, two are name and version.
 fn name_version_release(text: &str) -> (&str, &str, &str) {
     match text.rsplit_once('-') {
         None => (text, "", ""),
@@ -92,7 +92,7 @@ pub fn uapi_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// A character that makes a version older than one without it in this place; common ones are stepped over.
+/// A character that makes a version older than one without it at this place. Skips it if both have it.
 fn mark(c: char, a: &mut &str, b: &mut &str) -> Option<Ordering> {
     match (a.strip_prefix(c), b.strip_prefix(c)) {
         (Some(rest_a), Some(rest_b)) => {

@@ -9,7 +9,7 @@ fn refused(set: &[&str], absent: &[&str]) -> EditError {
     edit_of(set, absent).expect_err("makes no sense")
 }
 
-/// Lines before, the arguments that are wanted, those that are to be absent, and lines after.
+/// Lines before, arguments to set, arguments to remove, and lines after.
 const EDITS: &str = r#"
     # Arguments are appended before init's.
     ro -- single | iommu=pt | | ro iommu=pt -- single
@@ -80,7 +80,7 @@ const EDITS: &str = r#"
 "#;
 
 #[test]
-fn edits_change_what_they_own() {
+fn edit_changes_only_owned_arguments() {
     for [before, set, absent, after] in rows(EDITS) {
         let [set, absent] = [set, absent].map(|all| all.split_whitespace().collect::<Vec<_>>());
         assert_eq!(edited(before, &set, &absent), after, "{before}: {set:?}, no {absent:?}");
@@ -88,20 +88,20 @@ fn edits_change_what_they_own() {
 }
 
 #[test]
-fn blanks_stay_as_they_are() {
+fn edit_keeps_blanks() {
     assert_eq!(edited("ro  quiet\n", &["iommu=pt"], &[]), "ro  quiet iommu=pt\n");
     assert_eq!(edited("  ro", &[], &["ro"]), "");
     assert_eq!(edited(" a\t b c", &["a=1"], &["b"]), " a=1 c");
 }
 
 #[test]
-fn leaves_what_is_right_untouched() {
+fn satisfied_line_is_unchanged() {
     let line = "ro \"iommu=pt\"  intel-iommu=on,sm_on\tpci=noaer,realloc=on,noats";
     assert_eq!(edited(line, &["iommu=pt", "intel_iommu=on", "pci=realloc"], &[]), line);
 }
 
 #[test]
-fn arm_has_no_iommu_parameter() {
+fn arm_ignores_iommu_parameter() {
     assert_eq!(
         edited_on(Arch::Aarch64, "iommu=pt", &["iommu.passthrough=1"], &[]),
         "iommu=pt iommu.passthrough=1"
@@ -109,7 +109,7 @@ fn arm_has_no_iommu_parameter() {
 }
 
 #[test]
-fn nonsense_is_refused_with_both_names() {
+fn contradiction_is_rejected_with_both_arguments() {
     let contradiction = refused(&["intel_iommu=on", "intel-iommu=off"], &[]);
     assert!(matches!(contradiction, EditError::Contradiction { first, second }
         if first == ["intel_iommu=on"] && second == ["intel-iommu=off"]));
@@ -130,14 +130,14 @@ fn nonsense_is_refused_with_both_names() {
 }
 
 #[test]
-fn the_same_wish_twice_is_one_wish() {
+fn equivalent_arguments_are_deduplicated() {
     let edit = edit_of(&["iommu=pt", "iommu.passthrough=1"], &[]).expect("agree");
     assert_eq!(edit.wanted().len(), 1);
     assert_eq!(edit.wanted()[0].tokens(), ["iommu=pt", "iommu.passthrough=1"]);
 }
 
 #[test]
-fn an_earlier_profiles_arguments_are_taken_back_part_by_part() {
+fn disowned_arguments_are_returned_part_by_part() {
     let disowned =
         |now: &[&str], before: &[&str]| edit_of(now, &[]).expect("fine").disowned(&tokens(before));
     let pages = ["default_hugepagesz=1G", "hugepagesz=1G", "hugepages=16"];
@@ -152,7 +152,7 @@ fn an_earlier_profiles_arguments_are_taken_back_part_by_part() {
 }
 
 #[test]
-fn what_comes_before_what_stays_cannot_be_appended() {
+fn sequence_is_replaced_if_appending_breaks_order() {
     let edit = edit_of(&["console=tty0", "console=ttyS0"], &[]).expect("fine");
     // An unmanaged argument would stay last.
     let table = "
@@ -168,7 +168,7 @@ fn what_comes_before_what_stays_cannot_be_appended() {
 }
 
 #[test]
-fn what_may_stand_there_more_than_once_can_be_wanted_more_than_once() {
+fn repeatable_parameters_can_be_set_twice() {
     for [one, other] in [
         ["video=VGA-1:d", "video=VGA-2:d"],
         ["dyndbg=\"file a +p\"", "dyndbg=\"func b -p\""],
@@ -184,7 +184,7 @@ fn what_may_stand_there_more_than_once_can_be_wanted_more_than_once() {
 }
 
 #[test]
-fn dangerous_lines_are_left_alone() {
+fn unsafe_line_is_rejected() {
     let edit = edit_of(&["iommu=pt"], &[]).expect("fine");
     let apply = |line: &str| edit.apply(&CommandLine::parse(line)).expect_err("not editable");
     let ApplyError::Line(LineError::Characters(open)) = apply("a=\"b c") else {
@@ -199,7 +199,7 @@ fn dangerous_lines_are_left_alone() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_not_written() {
+fn line_with_invalid_utf8_is_rejected() {
     let edit = edit_of(&["iommu=pt"], &[]).expect("fine");
     let line = bedplate_base::lossless_text::decode(b"ro x=\xfc");
     let refused = edit.apply(&CommandLine::parse(&line)).expect_err("not editable");
@@ -210,7 +210,7 @@ fn bytes_that_are_no_text_are_not_written() {
 }
 
 #[test]
-fn tells_what_changed() {
+fn diff_lists_removed_and_added() {
     let parse = CommandLine::parse;
     let diff = LineDiff::between(&parse("a b a c"), &parse("a c d"));
     assert_eq!(diff, LineDiff { removed: tokens(&["b", "a"]), added: tokens(&["d"]) });

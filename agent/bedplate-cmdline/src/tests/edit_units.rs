@@ -1,8 +1,8 @@
-//! Units of parameters: an edit of one leaves the others.
+//! Units of parameters: an edit of one unit leaves the others unchanged.
 
 use super::{edited, rows};
 
-/// Lines before, what is wanted of a parameter whose occurrences add up, lines after.
+/// Lines before, the argument to set for a parameter whose occurrences add up, and lines after.
 const UNITS: &str = r#"
     video=DP-1:d video=efifb:off | video=DP-2:d | video=DP-1:d video=efifb:off video=DP-2:d
     video=DP-1:d video=DP-2:e a | video=DP-1:1024x768 | video=DP-1:1024x768 video=DP-2:e a
@@ -58,9 +58,9 @@ const UNITS: &str = r#"
     pci=noaer | pci=realloc | pci=noaer,realloc
 "#;
 
-/// Every parameter whose occurrences add up: unmanaged arguments of another unit stay.
+/// For each parameter whose occurrences add up, unmanaged arguments of other units stay.
 #[test]
-fn other_units_of_a_parameter_stay() {
+fn edit_keeps_other_units() {
     for [before, wish, after] in rows(UNITS) {
         assert_eq!(edited(before, &[wish], &[]), after, "{wish}");
     }

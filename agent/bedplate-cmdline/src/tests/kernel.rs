@@ -1,7 +1,7 @@
-//! The kernel's own reading of a line, written down a second time from its rules, byte by byte and as clumsily as the
-//! original, so that the module under test has something independent to agree with. Nothing here calls it.
+//! A second, independent implementation of the kernel's parser, byte by byte like the original, to compare with the
+//! module under test. Uses none of its code.
 
-/// One `(param, val)` as `parse_args` hands it on.
+/// One `(param, val)` as passed on by `parse_args`.
 pub(crate) type Arg = (Vec<u8>, Option<Vec<u8>>);
 
 fn isspace(b: u8) -> bool {
@@ -68,11 +68,11 @@ fn next_arg(buffer: &mut [u8], start: usize) -> (Arg, usize) {
     (arg, next)
 }
 
-/// `parse_args`: all arguments up to a bare `--`, and what comes after it.
+/// `parse_args`: all arguments up to a bare `--`, and the text after it.
 pub(crate) fn parse_args(line: &str) -> (Vec<Arg>, Option<String>) {
     let mut buffer = line.as_bytes().to_vec();
     buffer.push(0);
-    // A value that starts with the last quote of the line points one past it.
+    // The value pointer is one past the line's end if the value starts with the last quote.
     buffer.push(0);
     let mut at = 0;
     while buffer[at] != 0 && isspace(buffer[at]) {
@@ -100,7 +100,7 @@ pub(crate) fn same_name(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| dash(*a) == dash(*b))
 }
 
-/// What `pci_setup` would have set, for the suboptions that the tests use.
+/// Settings made by `pci_setup`, for the suboptions that the tests use.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct PciState {
     pub realloc: Option<bool>,

@@ -1,4 +1,4 @@
-//! Cutting and quoting.
+//! Splitting and quoting of arguments.
 
 use super::super::{CommandLine, LineError, MAX_LINE_BYTES, Token, TokenError};
 
@@ -18,7 +18,7 @@ fn pair(name: &str, value: &str) -> (String, Option<String>) {
 }
 
 #[test]
-fn cuts_at_blanks_outside_quotes() {
+fn line_is_split_at_blanks_outside_quotes() {
     assert_eq!(
         parts("\t ro  quiet\nroot=UUID=1-2 a=\"b c\" \"d=e f\"\n"),
         [
@@ -32,7 +32,7 @@ fn cuts_at_blanks_outside_quotes() {
 }
 
 #[test]
-fn strips_quotes_only_where_the_kernel_does() {
+fn quotes_are_stripped_like_the_kernel_does() {
     assert_eq!(single(r#"a="b""#), pair("a", "b"));
     assert_eq!(single(r#""a=b""#), pair("a", "b"));
     assert_eq!(single(r#""quiet""#), ("quiet".to_owned(), None));
@@ -45,13 +45,13 @@ fn strips_quotes_only_where_the_kernel_does() {
 }
 
 #[test]
-fn an_equals_sign_in_front_separates_nothing() {
+fn leading_equals_sign_is_not_separator() {
     assert_eq!(single("=a=b"), pair("=a", "b"));
     assert_eq!(single("=a"), ("=a".to_owned(), None));
 }
 
 #[test]
-fn dyndbg_quoted_either_way_is_the_same() {
+fn quotes_round_value_or_argument_are_equal() {
     let a = Token::new(r#"dyndbg="file a.c +p""#).expect("one argument");
     let b = Token::new(r#""dyndbg=file a.c +p""#).expect("one argument");
     assert!(a.same_for_kernel(&b));
@@ -59,7 +59,7 @@ fn dyndbg_quoted_either_way_is_the_same() {
 }
 
 #[test]
-fn names_fold_dashes_and_nothing_else() {
+fn name_folding_affects_only_dashes() {
     let same = |a: &str, b: &str| {
         Token::new(a).expect("argument").same_for_kernel(&Token::new(b).expect("argument"))
     };
@@ -70,7 +70,7 @@ fn names_fold_dashes_and_nothing_else() {
 }
 
 #[test]
-fn everything_from_two_dashes_on_is_inits() {
+fn arguments_after_double_dash_belong_to_init() {
     let line = CommandLine::parse("ro quiet -- single iommu=pt ");
     assert_eq!(line.len(), 2);
     assert_eq!(line.init_arguments(), Some("single iommu=pt"));
@@ -80,7 +80,7 @@ fn everything_from_two_dashes_on_is_inits() {
 }
 
 #[test]
-fn unedited_lines_come_back_byte_for_byte() {
+fn parsed_line_displays_unchanged() {
     for text in ["", " ", "\n", "a", "  a\t b  \n", "a=\"b  c\"  -- d  e ", "--", " -- ", "a \"b c"]
     {
         assert_eq!(CommandLine::parse(text).to_string(), text);
@@ -88,7 +88,7 @@ fn unedited_lines_come_back_byte_for_byte() {
 }
 
 #[test]
-fn refuses_lines_that_cannot_be_edited() {
+fn check_rejects_uneditable_lines() {
     let long = "x".repeat(MAX_LINE_BYTES);
     assert_eq!(CommandLine::parse(&format!("{long}\n")).check(), Ok(()));
     assert_eq!(
@@ -107,7 +107,7 @@ fn refuses_lines_that_cannot_be_edited() {
 }
 
 #[test]
-fn quotes_what_has_spaces() {
+fn value_with_spaces_is_quoted() {
     let quoted = |name, value| Token::from_parts(name, value).map(|token| token.to_string());
     assert_eq!(quoted("dyndbg", Some("file a.c +p")).as_deref(), Ok("dyndbg=\"file a.c +p\""));
     assert_eq!(quoted("iommu", Some("pt")).as_deref(), Ok("iommu=pt"));
@@ -122,7 +122,7 @@ fn quotes_what_has_spaces() {
 }
 
 #[test]
-fn a_token_is_exactly_one_argument() {
+fn token_must_be_exactly_one_argument() {
     for several in ["a b", " a"] {
         assert!(matches!(Token::new(several), Err(TokenError::SeveralArguments(_))));
     }

@@ -1,5 +1,5 @@
-//! Tests of the command-line semantics, against hand-made lines and against an independent reading of the kernel's
-//! rules (`kernel.rs`).
+//! Tests of the command-line semantics, with hand-made lines and an independent implementation of the kernel's rules
+//! (`kernel.rs`).
 
 mod edit;
 mod edit_units;
@@ -16,12 +16,12 @@ pub(crate) fn tokens<S: AsRef<str>>(texts: &[S]) -> Vec<Token> {
     texts.iter().map(|text| Token::new(text.as_ref()).expect("an argument")).collect()
 }
 
-/// An edit on x86-64.
+/// Creates an edit for x86-64.
 pub(crate) fn edit_of<S: AsRef<str>>(set: &[S], absent: &[S]) -> Result<Edit, EditError> {
     Edit::new(Arch::X86_64, tokens(set))?.without(tokens(absent))
 }
 
-/// The rows of a table: a line each, with `|` between cells. Lines that begin with `#` are remarks.
+/// Parses a table: one row per line, cells separated by `|`. Lines that start with `#` are comments.
 pub(crate) fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {
     let lines =
         table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -6,7 +6,7 @@ use super::super::{ApplyError, CommandLine, KernelDefaults, Status, Token};
 use super::kernel::{parse_args, passthrough, pci_state, same_name};
 use super::{edit_of, tokens};
 
-/// Text with everything the lexer has to care about.
+/// Text with every character that the lexer treats specially.
 fn any_line() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => Just(" ".to_owned()),
@@ -20,7 +20,7 @@ fn any_line() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Arguments around which profiles and people meet.
+/// Arguments that both profiles and operators set.
 fn argument() -> impl Strategy<Value = String> {
     let lists =
         prop_oneof![Just("intel_iommu"), Just("intel-iommu"), Just("iommu"), Just("amd_iommu"),];
@@ -90,7 +90,7 @@ fn wishes() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     (prop::collection::vec(argument(), 0..4), prop::collection::vec(absent, 0..2))
 }
 
-/// Arguments as profiles have them, sequences in full among them.
+/// Arguments like those of profiles, including whole sequences.
 fn owned_wishes() -> impl Strategy<Value = Vec<String>> {
     let sequence = prop::sample::subsequence(
         vec![
@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     #[test]
-    fn reads_lines_as_the_kernel_does(text in any_line()) {
+    fn parsing_matches_kernel(text in any_line()) {
         let line = CommandLine::parse(&text);
         prop_assert_eq!(line.to_string(), text.clone());
         let ours: Vec<_> = line
@@ -131,14 +131,14 @@ proptest! {
     }
 
     #[test]
-    fn names_fold_as_in_the_kernel(a in "[a-c_.-]{1,5}", b in "[a-c_.-]{1,5}") {
+    fn name_folding_matches_kernel(a in "[a-c_.-]{1,5}", b in "[a-c_.-]{1,5}") {
         let token = |name: &str| Token::new(&format!("{name}=x")).expect("one argument");
         let kernel = same_name(a.as_bytes(), b.as_bytes());
         prop_assert_eq!(token(&a).same_for_kernel(&token(&b)), kernel);
     }
 
     #[test]
-    fn quoting_reaches_the_kernel(name in "[a-z]{1,3}", value in "[a-c \"=,'\\\\]{0,8}") {
+    fn quoted_value_reaches_kernel_unchanged(name in "[a-z]{1,3}", value in "[a-c \"=,'\\\\]{0,8}") {
         if let Ok(token) = Token::from_parts(&name, Some(&value)) {
             let (args, init) = parse_args(&format!("x {token} y"));
             prop_assert_eq!(init, None);
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn editing_twice_is_editing_once(text in line_of_arguments(), (set, absent) in wishes()) {
+    fn second_edit_changes_nothing(text in line_of_arguments(), (set, absent) in wishes()) {
         let Ok(edit) = edit_of(&set, &absent) else { return Ok(()) };
         let once = edit.apply(&CommandLine::parse(&text)).expect("no quotes inside lists here");
         prop_assert_eq!(edit.apply(&once), Ok(once.clone()));
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_satisfied_in_one_argument_is_not_touched(text in line_of_arguments(), (set, absent) in wishes()) {
+    fn satisfied_line_stays_unchanged(text in line_of_arguments(), (set, absent) in wishes()) {
         let Ok(edit) = edit_of(&set, &absent) else { return Ok(()) };
         let line = CommandLine::parse(&text);
         let settled = |status: &Status| matches!(status, Status::Present | Status::Gone);
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn foreign_arguments_stay_as_they_are(text in line_of_arguments(), (set, absent) in wishes()) {
+    fn unmanaged_arguments_stay_unchanged(text in line_of_arguments(), (set, absent) in wishes()) {
         let Ok(edit) = edit_of(&set, &absent) else { return Ok(()) };
         let mut mine = names(&set);
         mine.extend(names(&absent));
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_pci_changes_only_what_is_owned(text in line_of_arguments()) {
+    fn merging_pci_changes_only_owned_options(text in line_of_arguments()) {
         let edit = edit_of(&["pci=noari".to_owned()], &[]).expect("one wish");
         let new = edit.apply(&CommandLine::parse(&text)).expect("editable").to_string();
         let mut expected = pci_state(&text);
@@ -204,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn the_kernel_gets_the_passthrough_that_is_wanted(text in line_of_arguments(), on: bool, long: bool) {
+    fn edit_sets_passthrough_as_seen_by_kernel(text in line_of_arguments(), on: bool, long: bool) {
         let wish = match (on, long) {
             (true, false) => "iommu=pt",
             (false, false) => "iommu=nopt",
@@ -219,9 +219,9 @@ proptest! {
         prop_assert_eq!(finding.status.is_satisfied(), passthrough(&text) == Some(on));
     }
 
-    /// What one profile put on the line is never in the way of the next one, or of itself.
+    /// The arguments of one profile never block those of the next one, or its own.
     #[test]
-    fn what_is_owned_is_kept_or_taken_back(text in line_of_arguments(), first in owned_wishes(), second in owned_wishes()) {
+    fn owned_arguments_are_kept_or_removed(text in line_of_arguments(), first in owned_wishes(), second in owned_wishes()) {
         let Ok(edit) = edit_of(&first, &[]) else { return Ok(()) };
         let once = edit.apply(&CommandLine::parse(&text)).expect("editable");
         prop_assert_eq!(edit.disowned(&tokens(&first)), [""; 0]);
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_edited_or_refused(text in any_line(), (set, absent) in wishes()) {
+    fn any_text_is_edited_or_rejected(text in any_line(), (set, absent) in wishes()) {
         let Ok(edit) = edit_of(&set, &absent) else { return Ok(()) };
         match edit.apply(&CommandLine::parse(&text)) {
             Ok(new) => prop_assert_eq!(edit.apply(&new), Ok(new)),

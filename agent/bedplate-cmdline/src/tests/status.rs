@@ -1,11 +1,11 @@
-//! The standing of wishes on lines and kernels.
+//! Status of profile entries for lines and kernels.
 
 use bedplate_base::Arch;
 
 use super::super::{CommandLine, Edit, KernelDefaults, Status, iommu_passthrough, pci_suboption};
 use super::{edit_of, rows, tokens};
 
-/// Place of the only wish, as text.
+/// Status of the only entry, as text.
 fn status_on(arch: Arch, line: &str, set: &str, config: &str) -> String {
     let edit = Edit::new(arch, tokens(&[set])).expect("sensible");
     let all = edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::parse(config));
@@ -20,7 +20,7 @@ fn status_on(arch: Arch, line: &str, set: &str, config: &str) -> String {
     }
 }
 
-/// Lines, wishes, and where these stand.
+/// Lines, profile entries, and expected status.
 const STANDINGS: &str = r#"
     # The same words are present.
     ro iommu=pt | iommu=pt | present
@@ -48,7 +48,7 @@ const STANDINGS: &str = r#"
 "#;
 
 #[test]
-fn a_wish_stands_by_the_line() {
+fn status_follows_arguments_on_line() {
     for [line, set, expected] in rows(STANDINGS) {
         assert_eq!(status_on(Arch::X86_64, line, set, ""), expected, "{line}: {set}");
     }
@@ -63,7 +63,7 @@ const DEBIAN: &str =
     "CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y\n# CONFIG_INTEL_IOMMU_DEFAULT_ON is not set\n";
 
 #[test]
-fn kernel_defaults_count_where_nothing_is_said() {
+fn kernel_default_applies_if_line_does_not_set_it() {
     for (line, set, config, expected) in [
         ("ro", "iommu=pt", PASSTHROUGH, "default: CONFIG_IOMMU_DEFAULT_PASSTHROUGH=y"),
         ("ro", "iommu=nopt", TRANSLATED, "default: CONFIG_IOMMU_DEFAULT_PASSTHROUGH is not set"),
@@ -74,7 +74,7 @@ fn kernel_defaults_count_where_nothing_is_said() {
         ("ro", "intel_iommu=on", DEBIAN, "default: CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF=y"),
         ("iommu=off", "intel_iommu=on", VTD_ON, "missing"),
         ("intel_iommu=off", "intel_iommu=on", VTD_ON, "other: intel_iommu=off"),
-        // Firmware can opt in where the default is off.
+        // Firmware can opt in if the default is off.
         ("ro", "intel_iommu=off", "CONFIG_INTEL_IOMMU=y\n", "missing"),
         ("ro", "iommu=pt", "", "missing"),
     ] {
@@ -83,7 +83,7 @@ fn kernel_defaults_count_where_nothing_is_said() {
 }
 
 #[test]
-fn built_in_arguments_count_as_the_kernel_reads_them() {
+fn built_in_arguments_apply_like_in_kernel() {
     let prepended = "CONFIG_CMDLINE_BOOL=y\nCONFIG_CMDLINE=\"iommu=pt quiet\"\n";
     let instead =
         "CONFIG_CMDLINE_BOOL=y\nCONFIG_CMDLINE=\"iommu=nopt\"\nCONFIG_CMDLINE_OVERRIDE=y\n";
@@ -101,7 +101,7 @@ fn built_in_arguments_count_as_the_kernel_reads_them() {
 }
 
 #[test]
-fn unwanted_things_are_gone_or_linger() {
+fn unwanted_arguments_are_gone_or_lingering() {
     let edit = edit_of(&[], &["nomodeset", "pci=noats", "iommu=off"]).expect("fine");
     let all = edit.satisfied_by(
         &CommandLine::parse("pci=noaer,noats nomodesetx"),
@@ -135,7 +135,7 @@ fn effective_values() {
 }
 
 #[test]
-fn the_same_arguments_in_another_order_are_said_to_be_that() {
+fn same_arguments_in_other_order_are_reordered() {
     let status = |set: &[&str], line: &str| {
         let edit = edit_of(set, &[]).expect("fine");
         edit.satisfied_by(&CommandLine::parse(line), &KernelDefaults::default()).remove(0).status

@@ -1,4 +1,4 @@
-//! The assignments that together make the value of a variable: which text each of them adds, and another text in its place.
+//! The assignments that together make the value of a variable: the text that each adds, and its replacement.
 
 use std::ops::Range;
 
@@ -11,27 +11,27 @@ use super::{GrubDefault, REMEDY, escaped, written};
 #[derive(Debug, Clone)]
 pub struct Part<'a> {
     assignment: &'a Assignment,
-    /// Its reference to the value before it, as written; `None` where it sets the variable again.
+    /// Its reference to the value before it, as written; `None` if it overwrites the variable.
     head: Option<String>,
-    /// Whether its text is written out, so that other text can take its place.
+    /// Whether its text is literal, so that other text can replace it.
     is_plain: bool,
-    /// Whether its first or last word goes on in another part.
+    /// Whether its first or last word continues in another part.
     is_glued: bool,
     /// The text in front of that reference.
     pub front: String,
-    /// The value that the reference stands for.
+    /// The value of that reference.
     base: String,
     /// The text that follows it.
     pub text: String,
 }
 
 impl Part<'_> {
-    /// Whether this assignment does without the value before it.
+    /// Whether this assignment ignores the value before it.
     pub fn is_first(&self) -> bool {
         self.head.is_none() && !self.assignment.appends
     }
 
-    /// The text behind the value before it, of a value that begins with that and the text in front of it.
+    /// Strips `front` and the referenced value from the start of `value`. Fails if it does not start with them.
     pub(super) fn text_after<'v>(
         &self,
         value: &'v str,
@@ -49,10 +49,10 @@ impl Part<'_> {
 }
 
 impl GrubDefault {
-    /// The assignments whose texts together are the value of a variable after this file, which finds it at `inherited`.
+    /// Returns the assignments that make the value of a variable after this file; `inherited` is the value before it.
     ///
     /// # Errors
-    /// [`NotUnderstood`] with the place on which the value depends and which is not followed.
+    /// [`NotUnderstood`] with the place that the value depends on and that cannot be followed.
     pub fn parts(
         &self,
         name: &str,
@@ -105,7 +105,7 @@ impl GrubDefault {
         Part { assignment, head, is_plain, is_glued, front, base, text }
     }
 
-    /// A reference to the variable's own earlier value, as written, and its value.
+    /// Returns a reference to the variable's own earlier value, as written, and its value.
     fn head(&self, piece: &Piece, own: &str, was: Option<&str>) -> Option<(String, String)> {
         let value = was.unwrap_or_default();
         match piece {
@@ -134,7 +134,7 @@ impl GrubDefault {
                 '{' => depth += 1,
                 '}' if depth == 1 => return Some(start + at + 1),
                 '}' => depth -= 1,
-                // Nothing that distributions or TuneD write; what it means depends on what is around it.
+                // Distributions and TuneD never write this, and its meaning depends on the surrounding quotes.
                 '\\' | '\'' | '"' => return None,
                 _ => {}
             }
@@ -142,11 +142,11 @@ impl GrubDefault {
         None
     }
 
-    /// Where and how an assignment is written so that it adds other words: `front` before the value that it refers to,
+    /// Returns byte range and new text for an assignment that adds other words: `front` before the referenced value,
     /// `text` behind it.
     ///
     /// # Errors
-    /// [`NotUnderstood`] when its text is not written out, or shares a word with another part.
+    /// [`NotUnderstood`] when its text is not literal, or shares a word with another part.
     pub fn with_words(
         &self,
         part: &Part<'_>,
@@ -159,7 +159,7 @@ impl GrubDefault {
         }
     }
 
-    /// The same for any text.
+    /// [`GrubDefault::with_words`] without the check for shared words.
     pub(super) fn with_part(
         &self,
         part: &Part<'_>,
@@ -177,7 +177,7 @@ impl GrubDefault {
         let new = match &part.head {
             None => written(text, part.assignment.quote),
             Some(head) => {
-                // The reference keeps its spelling where the text behind it allows.
+                // Keep the spelling of the reference if the text behind it allows.
                 let name = &part.assignment.name;
                 let bare = !self.text[value.clone()].contains("${")
                     && !text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -188,7 +188,7 @@ impl GrubDefault {
         Ok((value.clone(), new))
     }
 
-    /// The text with these changes, which `GrubDefault::with_part` made.
+    /// Applies changes made by `GrubDefault::with_part` to the text.
     pub fn with(&self, mut changes: Vec<(Range<usize>, String)>) -> String {
         changes.sort_by_key(|(range, _)| range.start);
         let mut text = self.text.clone();
@@ -214,7 +214,7 @@ fn texts(pieces: &[Piece]) -> String {
     pieces.iter().map(text).collect()
 }
 
-/// Value of a word that holds nothing but text and the variable itself.
+/// Value of a word that contains only text and the variable itself.
 fn of_own(word: &[Piece], own: &str, value: &str) -> Option<String> {
     word.iter()
         .map(|piece| match piece {

@@ -1,4 +1,4 @@
-//! What variables hold while shell files are sourced, one event after the other.
+//! Values of variables while shell files are sourced, one event at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::super::NotUnderstood;
 use super::super::shell::{Assignment, Event, Piece, Shell};
 use super::{GrubDefault, REMEDY};
 
-/// Commands that nobody redefines as functions.
+/// Commands that are never redefined as functions in practice.
 const BUILT_IN: [&str; 12] =
     [":", "[", "[[", "break", "cd", "continue", "echo", "false", "set", "shift", "test", "true"];
 
@@ -25,10 +25,10 @@ const FROM_MKCONFIG: [&str; 8] = [
 const READ_ONLY: &str =
     "a variable is made read-only here, and set again later, where the shell stops";
 
-/// The longest value that is followed. The kernel takes 4 KiB; `A=$A$A`, forty times, would take a terabyte.
+/// Limit for a value, in bytes. The kernel accepts 4 KiB; `A=$A$A`, forty times, would take a terabyte.
 const LONGEST_VALUE: usize = 64 << 10;
 
-/// What all values together may take, in bytes: a file is not longer than that, and need not name one value thousands of times.
+/// Limit for all values together, in bytes. No file is that long, and no file needs one value thousands of times.
 const MOST_MADE: usize = 16 << 20;
 
 fn short_enough(value: &str, file: usize, at: usize) -> Result<(), Unknown> {
@@ -36,8 +36,8 @@ fn short_enough(value: &str, file: usize, at: usize) -> Result<(), Unknown> {
     short.then_some(()).ok_or_else(|| Unknown { file, at, why: "this value is too long".into() })
 }
 
-/// A place on which a value depends and which is not followed. It is put into words for people only where they get to see it:
-/// that takes as long as the file, and files of others have as many such places as they like.
+/// A place that a value depends on and that cannot be followed. Formatted as a message only when needed: that takes
+/// time proportional to the file, and an untrusted file can have any number of these places.
 #[derive(Debug, Clone)]
 pub(super) struct Unknown {
     pub file: usize,
@@ -46,25 +46,25 @@ pub(super) struct Unknown {
 }
 
 impl Unknown {
-    /// In words, with the text of its file.
+    /// Creates the message, from the text of its file.
     pub(super) fn described(&self, text: &str) -> NotUnderstood {
         NotUnderstood::at(text, self.at, format!("{}; {REMEDY}", self.why))
     }
 }
 
-/// What variables hold while files are sourced.
+/// Values of variables while files are sourced.
 #[derive(Default)]
 pub(super) struct Variables {
     known: BTreeMap<String, Result<Option<String>, Unknown>>,
-    /// What happens when a function is called.
+    /// Events caused by calling each function.
     functions: BTreeMap<String, Vec<Event>>,
-    /// Something may have set every variable that is not assigned since.
+    /// Set if a command may have set any variable; makes all variables unknown that are not assigned after it.
     anything: Option<Unknown>,
-    /// Variables that can no longer be set, and since where.
+    /// Read-only variables, and the place that made them so.
     read_only: BTreeMap<String, Unknown>,
     /// Nothing after this place is known.
     lost: Option<Unknown>,
-    /// Bytes of values that were put together so far.
+    /// Total bytes of the values built so far.
     made: usize,
 }
 
@@ -119,7 +119,7 @@ impl Variables {
                 self.anything = Some(found(*at, why));
             }
             Event::Function { name, body } => {
-                // Any of several definitions of one name may be the one that counts.
+                // If a name has several definitions, any of them may be the one called.
                 self.functions.entry(name.clone()).or_default().extend(body.iter().cloned());
             }
             Event::Call { name, at } => self.call(name, &|why| found(*at, why)),
@@ -129,13 +129,13 @@ impl Variables {
         }
     }
 
-    /// A call of a function, if it is one: whatever it or a function that it calls may set is no longer known.
+    /// Handles a call. If it is a function, forgets all variables that it or a function called by it may set.
     fn call(&mut self, name: &str, found: &dyn Fn(&str) -> Unknown) {
         if self.anything.is_some()
             && !self.functions.contains_key(name)
             && !BUILT_IN.contains(&name)
         {
-            // What was sourced or evaluated may have defined it.
+            // An earlier `source` or `eval` may have defined it.
             self.known.clear();
             self.anything = Some(found(&format!("`{name}` may be a function that sets it")));
         }
@@ -211,7 +211,7 @@ impl Variables {
         Ok(out)
     }
 
-    /// A variable inside a value. GRUB's own that nobody set are empty; others may come from the environment.
+    /// Value of a variable inside a value. An unset `GRUB_` variable is empty; any other may come from the environment.
     fn variable(&self, file: usize, name: &str, at: usize) -> Result<Option<String>, Unknown> {
         match self.get(name)? {
             None if FROM_MKCONFIG.contains(&name) => {

@@ -1,4 +1,4 @@
-//! Functions: run with their arguments, or, like loops, noted for what they may set.
+//! Functions: run with their arguments or, like loops, scanned for the variables that they may set.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::super::grub_test::Outcome;
 use super::{COST_OF_CALL, COST_OF_COMMAND, Run};
 
 impl Run<'_> {
-    /// A function, with its arguments (`grub_script_function_call`).
+    /// Runs a function with its arguments (`grub_script_function_call`).
     pub(super) fn call(&mut self, name: &str, words: &[Word]) -> Result<Outcome, NotUnderstood> {
         self.spend_budget(COST_OF_CALL);
         let body = Rc::clone(&self.functions[name]);
@@ -33,7 +33,7 @@ impl Run<'_> {
         outcome
     }
 
-    /// Forgets what commands set that run with unknown arguments or an unknown number of times.
+    /// Forgets the variables set by commands that run with unknown arguments or an unknown number of times.
     pub(super) fn forget_assigned(&mut self, commands: &[Command]) -> Result<(), NotUnderstood> {
         for command in commands {
             self.spend_budget(COST_OF_COMMAND);
@@ -84,7 +84,7 @@ impl Run<'_> {
             }
             name if self.ends(name, &words[1..].iter().map(text).collect::<Vec<_>>(), at) => Ok(()),
             name => match self.functions.get(name).cloned() {
-                // GRUB would recurse for ever as well; the name is taken away so that this ends.
+                // GRUB would recurse forever too; removing the name ends the recursion here.
                 Some(body) => {
                     let own = self.own_functions().remove_entry(name);
                     self.depth += 1;

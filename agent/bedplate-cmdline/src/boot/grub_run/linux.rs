@@ -1,4 +1,4 @@
-//! The `linux` command: the lines that it may hand to the kernel.
+//! The `linux` command: the lines that it may pass to the kernel.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::super::grub_vars::State;
 use super::{Linux, Run};
 
 impl Run<'_> {
-    /// Notes which kernel is loaded, with every line that it may get.
+    /// Records the loaded kernel, with every line that it may get.
     pub(super) fn load(&mut self, words: &[Word], at: usize) {
         let mut open = open_variables(&self.state, words);
         let states = self.state.chosen(open.iter().map(String::as_str));
@@ -18,7 +18,7 @@ impl Run<'_> {
         lines.dedup();
         match lines.windows(2).all(|pair| pair[0].0 == pair[1].0) {
             true => open = states.first().map_or(open, |state| open_variables(state, words)),
-            // Which kernel is loaded stays open then.
+            // Then the kernel itself is uncertain.
             false => lines = vec![kernel_line(&self.state, words)],
         }
         let mut lines = lines.into_iter();
@@ -36,7 +36,7 @@ impl Run<'_> {
         });
     }
 
-    /// Notes the files that are handed to the kernel as its initrd.
+    /// Records the files that are passed to the kernel as its initrd.
     pub(super) fn load_initrds(&mut self, words: &[Word]) {
         let files = self.state.expand(words).into_iter().map(|word| word.shown);
         let files: Vec<String> = files.filter(|file| !file.is_empty()).collect();
@@ -46,7 +46,7 @@ impl Run<'_> {
     }
 }
 
-/// Variables in these words of which only the machine knows the value.
+/// Variables in these words whose value only the machine knows.
 fn open_variables(state: &State, words: &[Word]) -> Vec<String> {
     let mut open = Vec::new();
     for name in variables_in(words) {

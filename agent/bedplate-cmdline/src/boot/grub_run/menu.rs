@@ -32,7 +32,7 @@ impl Run<'_> {
             }
         }
         let title = title.flatten();
-        // Without an id the title is the id (`grub-core/commands/menuentry.c`).
+        // Without an id, the title is the id (`grub-core/commands/menuentry.c`).
         let id = id.unwrap_or_else(|| title.clone());
         let kind = if submenu { ItemKind::Submenu(body) } else { ItemKind::Entry(body) };
         self.push(kind, title, id, restricted, at);
@@ -51,8 +51,8 @@ impl Run<'_> {
     }
 }
 
-/// Whether only users with a password may start an entry: all may with `--unrestricted`, unless `--users` names some
-/// (`grub-core/commands/menuentry.c`).
+/// Whether only users with a password may start an entry. With `--unrestricted` all users may, unless `--users` names
+/// some (`grub-core/commands/menuentry.c`).
 fn is_restricted(arguments: &[Value]) -> Option<bool> {
     let has = |option: &str| {
         arguments.iter().flatten().any(|word| {

@@ -7,7 +7,7 @@ use super::super::grub_vars::DisplayWord;
 use super::{LONGEST_VALUE, Run};
 
 impl Run<'_> {
-    /// Many commands put what they find into a variable: `search --set=root`, `probe --set name`, `regexp -s name`.
+    /// Forgets variables set by a command's options: `search --set=root`, `probe --set name`, `regexp -s name`.
     pub(super) fn forget_set(&mut self, arguments: &[&str]) {
         for (at, argument) in arguments.iter().enumerate() {
             let name = match argument.split_once('=') {

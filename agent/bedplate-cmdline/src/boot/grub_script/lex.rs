@@ -2,7 +2,7 @@
 
 use super::{NotUnderstood, Part, Token, Word};
 
-/// Words and separators of one script that are followed. A menu of two hundred kernels has about forty thousand.
+/// Limit for words and separators of one script. A menu of two hundred kernels has about forty thousand.
 const MOST_TOKENS: usize = 200_000;
 
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, NotUnderstood> {
@@ -51,14 +51,14 @@ fn char_at(text: &str, at: usize) -> Option<char> {
     text.get(at..)?.chars().next()
 }
 
-/// Collects text and variables of one word.
+/// Builds one word from text and variables.
 struct WordBuilder {
     parts: Vec<Part>,
     quoted: bool,
 }
 
 impl WordBuilder {
-    /// Whether what was read so far could be the start of a device or path, in which wildcards are expanded
+    /// Whether the text so far could start a device or path, in which GRUB expands wildcards
     /// (`grub-core/commands/wildcard.c`).
     fn may_be_path(&self) -> bool {
         match self.parts.first() {
@@ -107,7 +107,7 @@ fn word(text: &str, start: usize) -> Result<Word, NotUnderstood> {
 fn escape(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, NotUnderstood> {
     let rest = &text[at + 1..];
     let mut bytes = rest.bytes();
-    // Some builds of GRUB keep `\x41` as it is, others drop the backslash.
+    // Some builds of GRUB keep `\x41` as written, others drop the backslash.
     let hex = bytes.next() == Some(b'x')
         && bytes.by_ref().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     match rest.chars().next() {

@@ -1,4 +1,4 @@
-//! Commands of a POSIX shell: which words assign, what may set a variable, and what is open around them.
+//! Commands of a POSIX shell: assignments, commands that may set a variable, and open compound commands.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use super::{
 const CONDITIONAL: &str = "it is set under a condition or in a subshell";
 
 impl Word {
-    /// The text, if nothing is quoted or expanded in it: what can be a keyword.
+    /// The text if no part of it is quoted or expanded, so that it can be a keyword.
     fn bare(&self) -> Option<&str> {
         self.fixed().filter(|_| self.quote == Quote::None)
     }
 
-    /// The text without its quotes, if nothing in it has to be expanded: what a command is found by.
+    /// The text without its quotes, if no part of it needs expansion; used as the command name.
     fn fixed(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [] => Some(""),
@@ -34,7 +34,7 @@ impl Scanner<'_> {
         self.text[self.at..].starts_with(prefix)
     }
 
-    /// The whole text.
+    /// Parses the whole text.
     pub(super) fn script(&mut self) -> ScanResult<()> {
         while let Some(c) = self.peek() {
             match c {
@@ -56,7 +56,7 @@ impl Scanner<'_> {
                     self.at += 1;
                 }
                 ')' => {
-                    // Behind a pattern in `case` it closes nothing.
+                    // After a pattern in `case` it closes nothing.
                     if self.open.last().is_some_and(|open| open.by == OpenedBy::Parenthesis) {
                         self.close();
                     }
@@ -89,7 +89,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A command: its words up to an operator or the end of the line.
+    /// Parses a command: its words up to an operator or the end of the line.
     fn command(&mut self) -> ScanResult<()> {
         let start = self.at;
         let events_before = self.events.len();
@@ -117,7 +117,7 @@ impl Scanner<'_> {
                     {
                         return Ok(());
                     }
-                    // The number of a descriptor belongs to its redirection.
+                    // A descriptor number is part of the redirection, not a word.
                     let number = matches!(self.peek(), Some('<' | '>'))
                         .then_some(bare)
                         .flatten()
@@ -161,8 +161,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// A parenthesis behind words: an array, or a function definition. Says whether it was the latter, whose body
-    /// follows as a compound of its own.
+    /// Parses a parenthesis after words: an array, or a function definition. Returns true for a definition, whose body
+    /// follows as a separate compound command.
     fn parenthesis(&mut self, words: &mut [Word]) -> ScanResult<bool> {
         let at = self.at;
         self.at += 1;
@@ -196,12 +196,12 @@ impl Scanner<'_> {
         }
     }
 
-    /// Keywords that open or close compounds. Says whether the rest of the line is a command of its own.
+    /// Handles keywords that open or close compounds. Returns whether the rest of the line is a separate command.
     fn keyword(&mut self, word: &str) -> ScanResult<bool> {
         match word {
             "if" | "while" | "until" | "{" => self.open(OpenedBy::Keyword),
             "for" | "case" | "select" => {
-                // Words follow, not a command; they are passed over as one.
+                // Words follow, not a command; they are skipped as one.
                 self.open(OpenedBy::Keyword);
                 return Ok(false);
             }
@@ -210,7 +210,7 @@ impl Scanner<'_> {
             // A keyword in some shells, a program in others.
             "time" => self.after_operator = true,
             "function" => {
-                // The same as `NAME()` in bash, which is `sh` on some distributions.
+                // In bash the same as `NAME()`; bash is `sh` on some distributions.
                 self.blanks();
                 let at = self.at;
                 let word = self.word()?;
@@ -235,7 +235,7 @@ impl Scanner<'_> {
         for word in assignments {
             self.assign(word, doubtful_here);
         }
-        // `command NAME` and `builtin NAME` run what NAME is.
+        // `command NAME` and `builtin NAME` run NAME.
         while let [first, more @ ..] = rest
             && matches!(first.fixed(), Some("command" | "builtin"))
         {
@@ -248,7 +248,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A command that is not an assignment.
+    /// Handles a command that is not an assignment.
     fn run(&mut self, name: &Word, arguments: &[Word], at: usize, doubtful: Option<&'static str>) {
         let Some(name) = name.fixed() else {
             let why = "which command this is shows only when the script runs";
@@ -265,7 +265,7 @@ impl Scanner<'_> {
                 for word in arguments {
                     match self.assigned(word) {
                         Some(_) => self.assign(word, doubtful),
-                        // A name alone keeps its value.
+                        // A name without a value is not changed.
                         None if word.bare().is_some() => {}
                         None => self.touch(word, at),
                     }
@@ -301,7 +301,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Variables that can no longer be set.
+    /// Records variables that are read-only from here on.
     fn read_only(&mut self, arguments: &[Word], at: usize) {
         for word in arguments {
             let name = leading_name(&self.text[word.range.clone()]);
@@ -309,7 +309,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// An argument that may name a variable which the command sets.
+    /// Records an argument that may name a variable set by the command.
     fn touch(&mut self, word: &Word, at: usize) {
         let Some(text) = word.fixed() else {
             let why = "which variable this sets shows only when the script runs";
@@ -346,7 +346,7 @@ impl Scanner<'_> {
         let Some((name, value_at, appends)) = self.assigned(word) else { return };
         let mut pieces = word.pieces.clone();
         if let Some(Piece::Text(first)) = pieces.first_mut() {
-            // The name and its `=` stand unquoted in front of everything else.
+            // The name and its `=` are unquoted and precede the value.
             first.drain(..(name.len() + 1 + usize::from(appends)).min(first.len()));
             if first.is_empty() {
                 pieces.remove(0);
@@ -368,7 +368,7 @@ impl Scanner<'_> {
         self.events.push(Event::Assign(assignment));
     }
 
-    /// How the value alone is quoted: one pair of quotes round all of it, none, or anything else.
+    /// Quotes of the value alone: one pair of quotes round all of it, no quotes, or anything else.
     fn quote_of(&self, value: &Range<usize>, word: Quote) -> Quote {
         let raw = &self.text[value.clone()];
         let inside = |quote: char| {
@@ -383,7 +383,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The name that a text starts with.
+/// The name at the start of a text.
 fn leading_name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     (end > 0).then(|| text[..end].to_owned())

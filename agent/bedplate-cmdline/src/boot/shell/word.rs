@@ -1,4 +1,4 @@
-//! Words of a POSIX shell: quotes, escapes and expansions, taken apart without carrying anything out.
+//! Words of a POSIX shell: splits quotes, escapes and expansions without executing anything.
 
 use bedplate_base::lossless_text::is_raw;
 
@@ -7,7 +7,7 @@ use super::{
 };
 
 impl Scanner<'_> {
-    /// The word that starts here.
+    /// Parses the word that starts here.
     pub(super) fn word(&mut self) -> ScanResult<Word> {
         let start = self.at;
         let mut pieces = Vec::new();
@@ -57,7 +57,7 @@ impl Scanner<'_> {
         self.at += c.len_utf8();
     }
 
-    /// A character inside quotes; line ends there would break the generated configuration.
+    /// Adds a character inside quotes. A line end there would break the generated configuration.
     fn quoted(&mut self, c: char, pieces: &mut Vec<Piece>) {
         if matches!(c, '\n' | '\r') {
             let why = "the value has a line end in it, which would break grub.cfg";
@@ -134,7 +134,7 @@ impl Scanner<'_> {
         Err((start, NEVER_CLOSED))
     }
 
-    /// An expansion. `quoted`: between double quotes.
+    /// Parses an expansion. `quoted` is true between double quotes.
     fn dollar(&mut self, pieces: &mut Vec<Piece>, quoted: bool) -> ScanResult<()> {
         let start = self.at;
         self.depth += 1;
@@ -171,13 +171,13 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `$(command)` or `$((arithmetic))`, from its first bracket on.
+    /// Parses `$(command)` or `$((arithmetic))`, from its first bracket on.
     fn substitution(&mut self) -> ScanResult<()> {
         let start = self.at;
         self.skip_brackets(')')?;
         let inside = &self.text[start..self.at];
         if inside.split(|c: char| !is_name(c)).any(|word| word == "case") {
-            // The brackets of its patterns close nothing, so where it ends is not known.
+            // The brackets of its patterns close nothing, so the end of the substitution is unknown.
             return Err((start, "a `case` in a command substitution is not followed"));
         }
         if inside.starts_with("((")
@@ -189,7 +189,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// What follows `${`, with the closing brace.
+    /// Parses the text after `${`, including the closing brace.
     fn braces(&mut self, start: usize) -> ScanResult<Piece> {
         let name = self.name();
         let operator =
@@ -213,7 +213,7 @@ impl Scanner<'_> {
                 Some('$') => self.dollar(&mut word, true)?,
                 Some('`') => self.backticks(&mut word)?,
                 Some('\\') => self.escaped(&mut word)?,
-                // A single quote means itself inside double quotes and quotes outside them.
+                // A single quote is literal inside double quotes, but quotes outside them.
                 Some('\'') => {
                     word.push(Piece::Opaque { at: self.at, why: "this expansion is not followed" });
                     self.at += 1;
@@ -241,14 +241,14 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes over backslashes with line ends behind them, which the shell drops before it reads names.
+    /// Skips backslashes before line ends, which the shell drops before it reads names.
     pub(super) fn continuations(&mut self) {
         while self.starts_with("\\\n") {
             self.at += 2;
         }
     }
 
-    /// Passes over a bracketed stretch, starting at its opening bracket.
+    /// Skips a bracketed stretch, starting at its opening bracket.
     pub(super) fn skip_brackets(&mut self, close: char) -> ScanResult<()> {
         let start = self.at;
         let open = if close == ')' { '(' } else { '{' };

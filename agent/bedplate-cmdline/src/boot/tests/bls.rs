@@ -33,7 +33,7 @@ fn entry(text: &str) -> BlsEntry {
     BlsEntry::parse("m-1.conf", text)
 }
 
-/// Edited where no variable is set.
+/// Applies an edit with all variables unset.
 fn edited(text: &str, wish: &Edit) -> Result<String, BlsError> {
     entry(text).edited(wish, &|_| Some(String::new()))
 }
@@ -62,7 +62,7 @@ fn fields() {
 }
 
 #[test]
-fn grub_fills_in_variables_and_parses() {
+fn grub_cmdline_expands_variables() {
     let kernelopts = ("kernelopts", "root=/dev/sda1 ro pci=config_acs=\"a;b\"");
     assert_eq!(grub(EL8, &[kernelopts]).0, "root=/dev/sda1 ro pci=config_acs=a;b");
     assert_eq!(
@@ -75,7 +75,7 @@ fn grub_fills_in_variables_and_parses() {
 }
 
 #[test]
-fn grub_entries_that_differ_between_builds_are_refused() {
+fn entry_read_differently_by_grub_builds_is_rejected() {
     let found =
         |text: &str| entry(text).grub_cmdline(&|_| Some(String::new())).expect_err("refused");
     assert_eq!(found("linux /x\noptions a\noptions b\n").line, 3);
@@ -84,12 +84,12 @@ fn grub_entries_that_differ_between_builds_are_refused() {
 }
 
 #[test]
-fn systemd_takes_the_text_as_it_is() {
+fn systemd_boot_passes_options_verbatim() {
     assert_eq!(entry(ARCH).systemd_cmdline(), "root=UUID=1-2 rw quiet a=\"b;c\"");
 }
 
 #[test]
-fn edits_change_the_options_only() {
+fn edit_changes_only_options() {
     let wish = edit(&["iommu=pt", "pci=config_acs=a;b"], &["crashkernel"]);
     let new = edited(EL9, &wish).expect("editable");
     let expected = EL9.replace(
@@ -114,7 +114,7 @@ fn entry_without_options_starts_from_the_default() {
         let before = entry(&text).grub_cmdline(&lookup).expect("readable").0;
         assert_eq!(before, "root=UUID=1 ro quiet", "{options}");
     }
-    // Expanding two variables that are not set brings a blank, which is not nothing (`expand_val`).
+    // Expanding two unset variables gives a blank, which is not an empty text (`expand_val`).
     let blank = entry("linux /x\noptions $kernelopts $tuned_params\n");
     assert_eq!(blank.grub_cmdline(&lookup).expect("readable").0, "");
     let none = entry("linux /x\n").edited(&wish, &|_| Some(String::new()));
@@ -127,7 +127,7 @@ fn entry_without_options_starts_from_the_default() {
 }
 
 #[test]
-fn edits_that_grub_would_not_carry_are_refused() {
+fn edit_that_grub_cannot_carry_is_rejected() {
     let refused = |text, wish: &str| edited(text, &edit(&[wish], &[])).expect_err(wish);
     assert!(refused(EL9, "a=$b").to_string().contains("has a `$`"));
     assert!(refused(ARCH, "a").to_string().contains("several `options` lines"));
@@ -139,7 +139,7 @@ fn ids(order: &[&BlsEntry]) -> Vec<String> {
 }
 
 #[test]
-fn grub_sorts_by_file_name_newest_first() {
+fn grub_order_is_newest_file_name_first() {
     let file = |name: &str| BlsEntry::parse(name, "linux /x\n");
     let all = [
         file("m-0-rescue.conf"),
@@ -154,7 +154,7 @@ fn grub_sorts_by_file_name_newest_first() {
 }
 
 #[test]
-fn systemd_sorts_by_key_and_version() {
+fn systemd_boot_order_uses_key_and_version() {
     let file = |name: &str, fields: &str| BlsEntry::parse(name, fields);
     let all = [
         file("no-key-2.conf", "linux /x\n"),
@@ -172,9 +172,9 @@ fn systemd_sorts_by_key_and_version() {
     assert_eq!(default(&["nothing*"]).as_deref(), Some("a2"));
 }
 
-/// An entry may name a variable as often as it likes.
+/// An entry may use a variable any number of times.
 #[test]
-fn options_that_would_take_gigabytes_are_refused() {
+fn oversized_expansion_is_rejected() {
     let text = format!("linux /vmlinuz\noptions {}\n", "$kernelopts".repeat(100_000));
     let lookup = |_: &str| Some("x".repeat(1000));
     let refused = entry(&text).grub_cmdline(&lookup).expect_err("too long");

@@ -34,7 +34,7 @@ fn id(cfg: &str, variables: &str) -> String {
 }
 
 #[test]
-fn the_first_entry_with_its_line() {
+fn default_entry_has_cmdline_and_line_number() {
     let entry = default(DEBIAN, "");
     assert_eq!(entry.title, ["Debian GNU/Linux"]);
     assert_eq!(entry.id, ["gnulinux-simple-0a1b2c3d"]);
@@ -55,7 +55,7 @@ fn the_first_entry_with_its_line() {
 }
 
 #[test]
-fn next_entry_goes_before_the_default() {
+fn next_entry_overrides_default() {
     let advanced = "gnulinux-advanced-0a1b2c3d>gnulinux-6.1.0-35-amd64-advanced-0a1b2c3d";
     assert_eq!(id(DEBIAN, &format!("next_entry={advanced}\n")), advanced);
     assert_eq!(id(DEBIAN, "next_entry=1>2\n"), advanced);
@@ -64,23 +64,23 @@ fn next_entry_goes_before_the_default() {
         "Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.1.0-35-amd64";
     assert_eq!(id(DEBIAN, &format!("next_entry={titles}\n")), advanced);
     assert_eq!(id(DEBIAN, "next_entry=rusty\n"), "rusty");
-    // Not in the environment block that the configuration asks for: as if there were none.
+    // The configuration requires an environment block; a missing one is treated as empty.
     let none = default_entry(DEBIAN, &GrubFiles::default()).expect("followed");
     assert_eq!(none.id, ["gnulinux-simple-0a1b2c3d"]);
 }
 
 #[test]
-fn a_submenu_alone_means_its_first_entry() {
+fn submenu_path_selects_its_first_entry() {
     let first = "gnulinux-advanced-0a1b2c3d>gnulinux-6.1.0-37-amd64-advanced-0a1b2c3d";
     assert_eq!(id(DEBIAN, "next_entry=1\n"), first);
     assert_eq!(id(DEBIAN, "next_entry=gnulinux-advanced-0a1b2c3d\n"), first);
 }
 
 #[test]
-fn names_that_builds_of_grub_resolve_differently_are_refused() {
+fn name_resolved_differently_by_grub_builds_is_rejected() {
     let cfg = "load_env\nset default=${next_entry}\nmenuentry b --id a { linux /1 }\nmenuentry a --id b { linux /2 }\nmenuentry 0 { linux /3 }\n";
     for name in ["b", "0", "1x"] {
-        // `1x` is no entry, but upstream GRUB reads a 1.
+        // `1x` is not an entry, but upstream GRUB reads position 1.
         let refused =
             with(cfg, &format!("next_entry={name}\n"), &[], &[]).expect_err("two readings");
         assert!(refused.why.contains("differ"), "{name}: {refused}");
@@ -90,7 +90,7 @@ fn names_that_builds_of_grub_resolve_differently_are_refused() {
 }
 
 #[test]
-fn a_menu_without_entries_is_not_understood() {
+fn menu_without_entries_is_rejected() {
     for text in ["", "\n", "set default=0\n", "set default=7\nset timeout=5\n"] {
         let error = with(text, "", &[], &[]).expect_err("nothing to boot");
         assert!(error.to_string().contains("the menu has no entry"), "{text:?}: {error}");
@@ -98,7 +98,7 @@ fn a_menu_without_entries_is_not_understood() {
 }
 
 #[test]
-fn what_is_not_there_falls_back_to_the_first() {
+fn missing_entry_falls_back_to_first() {
     let gone = "next_entry=gnulinux-advanced-0a1b2c3d>gone\n";
     assert_eq!(
         id(DEBIAN, gone),
@@ -109,16 +109,16 @@ fn what_is_not_there_falls_back_to_the_first() {
 }
 
 #[test]
-fn what_depends_on_the_machine_is_refused() {
+fn machine_dependent_choice_is_rejected() {
     let refused =
         |variables: &str| with(DEBIAN, variables, &[], &[]).expect_err("not to be known").why;
     assert!(refused("next_entry=uefi-firmware\n").contains("depends on the machine"));
-    // Behind the firmware entry positions are not known, nor whether 9 is beyond the end.
+    // Positions after the firmware entry are unknown, and so is whether 9 is beyond the end.
     assert!(refused("next_entry=3\n").contains("depends on the machine"));
     assert!(refused("next_entry=9\n").contains("depends on the machine"));
     assert!(refused("next_entry=6.1 kernel\n").contains("builds of GRUB differ"));
     assert!(refused("next_entry=010\n").contains("builds of GRUB differ"));
-    // Its text is not known here.
+    // The text of custom.cfg is not known here.
     let custom = with(DEBIAN, "", &["custom.cfg"], &[]).expect_err("another file");
     assert!(custom.why.contains("another file"));
     let line = DEBIAN.lines().nth(custom.line - 1).unwrap();
@@ -126,7 +126,7 @@ fn what_depends_on_the_machine_is_refused() {
 }
 
 #[test]
-fn saved_entries_and_unresolved_variables() {
+fn saved_entry_and_machine_variables_are_resolved() {
     let advanced = "gnulinux-advanced-77>gnulinux-6.8.0-40-generic-advanced-77";
     let saved = default(UBUNTU, &format!("saved_entry={advanced}\n"));
     assert_eq!(saved.id.join(">"), advanced);
@@ -138,14 +138,14 @@ fn saved_entries_and_unresolved_variables() {
     let by_hardware = with(UBUNTU, "", &["gfxblacklist.txt"], &[]).expect("followed");
     assert_eq!((by_hardware.cmdline, by_hardware.others), (line.into(), vec![first.cmdline]));
     assert!(by_hardware.unresolved.is_empty());
-    // A failed initrd sends the machine back to the entry before.
+    // A failed initrd makes the machine boot the previous entry.
     let back =
         "initrdfail=1\nprev_entry=gnulinux-advanced-77>gnulinux-6.8.0-40-generic-advanced-77\n";
     assert_eq!(id(UBUNTU, back), advanced);
 }
 
 #[test]
-fn every_entry_is_listed() {
+fn entries_lists_all_linux_entries() {
     let grubenv = env("");
     let around = GrubFiles { grubenv: Some(&grubenv), ..GrubFiles::default() };
     let all = entries(DEBIAN, &around).expect("followed");
@@ -175,7 +175,7 @@ fn el9(options: &str) -> Vec<BlsEntry> {
 }
 
 #[test]
-fn entries_from_files() {
+fn bls_entries_replace_blscfg_command() {
     let bls = el9("root=/dev/mapper/rl-root ro pci=config_acs=\"a;b\" $tuned_params");
     let get = |variables: &str| with(EL9, variables, &[], &bls).expect("followed");
     let newest = get("");
@@ -190,14 +190,14 @@ fn entries_from_files() {
     assert_eq!(older.image, "/vmlinuz-5.14.0-362.el9.x86_64");
     assert_eq!(get("saved_entry=2\n").image, "/vmlinuz-0-rescue");
     assert_eq!(get("saved_entry=2\nnext_entry=1\n").image, "/vmlinuz-5.14.0-362.el9.x86_64");
-    // The fallback counter has run out.
+    // The fallback counter is used up.
     assert_eq!(get("boot_counter=0\nboot_success=0\n").image, "/vmlinuz-5.14.0-362.el9.x86_64");
     assert_eq!(get("boot_counter=1\nboot_success=0\n").image, "/vmlinuz-5.14.0-503.el9.x86_64");
     assert!(with(EL9, "", &[], &[]).expect_err("no files").why.contains("there are none"));
 }
 
 #[test]
-fn kernelopts_come_from_the_environment_or_the_configuration() {
+fn kernelopts_is_read_from_environment_or_script() {
     let bls = el9("$kernelopts $tuned_params");
     let get = |variables: &str| with(EL9, variables, &[], &bls).expect("followed").cmdline;
     let tuned = "skew_tick=1 isolcpus=managed_irq,domain,2-31";
@@ -215,7 +215,7 @@ fn with_custom(cfg: &str, custom: &str, variables: &str) -> Result<Entry, NotUnd
 }
 
 #[test]
-fn custom_cfg_is_followed_where_it_is_read() {
+fn custom_cfg_is_followed_at_its_source_command() {
     let own = "menuentry 'Own' --id own { linux /own x }\n";
     assert_eq!(with_custom(DEBIAN, own, "").expect("followed").id, ["gnulinux-simple-0a1b2c3d"]);
     let chosen = with_custom(DEBIAN, own, "next_entry=own\n").expect("followed");
@@ -238,7 +238,7 @@ fn custom_cfg_is_followed_where_it_is_read() {
 }
 
 #[test]
-fn menu_that_waits_for_somebody_says_so() {
+fn menu_that_waits_for_input_is_reported() {
     let waits = |script: &str, options: &str| {
         let entry = format!("{script}\nmenuentry a {options} {{ linux /a }}\n");
         with(&entry, "", &[], &[]).expect("followed").waits
@@ -276,7 +276,7 @@ fn menu_that_waits_for_somebody_says_so() {
 }
 
 #[test]
-fn entry_that_leaves_for_something_else_is_not_followed() {
+fn entry_that_leaves_linux_is_rejected() {
     let entry = |body: &str| with(&format!("menuentry a {{\n{body}\n}}\n"), "", &[], &[]);
     for command in ["exit", "halt", "reboot", "chainloader +1", "rmmod linux", "fwsetup"] {
         for body in [format!("{command}\nlinux /a"), format!("linux /a\n{command}")] {

@@ -1,4 +1,4 @@
-//! Scripts in GRUB configurations: branches, functions, and what is not followed.
+//! Scripts in GRUB configurations: branches, functions, and unsupported code.
 
 use super::super::NotUnderstood;
 use super::super::grub_cfg::{Entry, entries};
@@ -15,7 +15,7 @@ fn tiny(script: &str) -> Result<Entry, NotUnderstood> {
 }
 
 #[test]
-fn branches_that_depend_on_the_machine_make_values_unknown() {
+fn machine_dependent_branch_makes_values_unknown() {
     let entry =
         tiny("if [ \"$grub_platform\" = efi ]; then set x=1; fi; set y=2").expect("followed");
     assert_eq!((entry.cmdline.as_str(), entry.others.as_slice()), ("x2", &["x12".to_owned()][..]));
@@ -41,7 +41,7 @@ fn branches_that_depend_on_the_machine_make_values_unknown() {
 }
 
 #[test]
-fn functions_run_with_their_arguments() {
+fn function_runs_with_its_arguments() {
     let line = |script: &str| {
         let entry = tiny(script).expect("followed");
         (entry.cmdline, entry.others, entry.unresolved)
@@ -52,7 +52,7 @@ fn functions_run_with_their_arguments() {
         line("function f { if [ \"${1}\" = keep ]; then x=1; else x=; fi }\nf keep"),
         known("x1")
     );
-    // Which number the second word has depends on whether the first is none, one or several.
+    // The number of the second word depends on how many words the first expands to.
     let (_, _, unresolved) = line("function f { set x=$2 }\nf $lang a");
     assert_eq!(unresolved, ["x"]);
     let (_, _, unresolved) = line("function f { x=$1; return; x=2 }\nf a");
@@ -61,7 +61,7 @@ fn functions_run_with_their_arguments() {
     assert_eq!(unresolved, ["x"], "nor one that calls itself");
     let entry = with("function f { menuentry q { linux /q $x } }\nx=1\nf", "", &[], &[]);
     assert_eq!(entry.expect("followed").cmdline, "1");
-    // Nine ways are more than are kept apart.
+    // Nine combinations exceed the limit.
     let nine = "if [ $lang = 1 ]; then v=1; else v=2; fi";
     let nine: String = ["a", "b", "c", "d"].iter().map(|v| nine.replace('v', v) + "\n").collect();
     let entry = with(&format!("{nine}menuentry m {{ linux /m $a $b $c $d }}"), "", &[], &[])
@@ -70,7 +70,7 @@ fn functions_run_with_their_arguments() {
 }
 
 #[test]
-fn values_are_split_outside_quotes_only() {
+fn variable_value_is_split_only_outside_quotes() {
     let cfg = |word: &str| format!("load_env\nmenuentry a {{ linux /a p{word}q }}\n");
     let line = |word: &str| with(&cfg(word), "v=1 2\n", &[], &[]).expect("followed").cmdline;
     assert_eq!(line("${v}"), "p1 2q");
@@ -79,12 +79,12 @@ fn values_are_split_outside_quotes_only() {
 }
 
 #[test]
-fn what_is_not_followed_is_named() {
+fn unsupported_code_is_reported_with_line() {
     let line = |script: &str| tiny(script).expect_err("not followed").line;
     assert_eq!(line("set x=1\nload_env -f /other"), 2);
     assert_eq!(line("source /other/file\n"), 1);
     assert_eq!(line("a | b"), 1);
-    // Found missing at the end.
+    // Detected at the end of the script.
     assert_eq!(line("if true; then"), 4);
     assert_eq!(line("case x in y) ;; esac"), 1);
     assert_eq!(line("}"), 1);
@@ -98,9 +98,9 @@ fn what_is_not_followed_is_named() {
     assert!(with("set default=0\n", "", &[], &[]).expect_err("empty").why.contains("no entry"));
 }
 
-/// Nothing that a file of this size can say takes more than moments, or a stack.
+/// No file of this size may take more than a moment, or overflow the stack.
 #[test]
-fn what_would_take_too_much_is_refused() {
+fn expensive_script_is_rejected() {
     let long = format!("set a='{}'\n", "x".repeat(4000));
     let functions = |count: usize, call: fn(usize) -> String| -> String {
         (0..count).rev().map(|at| format!("function f{at} {{\n{}\n}}\n", call(at))).collect()
@@ -122,9 +122,9 @@ fn what_would_take_too_much_is_refused() {
     }
 }
 
-/// The same of files with very many parts, for the default entry and for all of them together.
+/// The same for files with very many parts, for the default entry and for all entries together.
 #[test]
-fn very_many_parts_are_refused_soon() {
+fn script_with_many_parts_is_rejected_quickly() {
     let numbered = |count: usize, text: &str| -> String {
         (0..count).map(|at| text.replace('#', &at.to_string()) + "\n").collect()
     };

@@ -60,7 +60,7 @@ fn why(text: &str) -> (usize, usize, String) {
 }
 
 #[test]
-fn reads_what_distributions_ship() {
+fn distribution_files_are_read() {
     assert_eq!(value(DEBIAN, CMDLINE_DEFAULT).as_deref(), Some("quiet splash"));
     assert_eq!(value(DEBIAN, CMDLINE).as_deref(), Some(""));
     assert_eq!(value(DEBIAN, "GRUB_DEFAULT").as_deref(), Some("0"));
@@ -76,7 +76,7 @@ fn reads_what_distributions_ship() {
 }
 
 #[test]
-fn drop_ins_come_after_the_main_file() {
+fn drop_ins_apply_after_main_file() {
     let (main, cloud, kdump) = (parse(DEBIAN), parse(CLOUD), parse(KDUMP));
     let ours = write_drop_in(CMDLINE_DEFAULT, &[Token::new("iommu=pt").expect("argument")], "note")
         .expect("carried");
@@ -99,7 +99,7 @@ fn drop_ins_come_after_the_main_file() {
 }
 
 #[test]
-fn quotes_escapes_and_continuations() {
+fn quotes_escapes_and_continuations_are_parsed() {
     let read = |text: &str| value(text, "A");
     assert_eq!(read("A=b").as_deref(), Some("b"));
     assert_eq!(read("A=").as_deref(), Some(""));
@@ -118,7 +118,7 @@ fn quotes_escapes_and_continuations() {
 }
 
 #[test]
-fn harmless_code_is_passed_over() {
+fn harmless_code_is_skipped() {
     let read = |code: &str| value(&format!("A=b\n{code}\nC=d\n"), "A");
     for code in [
         "if [ -f /etc/x ]; then B=\"$A\"; elif true; then :; else D=1; fi",
@@ -142,7 +142,7 @@ fn harmless_code_is_passed_over() {
 }
 
 #[test]
-fn what_needs_running_is_refused_with_its_place() {
+fn code_that_must_run_is_rejected_with_place() {
     assert_eq!((why("B=1\nA=\"x $(uname) y\"\n").0, why("B=1\nA=\"x $(uname) y\"\n").1), (2, 6));
     assert!(why("A=`uname`").2.contains("a command is run"));
     assert!(why("A+=x").2.contains("+="));
@@ -191,7 +191,7 @@ fn what_needs_running_is_refused_with_its_place() {
 }
 
 #[test]
-fn what_bash_alone_understands() {
+fn append_assignment_requires_bash() {
     let read = |text: &str| parse_for(Shell::Bash, text).value("A", Some("old"));
     assert_eq!(read("A+=\" x\"\nA+=y"), Ok(Some("old xy".to_owned())));
     assert_eq!(read("A=b\nexport A+=c"), Ok(Some("bc".to_owned())));
@@ -203,7 +203,7 @@ fn what_bash_alone_understands() {
 }
 
 #[test]
-fn what_the_files_do_not_say_themselves() {
+fn value_from_outside_the_files_is_rejected() {
     assert!(why("A=\"root=$GRUB_DEVICE\"").2.contains("grub-mkconfig sets $GRUB_DEVICE"));
     assert!(why("A=${GRUB_DEVICE_UUID:-x}").2.contains("grub-mkconfig"));
     assert_eq!(value("GRUB_DEVICE=/dev/x\nA=$GRUB_DEVICE", "A").as_deref(), Some("/dev/x"));
@@ -216,7 +216,7 @@ fn what_the_files_do_not_say_themselves() {
 }
 
 #[test]
-fn a_later_plain_assignment_settles_it() {
+fn later_plain_assignment_makes_value_known() {
     for code in ["A=$(x)", "if true; then A=c; fi", "eval x", "unset A", "A+=x"] {
         assert_eq!(value(&format!("{code}\nA=b\n"), "A").as_deref(), Some("b"), "{code}");
         assert!(parse(&format!("{code}\nA=\"$A b\"\n")).value("A", None).is_err(), "{code}");
@@ -229,7 +229,7 @@ fn edited(text: &str, new: &str) -> String {
 }
 
 #[test]
-fn edits_change_one_value() {
+fn edit_changes_only_last_assignment() {
     let new = parse(DEBIAN)
         .edited(CMDLINE_DEFAULT, "quiet pci=config_acs=\"a;b\"", None)
         .expect("editable");
@@ -247,7 +247,7 @@ fn edits_change_one_value() {
 }
 
 #[test]
-fn edits_keep_a_reference_to_the_value_before() {
+fn edit_keeps_reference_to_earlier_value() {
     let edited = |text: &str, new: &str| parse(text).edited("A", new, Some("old"));
     assert_eq!(edited("A=\"$A x\"\n", "old x y").as_deref(), Ok("A=\"$A x y\"\n"));
     assert_eq!(edited("A=\"$A x\"\n", "oldx").as_deref(), Ok("A=\"${A}x\"\n"));
@@ -264,7 +264,7 @@ fn edits_keep_a_reference_to_the_value_before() {
 }
 
 #[test]
-fn drop_ins_layer_shell_and_grub_quotes() {
+fn drop_in_nests_shell_and_grub_quotes() {
     let token = |text: &str| Token::new(text).expect("an argument");
     let tokens = [
         token("iommu=pt"),
@@ -288,7 +288,7 @@ fn drop_ins_layer_shell_and_grub_quotes() {
     assert!(matches!(foreign, Err(DropInError::Text(_))));
 }
 
-/// Text as it stands around an assignment.
+/// Text before an assignment.
 fn surroundings() -> impl Strategy<Value = String> {
     let line = prop::sample::select(vec![
         "",
@@ -310,7 +310,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read(before in surroundings(), old in "[ -~]{0,10}", style in 0..3u8, new in "[ -~é]{0,20}") {
+    fn edited_value_is_read_back(before in surroundings(), old in "[ -~]{0,10}", style in 0..3u8, new in "[ -~é]{0,20}") {
         let old = match style {
             0 => format!("'{}'", old.replace('\'', "")),
             1 => format!("\"{}\"", old.replace(['"', '$', '`', '\\'], "")),
@@ -326,7 +326,7 @@ proptest! {
     }
 
     #[test]
-    fn the_kernel_gets_what_the_drop_in_adds(value in "[a-z0-9 ;&|<>{}$,=:@/*?#()!`%+-]{0,16}") {
+    fn drop_in_argument_reaches_kernel_unchanged(value in "[a-z0-9 ;&|<>{}$,=:@/*?#()!`%+-]{0,16}") {
         let Ok(token) = Token::from_parts("x", Some(&value)) else { return Ok(()) };
         let text = write_drop_in(CMDLINE, std::slice::from_ref(&token), "").expect("carried");
         let shell = parse(&text).value(CMDLINE, Some("ro")).expect("ours").expect("set");
@@ -336,9 +336,9 @@ proptest! {
     }
 }
 
-/// Nothing that a file of this size can say takes more than moments.
+/// No file of this size may take more than a moment.
 #[test]
-fn values_that_would_take_too_much_are_refused() {
+fn oversized_values_are_rejected() {
     let long = format!("GRUB_X='{}'\n", "x".repeat(60_000));
     let joined = format!("{long}A=\"{}\"\n", "${GRUB_X:-y}".repeat(100_000));
     assert!(why(&joined).2.contains("too long"));

@@ -16,7 +16,7 @@ fn why(text: &str) -> (usize, String) {
 }
 
 #[test]
-fn quotes_go_and_come_back_only_round_spaces() {
+fn grub_requotes_only_arguments_with_spaces() {
     assert_eq!(line(r#"quiet pci=config_acs="A;B" x"#), "quiet pci=config_acs=A;B x");
     assert_eq!(line(r#"dyndbg="file a.c +p""#), "\"dyndbg=file a.c +p\"");
     assert_eq!(line(r"'a b'\;c g\ h"), "\"a b;c\" \"g h\"");
@@ -27,7 +27,7 @@ fn quotes_go_and_come_back_only_round_spaces() {
 }
 
 #[test]
-fn backslashes_and_quotes_reach_the_kernel_mangled() {
+fn backslash_and_quote_reach_kernel_escaped() {
     assert_eq!(line(r#"a='"b"'"#), r#"a=\"b\""#);
     assert_eq!(line(r#"a="it's""#), r"a=it\'s");
     assert_eq!(line(r"a=b\\c"), r"a=b\\c");
@@ -35,7 +35,7 @@ fn backslashes_and_quotes_reach_the_kernel_mangled() {
 }
 
 #[test]
-fn variables_stand_as_they_are_called() {
+fn unresolved_variables_stay_as_names() {
     let words = split("ro $tuned_params x${y}z \"$a b\"").expect("readable");
     let kernel: Vec<_> = words.iter().map(|word| word.kernel.as_str()).collect();
     assert_eq!(kernel, ["ro", "$tuned_params", "x$yz", "\"$a b\""]);
@@ -43,7 +43,7 @@ fn variables_stand_as_they_are_called() {
 }
 
 #[test]
-fn what_ends_a_command_is_found() {
+fn end_of_command_is_reported_with_column() {
     assert_eq!(why("a;b").0, 2);
     assert_eq!(why("a b&c").0, 4);
     assert_eq!(why("a|b").0, 2);
@@ -62,7 +62,7 @@ fn what_ends_a_command_is_found() {
 }
 
 #[test]
-fn tokens_get_the_quotes_they_need() {
+fn grub_token_quotes_only_special_characters() {
     let grub = |text: &str| grub_token(&Token::new(text).expect("an argument"));
     assert_eq!(grub("iommu=pt").as_deref(), Ok("iommu=pt"));
     assert_eq!(
@@ -81,7 +81,7 @@ fn tokens_get_the_quotes_they_need() {
 }
 
 #[test]
-fn edits_keep_what_they_do_not_own() {
+fn edit_keeps_unowned_arguments() {
     let wish = edit(&["iommu=pt", "pci=config_acs=a;b"], &[]);
     assert_eq!(
         edit_text("  quiet  'x=\"'  $tuned_params ", &wish)
@@ -107,7 +107,7 @@ fn edits_keep_what_they_do_not_own() {
     assert!(why.contains("is not one kernel argument"), "{why}");
 }
 
-/// Arguments as profiles have them, with everything that a quoting layer could trip over.
+/// Arguments like those of profiles, with every character that a quoting layer could misread.
 fn tokens() -> impl Strategy<Value = Vec<Token>> {
     let token =
         ("[a-z_.-]{1,6}", prop::option::of("[a-z0-9 ;&|<>{}$,=:@/*?#()!^~%+\\[\\]`-]{0,12}"))
@@ -121,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_kernel_gets_what_was_meant(tokens in tokens()) {
+    fn quoted_tokens_reach_kernel_unchanged(tokens in tokens()) {
         let text: Vec<String> = tokens.iter().map(|token| grub_token(token).expect("can be carried")).collect();
         let got = CommandLine::parse(&line(&text.join(" ")));
         prop_assert_eq!(got.len(), tokens.len());
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn editing_grub_text_is_editing_the_line(tokens in tokens(), gap in " {1,3}") {
+    fn grub_text_edit_equals_line_edit(tokens in tokens(), gap in " {1,3}") {
         let words: Vec<String> = tokens.iter().map(|token| grub_token(token).expect("can be carried")).collect();
         let text = words.join(&gap);
         let wish = edit(&["iommu=pt", "pci=realloc,config_acs=a;b"], &["a"]);

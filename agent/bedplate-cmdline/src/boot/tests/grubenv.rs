@@ -13,7 +13,7 @@ fn block(variables: &str) -> String {
 }
 
 #[test]
-fn reads_variables() {
+fn variables_are_read() {
     let env = Grubenv::parse(&block(
         "saved_entry=a>b\nkernelopts=root=/dev/x ro \\\\ y\nboot_success=0\n",
     ))
@@ -25,7 +25,7 @@ fn reads_variables() {
 }
 
 #[test]
-fn keeps_its_size_and_comments() {
+fn edit_keeps_size_and_comments() {
     let text = block("a=1\nb=2\n");
     let mut env = Grubenv::parse(&text).expect("a block");
     assert_eq!(env.render(), text);
@@ -42,7 +42,7 @@ fn keeps_its_size_and_comments() {
 }
 
 #[test]
-fn refuses_what_does_not_fit() {
+fn oversized_value_is_rejected() {
     let text = block("a=1\n");
     let mut env = Grubenv::parse(&text).expect("a block");
     let full = env.set("a", &"x".repeat(1024)).expect_err("too long");
@@ -53,7 +53,7 @@ fn refuses_what_does_not_fit() {
 }
 
 #[test]
-fn refuses_what_is_no_block() {
+fn invalid_block_is_rejected() {
     let refused = |text: &str| Grubenv::parse(text).expect_err("no block").to_string();
     assert!(refused("a=1\n").starts_with("not a GRUB environment block"));
     assert!(refused("").starts_with("not a GRUB environment block"));
@@ -65,7 +65,7 @@ fn refuses_what_is_no_block() {
 
 proptest! {
     #[test]
-    fn what_is_set_is_read(
+    fn set_value_is_read_back(
         name in "[a-z_]{1,8}", value in "[ -~\n\\\\é]{0,40}", other in "[a-z]{1,8}=[ -Z^-~]{0,20}",
     ) {
         let text = block(&format!("{other}\n"));

@@ -17,7 +17,7 @@ fn blanks_collapse() {
 }
 
 #[test]
-fn edits_keep_the_rest() {
+fn edit_keeps_unowned_text() {
     let wish = edit(&["iommu=pt", "pci=config_acs=a;b"], &[]);
     assert_eq!(
         edited("root=UUID=1  ro\nquiet\n", SystemdBoot, &wish).as_deref(),

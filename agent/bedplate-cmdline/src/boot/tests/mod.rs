@@ -1,4 +1,4 @@
-//! Tests of the boot formats on texts in the manner of real machines, and of the editors on generated ones.
+//! Tests of the boot formats on realistic texts, and of the editors on generated ones.
 
 mod bls;
 mod grub_cfg;

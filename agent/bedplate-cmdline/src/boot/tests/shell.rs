@@ -1,4 +1,4 @@
-//! The reader of shell files against the shell itself: whatever it claims to understand, `sh` must agree with.
+//! Compares the shell parser with the real shell: every value that the parser returns must match that of `sh`.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::grub_default::{parse, parse_for};
 use super::super::shell::Shell;
 
-/// What `sh` makes of it. `None` when it gives up. Words that are made up must not be programs that run: there is no PATH.
+/// Value of `A` in `sh`; `None` if the script fails. PATH is empty, so that generated words never run a program.
 fn shell(script: &str) -> Option<String> {
     run(&["/bin/sh"], script)
 }
@@ -27,7 +27,7 @@ fn run(program: &[&str], script: &str) -> Option<String> {
     output.status.success().then(|| value.to_owned())
 }
 
-/// Right-hand sides with everything that quoting is made of, and nothing that runs a command with effects.
+/// Right-hand sides with every kind of quoting, but without commands that have effects.
 fn right_side() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z0-9=;#. ]{0,3}",
@@ -64,7 +64,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_understood_is_what_the_shell_does(lines in prop::collection::vec(line(), 1..4)) {
+    fn known_value_matches_shell(lines in prop::collection::vec(line(), 1..4)) {
         let script = lines.join("\n");
         if let Ok(value) = parse(&script).value("A", Some("old"))
             && let Some(shell) = shell(&script)
@@ -77,9 +77,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// What `sh` is on Red Hat's distributions.
+    /// bash is `sh` on Red Hat's distributions.
     #[test]
-    fn what_is_understood_for_bash_is_what_bash_does(
+    fn known_value_matches_bash(
         lines in prop::collection::vec(
             prop_oneof![3 => line(), 2 => right_side().prop_map(|right| format!("A+={right}")), 1 => Just("export A+=\" x\"".to_owned())],
             1..4,
@@ -95,7 +95,7 @@ proptest! {
 }
 
 #[test]
-fn the_shell_is_really_asked() {
+fn shell_helper_runs_real_shell() {
     assert_eq!(run(&["/bin/bash", "--posix"], "A+=' b'").as_deref(), Some("old b"));
     assert_eq!(shell("A=\"$A b\"").as_deref(), Some("old b"));
     assert_eq!(shell("A='b"), None);
