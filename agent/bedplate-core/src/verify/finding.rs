@@ -1,5 +1,5 @@
-//! Findings of checks for programs: doctor, reports and scripts go by codes and their parameters, never by words. The words of
-//! a finding and its remedy are made from its codes, an area of checks each.
+//! Findings of checks in machine-readable form: doctor, reports and scripts use codes and their parameters, never the
+//! text. The text and remedy of a finding are generated from its codes, in one module for each area.
 
 mod acs;
 mod cmdline;
@@ -56,7 +56,7 @@ pub(super) use storage::P2PDMA_DRIVER;
 pub(crate) use storage::StorageFinding;
 pub(crate) use topology::TopologyFinding;
 
-/// Subjects that a finding names before it counts.
+/// Maximum number of subjects that a finding lists by name.
 pub(super) const FEW: usize = 4;
 
 /// Kinds of devices.
@@ -70,21 +70,21 @@ pub enum DeviceKind {
     Nic,
     /// The DMA function of a NIC.
     DataDirect,
-    /// A port or another bridge above one of them.
+    /// A port or another bridge above a device.
     Port,
     /// An NVSwitch.
     NvSwitch,
 }
 
-/// A device that a code is about.
+/// Device that a code is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Device {
-    /// Its kind.
+    /// Kind.
     pub kind: DeviceKind,
-    /// Its function.
+    /// PCI function.
     pub function: PciAddress,
-    /// Its usual name: `GPU3`, `mlx5_6`; `None`: a port, or a NIC without an RDMA device or interface.
+    /// Usual name: `GPU3`, `mlx5_6`. `None`: a port, or a NIC without an RDMA device or interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -102,24 +102,24 @@ impl fmt::Display for Device {
     }
 }
 
-/// The words of a finding, and what follows from it.
+/// Text and consequences of a finding.
 struct FindingText {
-    /// Words without the subject, which goes in the place of `{}`, or before them and a colon. Empty: the subject says it all.
-    /// Subjects with the same words are listed together.
+    /// Text without the subject, which replaces `{}` or precedes the text and a colon. Empty: the subject is the whole
+    /// text. Subjects with the same text are listed together.
     description: Cow<'static, str>,
-    /// Subject; empty where the words say it all.
+    /// Subject; empty if the text is complete without it.
     subject: String,
-    /// Remedy, where this finding is the first; empty: none is known.
+    /// Remedy, if this finding is the first; empty if there is no known one.
     remedy: Cow<'static, str>,
     /// Recovery action.
     recovery: Recovery,
-    /// How many subjects are named before they are counted.
+    /// Maximum number of subjects listed by name.
     few: usize,
-    /// How subjects beyond the first few are counted: `and 6 more GPUs`.
+    /// Noun for the subjects beyond these: `and 6 more GPUs`.
     noun: &'static str,
 }
 
-/// The words of a finding after which no recovery action is needed.
+/// Builds the text of a finding that needs no recovery action.
 fn text(
     description: impl Into<Cow<'static, str>>,
     subject: impl fmt::Display,
@@ -140,13 +140,13 @@ impl FindingText {
         FindingText { recovery, ..self }
     }
 
-    /// With `few` subjects by name, and others counted as `noun`.
+    /// Lists `few` subjects by name and counts the rest as `noun`.
     fn listed(self, few: usize, noun: &'static str) -> Self {
         FindingText { few, noun, ..self }
     }
 }
 
-/// The areas of [`Finding`].
+/// Defines [`Finding`] from its areas.
 macro_rules! areas {
     ($($(#[$doc:meta])* $area:ident($findings:ident),)*) => {
         /// A finding of a check.
@@ -188,15 +188,15 @@ areas! {
     HugePages(HugePagesFinding),
     /// The IOMMU.
     Iommu(IommuFinding),
-    /// Limits that jobs run under.
+    /// Limits of jobs.
     Limits(LimitsFinding),
     /// A PCIe link.
     Link(PcieLinkFinding),
-    /// The kernel's log.
+    /// The kernel log.
     Log(LogFinding),
     /// Drivers and kernel modules.
     Modules(ModulesFinding),
-    /// The file that jobs' collective library reads.
+    /// The configuration file of jobs' collective library.
     Nccl(NcclFinding),
     /// PCIe registers.
     Pcie(PcieFinding),
@@ -210,7 +210,7 @@ areas! {
     Sriov(SriovFinding),
     /// GPUDirect Storage.
     Storage(StorageFinding),
-    /// Where GPUs and NICs are to each other.
+    /// Positions of GPUs and NICs relative to each other.
     Topology(TopologyFinding),
 }
 
@@ -221,7 +221,7 @@ impl Finding {
     }
 }
 
-/// A finding in words, subjects with the same words together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
+/// Formats findings, with subjects of the same text together: `GPU3 0000:2b:00.0, GPU4 0000:3b:00.0: no answer …`.
 pub(crate) fn format_findings(findings: &[Finding]) -> String {
     let mut found: Vec<(FindingText, Vec<String>)> = Vec::new();
     for mut text in findings.iter().map(Finding::text) {
@@ -245,23 +245,23 @@ pub(crate) fn format_findings(findings: &[Finding]) -> String {
     found.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The remedy of findings: that of the first.
+/// Returns the remedy of the first finding.
 pub(crate) fn remedy(findings: &[Finding]) -> Option<String> {
     let remedy = findings.first()?.text().remedy;
     (!remedy.is_empty()).then(|| remedy.into_owned())
 }
 
-/// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
+/// Formats the functions: `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
 pub(super) fn named(functions: &[PciAddress], what: &str) -> String {
     some_of(functions.iter().map(PciAddress::to_string), FEW, what)
 }
 
-/// The first function, for a command; empty where there is none.
+/// Returns the first function, for a command; empty if there is no function.
 fn first(functions: &[PciAddress]) -> String {
     functions.first().map(PciAddress::to_string).unwrap_or_default()
 }
 
-/// `128 GiB`, `32 MiB`.
+/// Formats a size: `128 GiB`, `32 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => {

@@ -1,15 +1,15 @@
-//! Checks of an image, which read files alone, and the state of an image beside its plan. All other checks are about a running
+//! Checks of an image: they read only its files and its state in addition to the plan. All other checks need a running
 //! machine.
 
 use bedplate_host::HostKind;
 
 use super::{Check, CheckInput, Outcome, Severity, Verdict};
 
-/// Ids of the checks.
+/// Ids of the checks that apply to images.
 const CHECKS: [&str; 4] =
     ["profile.in-effect", "cmdline.boot-entry", "cmdline.harmful", "modules.leftovers"];
 
-/// The outcome of a check that cannot be made of an image; `None`: it can, or the host is none.
+/// Returns the outcome of a check that does not apply to an image. `None`: it applies, or the host is not an image.
 pub(super) fn not_applicable(check: &Check, input: &CheckInput<'_>) -> Option<Outcome> {
     let is_image = input.facts.host == HostKind::Image;
     (is_image && !CHECKS.contains(&check.id)).then(|| {
@@ -17,7 +17,8 @@ pub(super) fn not_applicable(check: &Check, input: &CheckInput<'_>) -> Option<Ou
     })
 }
 
-/// The level of a check. An image with a fault is wrong, also where a host with it would run until its next boot.
+/// Returns the severity of a check. A fault in an image counts in full, even if a host with it would run until its next
+/// boot.
 pub(super) fn severity(check: &Check, input: &CheckInput<'_>, verdict: Verdict) -> Severity {
     match (input.facts.host, verdict) {
         (HostKind::Image, Verdict::Fail | Verdict::Unknown) => Severity::Fail,

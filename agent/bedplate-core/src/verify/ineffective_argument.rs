@@ -1,16 +1,16 @@
-//! Arguments of the kernel that have no effect.
+//! Ineffective kernel arguments.
 
 use serde::Serialize;
 
-/// An argument of the kernel's that does nothing, or not what it is there for.
+/// A kernel argument that does nothing, or not what it is meant to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Suspect"))]
 pub struct IneffectiveArgument {
-    /// As it is written.
+    /// Argument as written.
     pub argument: String,
-    /// The lint's id.
+    /// Lint id.
     pub lint: &'static str,
-    /// What is wrong with it, in one sentence.
+    /// The fault, in one sentence.
     #[serde(skip)]
     pub message: String,
     /// Remedy.

@@ -1,4 +1,4 @@
-//! Evidence for checks: facts, what is read beside them ([`HostReadings::read`], once), and what was worked out of both.
+//! Evidence for checks: facts, additional readings ([`HostReadings::read`], once), and data derived from both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,55 +35,55 @@ use bedplate_nccl::Library;
 
 const MELLANOX: u16 = 0x15b3;
 
-/// Readings of a host beside its facts.
+/// Readings of a host in addition to its facts.
 #[derive(Debug)]
 pub struct HostReadings {
-    /// The kernel command line in its states.
+    /// Kernel command line in its states.
     pub command_line: CommandLineView,
-    /// Whether the default boot entry can be expected to boot; `None`: an image that has none yet.
+    /// Whether the default boot entry can be expected to boot. `None`: an image without a boot entry.
     pub boot_entry: Option<Soundness>,
-    /// Arguments of the running kernel and of the next boot that a lint knows.
+    /// Arguments of the running kernel and of the next boot that a lint reports.
     pub suspect: Vec<IneffectiveArgument>,
-    /// Errors that GPUs, RDMA NICs and the ports above them have reported; `Absent`: not counted.
+    /// PCIe error counters of GPUs, RDMA NICs and the ports above them. `Absent`: not counted.
     pub aer: BTreeMap<PciAddress, Reading<AerTotals>>,
-    /// The largest size that the large window of a GPU could have; `Absent`: it has one size only.
+    /// Largest possible size of a GPU's large window. `Absent`: the size is fixed.
     pub window: BTreeMap<PciAddress, Reading<u64>>,
     /// Ports of RDMA NICs.
     pub ports: Vec<RdmaPort>,
-    /// What RoCE ports among them do about congestion.
+    /// Congestion control of the RoCE ports among them.
     pub congestion: Congestion,
     /// Variables of the collective library for all jobs.
     pub nccl_conf: NcclConf,
-    /// NVSwitches and what sets them up.
+    /// NVSwitches and the programs that set them up.
     pub fabric: Fabric,
-    /// IMEX; `None`: it is not set up, or for nothing.
+    /// IMEX. `None`: it is not set up, or the host has no use for it.
     pub imex: Option<Imex>,
-    /// The NVIDIA driver's library.
+    /// Library of the NVIDIA driver.
     pub cuda_library: Reading<CudaLibrary>,
-    /// Firmware that the open kernel modules load into its GPUs.
+    /// Firmware that the open kernel modules load into the GPUs.
     pub gsp_firmware: Reading<GspFirmware>,
-    /// What GPUDirect Storage goes by.
+    /// Configuration and modules of GPUDirect Storage.
     pub storage: Storage,
-    /// What jobs run under.
+    /// Limits of jobs.
     pub limits: Limits,
     /// VFs of NICs.
     pub vfs: VfFacts,
-    /// The topology check of NVIDIA's driver.
+    /// Topology check of the NVIDIA driver.
     pub topo_check: TopoCheck,
     /// Whether nvidia_peermem is loaded.
     pub peermem: Reading<bool>,
     /// Whether nv_peer_mem, its predecessor, is loaded.
     pub nv_peer_mem: Reading<bool>,
-    /// Lists of modules for the boot that name one of the old ways: the file and the module.
+    /// Lists of modules for the boot that name an obsolete module: the file and the module.
     pub leftovers: Reading<Vec<(String, String)>>,
-    /// Lines of the kernel's log that mean something; `Absent`: it is not shown here.
+    /// Recognised lines of the kernel log. `Absent`: the log is not shown here.
     pub kernel_log: Reading<KernelLog>,
-    /// Whether modules that it complains of are loaded all the same.
+    /// Whether modules that the kernel log complains about are loaded by now.
     pub complained_of: BTreeMap<String, Reading<bool>>,
 }
 
 impl HostReadings {
-    /// Reads it; `suspect`: what lints say of the command line; `log`: what the kernel's says, wherever it was read.
+    /// Reads the host. `suspect`: arguments reported by lints. `log`: kernel log, from whichever source.
     pub fn read(
         reader: &dyn Reader,
         facts: &Facts,
@@ -146,7 +146,7 @@ impl HostReadings {
     }
 }
 
-/// Whether it is at work: one that is still being loaded, or on its way out, is not.
+/// Whether the module is active: not still being loaded or unloaded.
 fn is_live(reader: &dyn Reader, module: &str) -> Reading<bool> {
     match module.parse() {
         Ok(name) => module::is_live(reader, &name),
@@ -158,14 +158,14 @@ fn is_loaded(reader: &dyn Reader, module: &str) -> Reading<bool> {
     Reading::from_result(module::is_loaded(reader, module))
 }
 
-/// The profile, and what is left to do until the host is what it says.
+/// The profile, and the changes to make until the host matches it.
 #[derive(Debug, Clone, Copy)]
 pub struct ProfileState<'a> {
-    /// Its name.
+    /// Profile name.
     pub name: &'a str,
     /// The plan.
     pub plan: &'a Plan,
-    /// State of an image beside the plan; `None`: the host is none.
+    /// State of an image in addition to the plan. `None`: the host is not an image.
     pub image: Option<&'a ImageState>,
 }
 
@@ -173,31 +173,31 @@ pub struct ProfileState<'a> {
 pub struct CheckInput<'a> {
     /// Facts about the host.
     pub facts: &'a Facts,
-    /// What else was read.
+    /// Readings in addition to the facts.
     pub observed: &'a HostReadings,
-    /// The ACS bits that the shapes of its fabrics want.
+    /// ACS bits that the host's PCIe topology requires.
     pub acs: &'a ResolvedAcs,
-    /// The profile, where there is one.
+    /// The profile and its plan. `Ok(None)`: the host has no profile.
     pub profile: Result<Option<ProfileState<'a>>, NoPlan>,
-    /// GPUs that the host itself uses: no VFs, none that a guest has, no display card beside accelerators.
+    /// GPUs used by the host itself: no VFs, none assigned to a VM, no display card next to accelerators.
     pub gpus: Vec<&'a Function>,
-    /// NICs that may carry RDMA and that the host itself uses, PFs and VFs: with an RDMA device, ConnectX, or below one switch
-    /// with a GPU. A port for management is none.
+    /// RDMA-capable NICs used by the host itself, PFs and VFs: with an RDMA device, from Mellanox, or below the same
+    /// switch as a GPU. Management ports do not count.
     pub rdma_nics: Vec<&'a Function>,
-    /// Those of them, without VFs, that jobs use for GPUDirect RDMA.
+    /// Those of these NICs, without VFs, that jobs use for GPUDirect RDMA.
     pub rails: Vec<&'a Function>,
-    /// DMA functions that carry the traffic of a NIC (Data Direct) and that the host itself uses.
+    /// DMA functions that carry the traffic of a NIC (Data Direct) and are used by the host itself.
     pub data_direct: Vec<&'a Function>,
-    /// GPUs, RDMA NICs and Data Direct functions of the host that do not answer; those above have none of them.
+    /// Unresponsive GPUs, RDMA NICs and Data Direct functions of the host; the lists above exclude them.
     pub dead: Vec<&'a Function>,
-    /// Functions that guests have.
+    /// Functions assigned to VMs.
     pub guests: Vec<PciAddress>,
-    /// Where functions are; `None`: the PCI tree could not be read.
+    /// Positions of functions. `None`: the PCI tree could not be read.
     topology: Option<Topology<'a>>,
 }
 
 impl<'a> CheckInput<'a> {
-    /// Works out of what was read what most checks ask for.
+    /// Derives the data that most checks need.
     pub fn new(
         facts: &'a Facts,
         observed: &'a HostReadings,
@@ -255,10 +255,10 @@ impl<'a> CheckInput<'a> {
         evidence
     }
 
-    /// Where functions are.
+    /// Returns the positions of functions.
     ///
     /// # Errors
-    /// The outcome where the PCI tree could not be read.
+    /// The outcome to report if the PCI tree could not be read.
     pub fn topology(&self) -> Result<&Topology<'a>, Outcome> {
         self.facts.pci.or_unread("the PCI functions")?;
         self.topology.as_ref().ok_or_else(|| {
@@ -267,7 +267,7 @@ impl<'a> CheckInput<'a> {
         })
     }
 
-    /// Pairs of a GPU and such a peer that meet in a switch, and that the host itself uses.
+    /// Returns pairs of a GPU and a matching peer that share a switch, both used by the host itself.
     ///
     /// # Errors
     /// [`CheckInput::topology`].
@@ -282,7 +282,7 @@ impl<'a> CheckInput<'a> {
         Ok(pairs)
     }
 
-    /// A device as codes name it.
+    /// Returns a device in the form that codes use.
     pub fn device(&self, function: &Function) -> Device {
         let kind = match function {
             port if port.is_bridge() => DeviceKind::Port,
@@ -301,10 +301,10 @@ impl<'a> CheckInput<'a> {
         Device { kind, function: function.address, name }
     }
 
-    /// [`CheckInput::gpus`], for a check that is about nothing without one.
+    /// Returns [`CheckInput::gpus`], for a check that needs at least one.
     ///
     /// # Errors
-    /// Text without one.
+    /// The outcome to report if there is no GPU.
     pub fn some_gpus(&self) -> Result<&[&'a Function], Outcome> {
         self.topology()?;
         match self.gpus.is_empty() {
@@ -313,23 +313,23 @@ impl<'a> CheckInput<'a> {
         }
     }
 
-    /// [`CheckInput::rdma_nics`] without VFs, for a check that is about nothing without one.
+    /// Returns [`CheckInput::rdma_nics`] without VFs, for a check that needs at least one.
     ///
     /// # Errors
-    /// Text without one.
+    /// The outcome to report if there is no PF.
     pub fn some_rdma_pfs(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let pfs = self.rdma_nics.iter().filter(|nic| !nic.is_vf());
         some(pfs.copied().collect(), "no RDMA NIC that the host itself uses")
     }
 
-    /// What is not known of the bridges above GPUs, RDMA NICs and Data Direct functions: a check of their path must not pass
-    /// for what it does not see.
+    /// Returns the unknown outcome for an unreadable bridge above GPUs, RDMA NICs and Data Direct functions: a check of
+    /// their path must not pass without it.
     pub fn gap_above(&self) -> Option<Outcome> {
         let topology = self.topology.as_ref()?;
         let tree = topology.tree();
         let ends = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();
-        // Conventional PCI has no such ports above it.
+        // Conventional PCI devices have no such ports above them.
         for end in ends.into_iter().filter(|end| !matches!(end.port, Reading::Absent)) {
             for at in tree.path_up(end.address) {
                 let (says, seen, place) = match tree.get(at) {
@@ -352,10 +352,10 @@ impl<'a> CheckInput<'a> {
         None
     }
 
-    /// GPUs, RDMA NICs and VFs of the host, and Data Direct functions, for a check that is about nothing without one.
+    /// Returns GPUs, RDMA NICs with VFs, and Data Direct functions of the host, for a check that needs at least one.
     ///
     /// # Errors
-    /// Text without one.
+    /// The outcome to report if there is no such function.
     pub fn expect_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let all = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();
@@ -363,7 +363,7 @@ impl<'a> CheckInput<'a> {
     }
 }
 
-/// Takes VGA controllers (class 0x0300) out where there are more accelerators: no job runs on the card for the screen.
+/// Removes VGA controllers (class 0x0300) if accelerators outnumber them: no job runs on the display card.
 fn without_displays(gpus: &mut Vec<&Function>) {
     let is_display = |gpu: &&Function| gpu.class >> 8 == 0x0300;
     if gpus.iter().filter(|gpu| is_display(gpu)).count() * 2 < gpus.len() {

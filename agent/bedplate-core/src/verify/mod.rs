@@ -1,6 +1,5 @@
-//! Is this host ready for GPUDirect RDMA, and if not, why? A table of small checks ([`CHECKS`]), each a pure function of
-//! what was read of the host ([`Evidence`]): nothing here reads one. What a check cannot know is *unknown*, which never
-//! counts as passed.
+//! Readiness checks for GPUDirect RDMA: a table ([`CHECKS`]) of small pure functions of what was read of the host.
+//! Nothing here reads a host. If a check lacks evidence, its verdict is *unknown*, which never counts as passed.
 
 mod checks;
 mod finding;
@@ -39,7 +38,7 @@ pub use summary::{Answer, Judged, Report};
 pub use table::CHECKS;
 
 bedplate_base::named! {
-    /// What a check is about; reports show one group after the other.
+    /// Subject of a check; reports list the groups one after the other.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum Group {
@@ -59,11 +58,11 @@ bedplate_base::named! {
         Rdma = "rdma",
         /// PCIe links and registers.
         Pcie = "pcie",
-        /// Where GPUs and NICs are to each other.
+        /// Positions of GPUs and NICs relative to each other.
         Topology = "topology",
         /// GPUDirect Storage.
         Storage = "storage",
-        /// Limits that jobs run under.
+        /// Limits of jobs.
         Limits = "limits",
         /// Whether the profile is in effect.
         Profile = "profile",
@@ -75,50 +74,50 @@ bedplate_base::named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum Verdict {
-        /// It is as it should be.
+        /// The host meets the requirement.
         Pass = "pass",
-        /// It is not, and GPUDirect RDMA does not work, or not directly.
+        /// GPUDirect RDMA does not work, or not directly.
         Fail = "fail",
-        /// It is not, and that costs something or may do so.
+        /// The finding costs something, or may do so.
         Warn = "warn",
-        /// It could not be read, or not understood.
+        /// The evidence could not be read, or not understood.
         Unknown = "unknown",
-        /// This host has nothing that the check is about.
+        /// The host lacks what the check covers.
         NotApplicable = "not-applicable",
     }
 }
 
-/// What decides about GPUDirect RDMA as well, and no check looks at. `ready` does not speak of it.
+/// Part of GPUDirect RDMA that no check covers. `ready` does not cover it either.
 pub const NOT_LOOKED_AT: &str = "the network beyond this host (switches, their flow control)";
 
-/// What a check came to; `Err`: what is to be said because something that it judges by is not known, or not there.
+/// Result of a check. `Err` holds the outcome to report when required evidence is unknown or absent.
 pub(crate) type Judgement = Result<Outcome, Outcome>;
 
-/// One check. What people are told about it (`--explain`, docs/checks.md) is in `what`, `why`, `source` and `how`.
+/// One check. `what`, `why`, `source` and `how` are its documentation (`--explain`, docs/checks.md).
 pub struct Check {
     /// Stable name, `group.subject`.
     pub id: &'static str,
-    /// Where reports show it.
+    /// Group that reports list it under.
     pub group: Group,
-    /// What a pass proves, as half a sentence.
+    /// Statement that a pass verifies, as half a sentence.
     pub proves: &'static str,
-    /// What it means at most that it does not pass. The profile may say otherwise.
+    /// Highest severity of a failure. The profile may override it.
     pub severity: Severity,
-    /// Whether an ordinary user cannot read what it needs.
+    /// Whether an ordinary user cannot read the evidence.
     pub needs_root: bool,
-    /// What is looked at, and what counts as right.
+    /// Scope of the check, and the expected state.
     pub what: &'static str,
     /// Why it matters.
     pub why: &'static str,
-    /// Where the facts come from: a section of the handbook, a kernel file, a vendor's page.
+    /// Source of the facts: a section of the handbook, a kernel file, a vendor's page.
     pub source: &'static str,
-    /// From which files and registers it is read.
+    /// Files and registers that the evidence is read from.
     pub how: &'static str,
-    /// The judgement. Pure.
+    /// Function that evaluates the evidence. Pure.
     pub judge: fn(&CheckInput<'_>) -> Judgement,
 }
 
-/// One of the checks by its id.
+/// Returns the check with this id.
 pub fn find(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|check| check.id == id)
 }

@@ -3,7 +3,7 @@
 /// Why there is no plan for a host that has a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPlan {
-    /// The profile is broken, is not trusted, or none of several is for this host.
+    /// The profile is invalid or not trusted, or no profile of several fits this host.
     Unusable,
     /// The profile could not be read.
     Unread,
@@ -12,7 +12,8 @@ pub enum NoPlan {
 }
 
 impl NoPlan {
-    /// In one sentence without its full stop. Nothing of the files is in it: what is wrong may be what should not be shown.
+    /// Describes the reason in one sentence without a full stop. Never quotes the files: the faulty text may be
+    /// confidential.
     pub fn description(self) -> &'static str {
         match self {
             NoPlan::Unusable => "the profile on this host cannot be used",
@@ -21,7 +22,7 @@ impl NoPlan {
         }
     }
 
-    /// Which command says more.
+    /// Returns the command that shows details.
     pub fn command(self) -> &'static str {
         match self {
             NoPlan::Unusable | NoPlan::Unread => "`bedplate profile check` says why",

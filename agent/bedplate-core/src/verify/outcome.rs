@@ -5,18 +5,18 @@ use serde::Serialize;
 use super::finding::{self, Finding};
 use super::{Severity, Verdict};
 
-/// One thing that was read.
+/// One item of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Seen"))]
 pub struct Evidence {
-    /// What was read, as a few words: `port 0000:17:00.0: RR CR on`.
+    /// Value in a few words: `port 0000:17:00.0: RR CR on`.
     pub what: String,
-    /// Where: a file, or a register.
+    /// Its source: a file, or a register.
     pub at: String,
 }
 
 impl Evidence {
-    /// What was read, and where.
+    /// Combines a value and its source.
     pub(crate) fn new(what: impl Into<String>, at: impl Into<String>) -> Self {
         Evidence { what: what.into(), at: at.into() }
     }
@@ -25,17 +25,17 @@ impl Evidence {
 /// The outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Pass or not.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Finding, in one sentence without its full stop.
+    /// Finding, in one sentence without a full stop.
     pub finding: String,
     /// Evidence.
     pub evidence: Vec<Evidence>,
-    /// The same for programs.
+    /// The finding in machine-readable form.
     pub codes: Vec<Finding>,
-    /// Remedy: a command, a line of the profile.
+    /// Remedy: a command, or a line of the profile.
     pub remedy: Option<String>,
-    /// The highest severity of this outcome, where that is below its check's.
+    /// Highest severity of this outcome, if lower than its check's.
     pub at_most: Severity,
 }
 
@@ -51,23 +51,23 @@ impl Outcome {
         }
     }
 
-    /// As it should be.
+    /// Returns a pass.
     pub fn pass(finding: impl Into<String>) -> Self {
         Outcome::new(Verdict::Pass, finding)
     }
 
-    /// Not as it should be, in the words of these codes; there is one at least.
+    /// Returns a failure with the text of these codes; at least one is required.
     pub fn fail(codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
         Outcome::with_findings(Verdict::Fail, codes)
     }
 
-    /// Not as it should be, and no reason to call the host not ready; in the words of these codes, of which there is one at
-    /// least.
+    /// Returns a warning with the text of these codes: no reason to call the host not ready. At least one code is
+    /// required.
     pub fn warn(codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
         Outcome::with_findings(Verdict::Warn, codes)
     }
 
-    /// An outcome in the words of these codes, with the remedy of the first; there is one at least.
+    /// Returns an outcome with the text of these codes and the remedy of the first; at least one is required.
     pub fn with_findings(
         verdict: Verdict,
         codes: impl IntoIterator<Item = impl Into<Finding>>,
@@ -77,45 +77,46 @@ impl Outcome {
         Outcome { codes, remedy, ..Outcome::new(verdict, finding) }
     }
 
-    /// Not known.
+    /// Returns an unknown outcome.
     pub fn unknown(finding: impl Into<String>) -> Self {
         Outcome::new(Verdict::Unknown, finding)
     }
 
-    /// There is nothing that it is about.
+    /// Returns an outcome for a check that does not apply to this host.
     pub fn not_applicable(finding: impl Into<String>) -> Self {
         Outcome::new(Verdict::NotApplicable, finding)
     }
 
-    /// With more codes, for programs: its sentence says nothing of them.
+    /// Adds codes for programs; the finding's text does not mention them.
     #[must_use]
     pub fn also(mut self, codes: impl IntoIterator<Item = impl Into<Finding>>) -> Self {
         self.codes.extend(codes.into_iter().map(Into::into));
         self
     }
 
-    /// The host may be ready all the same.
+    /// Limits the severity to a warning: the host may still be ready.
     #[must_use]
     pub fn minor(mut self) -> Self {
         self.at_most = Severity::Warn;
         self
     }
 
-    /// With one more thing that was read.
+    /// Adds one item of evidence.
     #[must_use]
     pub fn evidence(mut self, what: impl Into<String>, at: impl Into<String>) -> Self {
         self.evidence.push(Evidence::new(what, at));
         self
     }
 
-    /// With several.
+    /// Adds several items of evidence.
     #[must_use]
     pub fn all_evidence(mut self, seen: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(seen);
         self
     }
 
-    /// With what to do where there is no finding, whose codes have the remedy: how to get to know more, above all.
+    /// Adds a remedy to an outcome without codes (a finding has the remedy of its codes): above all, how to obtain the
+    /// missing evidence.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         debug_assert!(self.codes.is_empty(), "the remedy of a finding is that of its codes");

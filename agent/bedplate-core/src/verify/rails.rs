@@ -1,5 +1,5 @@
-//! Which RDMA NICs are the rails of the GPUs: those that jobs use for GPUDirect RDMA. What is asked of a rail (an active port,
-//! its siblings' rate, a large MTU) is not asked of a NIC for storage or the front end. Pure.
+//! The rails of the GPUs: RDMA NICs that jobs use for GPUDirect RDMA. Checks of rails (an active port, equal rates, a
+//! large MTU) do not cover NICs for storage or the front end. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,14 @@ use bedplate_nccl::ports::within;
 /// Vendor, device and subsystem.
 pub(crate) type Model = (PciId, PciId, (PciId, PciId));
 
-/// The model of a NIC: what its maker calls a product.
+/// Returns the model of a NIC, as its vendor sells it.
 pub(super) fn model(nic: &Function) -> Model {
     (nic.vendor, nic.device, nic.subsystem)
 }
 
-/// PFs that may carry RDMA and are near GPUs: below the same switches where any is, else as near as any. Of
-/// several models the one of which there are the most; of another one those that are a GPU's only near ones. Without a GPU all.
+/// Returns the RDMA-capable PFs near GPUs: those below the same switches if there are any, otherwise the nearest. Of
+/// several models, selects the commonest, and NICs of other models that are a GPU's only near ones. Without a GPU, all
+/// NICs.
 pub(crate) fn rails<'a>(
     topology: &Topology<'_>,
     gpus: &[&Function],
@@ -44,7 +45,7 @@ pub(crate) fn rails<'a>(
     // An unknown distance counts as near.
     let reach = within(distances.iter().filter_map(least), Distance::Unknown);
     let near = |at: usize| distances[at].is_empty() || least(&distances[at]) <= Some(reach);
-    // Functions of one card are one.
+    // Functions of one card count once.
     let mut cards: BTreeMap<Model, BTreeSet<(u32, u8, u8)>> = BTreeMap::new();
     for nic in (0..nics.len()).filter(|at| near(*at)).map(|at| nics[at]) {
         let PciAddress { domain, bus, device, .. } = nic.address;
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn nics_below_the_gpus_switches_are_rails_and_no_others() {
+    fn only_nics_below_the_gpus_switches_are_rails() {
         let mut machine = hgx();
         let rails = rails_of(&machine);
         assert_eq!(rails.len(), 8);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpus_only_near_nic_is_a_rail_whatever_its_model() {
+    fn only_near_nic_of_a_gpu_is_a_rail_of_any_model() {
         let mut machine = hgx();
         let rails = rails_of(&machine);
         let other = machine.tree.get(at(&rails[0])).unwrap().parent;
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn without_switches_the_nics_of_the_commonest_model_are_rails() {
+    fn without_switches_nics_of_the_commonest_model_are_rails() {
         let mut machine = Machine::default();
         for (bus, is_gpu) in [(0x10, true), (0x20, true), (0x30, false), (0x40, false)] {
             let root = format!("0000:{bus:02x}:00.0");

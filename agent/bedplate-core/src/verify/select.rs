@@ -1,31 +1,31 @@
-//! Which checks are asked for: ids, groups and patterns of `--check` and `--skip`.
+//! Selection of checks: ids, groups and patterns of `--check` and `--skip`.
 
 use glob::Pattern;
 
 use super::{CHECKS, Check};
 
-/// Why no checks can be chosen by these words.
+/// Why a selection is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// A word that names none.
+    /// A word that names no check.
     #[error("no check, and no group of checks, is called `{word}`")]
     Unknown {
         /// The word.
         word: String,
     },
-    /// No check is left: a host that was asked nothing is not ready.
+    /// No check is left: a host without checks would count as ready.
     #[error("no check is left after applying --check and --skip")]
     Nothing,
 }
 
-/// Which checks are asked for.
+/// Selected checks.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     ids: Option<Vec<&'static str>>,
 }
 
 impl Selection {
-    /// Those that `check` names, or all, without those that `skip` names.
+    /// Selects the checks that `check` names, or all, except those that `skip` names.
     ///
     /// # Errors
     /// [`SelectError`]. A mistyped word must not count as checked.
@@ -44,18 +44,18 @@ impl Selection {
         }
     }
 
-    /// Whether only some are asked for.
+    /// Whether some checks are left out.
     pub fn is_partial(&self) -> bool {
         self.ids.as_ref().is_some_and(|ids| ids.len() < CHECKS.len())
     }
 
-    /// Whether this one is.
+    /// Whether this check is selected.
     pub fn has(&self, check: &Check) -> bool {
         self.ids.as_ref().is_none_or(|ids| ids.contains(&check.id))
     }
 }
 
-/// Ids that the words name.
+/// Returns the ids that the words name.
 fn named(words: &[String]) -> Result<Vec<&'static str>, SelectError> {
     let mut ids = Vec::new();
     for word in words {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_groups_and_patterns_select() {
+    fn checks_are_selected_by_id_group_and_pattern() {
         assert_eq!(selected(&[], &[]).unwrap().len(), CHECKS.len());
         assert_eq!(selected(&["iommu.mode"], &[]).unwrap(), ["iommu.mode"]);
         assert!(selected(&["topology"], &[]).unwrap().contains(&"topology.devices"));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_word_is_no_empty_selection() {
+    fn mistyped_word_is_an_error() {
         for (check, skip, word) in [
             (&["iomu.mode"][..], &[][..], "iomu.mode"),
             (&[], &["nothing.*"], "nothing.*"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_ask_is_an_error() {
+    fn empty_selection_is_an_error() {
         for (check, skip) in [(&["iommu"][..], &["iommu"][..]), (&[], &["*"])] {
             let error = selected(check, skip).expect_err("nothing is asked");
             assert!(error.starts_with("no check is left"), "{error}");

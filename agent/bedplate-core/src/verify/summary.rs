@@ -1,4 +1,4 @@
-//! From single outcomes to one answer: ready, not ready, or cannot tell, and what to do first.
+//! Summary of outcomes: ready, not ready, or cannot tell, and the first action.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use super::{
 use bedplate_base::Recovery;
 use bedplate_host::HostKind;
 
-/// A check, and what it came to on this host.
+/// A check and its result on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Judged {
-    /// Its id.
+    /// Check id.
     pub id: &'static str,
-    /// Its group.
+    /// Group.
     pub group: Group,
-    /// The statement that a pass proves.
+    /// Statement that a pass verifies.
     pub proves: &'static str,
     /// Verdict.
     pub verdict: Verdict,
@@ -30,19 +30,19 @@ pub struct Judged {
     pub finding: String,
     /// Evidence.
     pub evidence: Vec<Evidence>,
-    /// Findings for programs.
+    /// Findings in machine-readable form.
     pub codes: Vec<Finding>,
     /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// What the host's not passing means: `fail`, `warn` or `ignore`.
+    /// Severity if the host does not pass: `fail`, `warn` or `ignore`.
     pub severity: Severity,
-    /// Why the profile says so, where it does.
+    /// Reason in the profile for an overridden severity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity_reason: Option<String>,
 }
 
-/// How to get to know what no check's own words say.
+/// Remedy for unknown checks without one of their own.
 const TO_KNOW: &str = "`bedplate inspect` names what could not be read, and why; where nothing on this machine can tell, \
                        [verify.severity] of the profile gives the check another level";
 
@@ -58,7 +58,7 @@ impl Judged {
         let remedy = remedy.or_else(|| is_unknown.then(|| TO_KNOW.to_owned()));
         let severity = said.map_or(level.min(at_most), |said| said.level);
         let verdict = match (verdict, severity) {
-            // A profile may raise it as well as lower it.
+            // A profile may raise the severity as well as lower it.
             (Verdict::Warn, Severity::Fail) if said.is_some() => Verdict::Fail,
             (Verdict::Fail, Severity::Warn) => Verdict::Warn,
             _ => verdict,
@@ -77,17 +77,17 @@ impl Judged {
         }
     }
 
-    /// Whether the profile says that it counts for nothing.
+    /// Whether the profile ignores the check.
     pub fn is_ignored(&self) -> bool {
         self.severity == Severity::Ignore
     }
 
-    /// Whether the host is not ready for it.
+    /// Whether the check makes the host not ready.
     pub fn fails(&self) -> bool {
         self.verdict == Verdict::Fail && !self.is_ignored()
     }
 
-    /// Whether something is not known that could make the host not ready. What could only be a warning could not.
+    /// Whether missing evidence could hide a failure that makes the host not ready. A check that can only warn cannot.
     pub fn is_inconclusive(&self) -> bool {
         self.verdict == Verdict::Unknown && self.severity == Severity::Fail
     }
@@ -98,49 +98,49 @@ impl Judged {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// Every check that counts passed, or is about something that this host does not have.
+    /// Every check that counts passed or does not apply to this host.
     Ready,
-    /// None failed, and one that counts could not be judged.
+    /// No check failed, and at least one that counts could not be evaluated.
     CannotTell,
-    /// One failed.
+    /// At least one check failed.
     NotReady,
 }
 
-/// Findings on a host.
+/// Check results of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
     /// The answer.
     pub answer: Answer,
-    /// Its first cause; for people.
+    /// First cause of the answer, human-readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// First remedy; for people.
+    /// First remedy, human-readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// The checks by which the answer is what it is, by their ids; of a host that is ready none.
+    /// Ids of the checks that decided the answer; empty for a host that is ready.
     pub decided_by: Vec<&'static str>,
-    /// The checks that warn, by their ids.
+    /// Ids of the checks that warn.
     pub warned_by: Vec<&'static str>,
-    /// The recovery action: the greatest that one of these checks asks for.
+    /// Recovery action: the strongest one of the deciding checks.
     pub recovery: Recovery,
-    /// Whether only some of the checks were asked for: then the answer is about those.
+    /// Whether only some of the checks were selected: then the answer covers only those.
     pub partial: bool,
-    /// Whether the host is an image: then the answer is about its files, and every other check is not applicable.
+    /// Whether the host is an image: then the answer covers its files, and every other check is not applicable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub image: bool,
-    /// Each check, in the order in which they are to be dealt with.
+    /// Results of the checks, in order of priority.
     pub checks: Vec<Judged>,
 }
 
 impl Report {
-    /// Whether there is a warning that counts.
+    /// Whether there is a warning that is not ignored.
     pub fn warns(&self) -> bool {
         !self.warned_by.is_empty()
     }
 }
 
-/// Judges by every check that is asked for.
+/// Evaluates every selected check.
 pub(crate) fn judge(
     input: &CheckInput<'_>,
     selection: &Selection,
@@ -166,10 +166,10 @@ pub(crate) fn judge(
     report
 }
 
-/// How a remedy names a setting.
+/// Part of a remedy that names a setting of the profile.
 const OF_PROFILE: &str = "] of the profile";
 
-/// Replaces a remedy that asks for a setting which the profile has already: what is missing is its effect.
+/// Replaces a remedy that asks for a setting that the profile already has: the setting is not in effect yet.
 fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Outcome {
     let Ok(Some(in_effect)) = &input.profile else { return outcome };
     if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains(OF_PROFILE)) {
@@ -197,7 +197,7 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
     Outcome { remedy: Some(remedy.to_owned()), ..outcome }
 }
 
-/// The order of the table is the order of worth: what comes first is in the way of what comes later.
+/// The table is in order of priority: an earlier fault can block the fix of a later one.
 fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let failed = checks.iter().find(|judged| judged.fails());
     let hidden = checks.iter().find(|judged| judged.is_inconclusive());

@@ -1,5 +1,5 @@
-//! The table of checks. The order is the order in which what they find is to be dealt with: a GPU that is gone comes before
-//! a setting of the firmware, that before a kernel argument, and that before a register.
+//! The table of checks, in order of priority: a missing GPU comes before a firmware setting, that before a kernel
+//! argument, and that before a register.
 
 use super::Check;
 use super::checks::{

@@ -1,4 +1,4 @@
-//! From outcomes to an answer. What checks say of hosts is in tests/data/verify.
+//! Tests of the summary of outcomes. Check results of hosts are in tests/data/verify.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::engine::profile_source::Choice;
 use crate::engine::{Request, verify};
 use bedplate_testhosts::HostSpec;
 
-/// The report of a made-up host, by these checks.
+/// Returns the report of a fake host, by these checks.
 fn report(host: &str, check: &[&str]) -> Report {
     let host = HostSpec::from_toml(host).unwrap().build();
     let check: Vec<String> = check.iter().map(|id| (*id).to_owned()).collect();
@@ -17,7 +17,7 @@ fn report(host: &str, check: &[&str]) -> Report {
     verify(&host, &request, &selection).unwrap().report
 }
 
-/// A host on which relaxed ordering is off and a link is narrow, with these severities.
+/// Returns a host with relaxed ordering off and a narrow link, with these severities.
 fn with(severities: &str) -> String {
     format!(
         "iommu = \"passthrough\"\nacs = false\n[[pci]]\nat = \"0000:19:00.0\"\nrelaxed-ordering = false\n\
@@ -33,7 +33,7 @@ fn verdicts(report: &Report) -> BTreeMap<&str, Verdict> {
 }
 
 #[test]
-fn a_warning_leaves_a_host_ready_and_a_failure_does_not() {
+fn only_failures_make_a_host_not_ready() {
     let both = report(&with(""), &BOTH);
     assert_eq!(both.answer, Answer::NotReady);
     assert!(both.because.unwrap().ends_with("(pcie.link-width)"));
@@ -44,7 +44,7 @@ fn a_warning_leaves_a_host_ready_and_a_failure_does_not() {
 }
 
 #[test]
-fn the_profile_lowers_and_raises_what_a_check_means() {
+fn profile_lowers_and_raises_severities() {
     let lowered = with("\"pcie.link-width\" = { level = \"warn\", reason = \"x8 slots\" }");
     let lowered = report(&lowered, &BOTH);
     assert_eq!(verdicts(&lowered)["pcie.link-width"], Verdict::Warn);
@@ -60,7 +60,7 @@ fn the_profile_lowers_and_raises_what_a_check_means() {
 }
 
 #[test]
-fn what_is_not_known_is_never_ready_unless_it_could_only_warn() {
+fn unknown_check_blocks_ready_unless_warn_level() {
     let host = "iommu = \"passthrough\"\nacs = false\nunprivileged = true";
     assert_eq!(report(host, &["pcie.mps"]).answer, Answer::CannotTell);
     let warning = report(host, &["pcie.mrrs"]);
@@ -70,7 +70,7 @@ fn what_is_not_known_is_never_ready_unless_it_could_only_warn() {
 }
 
 #[test]
-fn remedy_asks_for_no_setting_that_the_profile_has() {
+fn remedy_omits_settings_that_the_profile_has() {
     let remedy = |profile: &str| {
         let file = "[files]\n\"/etc/bedplate/profile.toml\"";
         let report =
@@ -84,7 +84,7 @@ fn remedy_asks_for_no_setting_that_the_profile_has() {
     assert!(!due.contains(asks) && due.contains("`bedplate apply`"), "{due}");
 }
 
-/// A mistake in the profile is a finding, and everything else is judged.
+/// A mistake in the profile is a finding; the rest is evaluated.
 #[test]
 fn unusable_profile_is_a_finding() {
     let wrong =

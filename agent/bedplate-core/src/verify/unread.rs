@@ -1,16 +1,16 @@
-//! What a check says where it has nothing to judge by: a value that could not be read, or an empty list.
+//! Outcomes of checks without evidence: a value that could not be read, or an empty list.
 
 use std::fmt::Display;
 
 use super::Outcome;
 use bedplate_base::{Cause, Reading, Reason};
 
-/// A reading that a check cannot do without.
+/// Access to a reading that a check requires.
 pub(crate) trait OrUnread<T> {
-    /// The value; `None`: it is known not to be there.
+    /// Returns the value, or `None` if it is known to be absent.
     ///
     /// # Errors
-    /// The outcome that says that `what` could not be read.
+    /// The outcome that reports the value as unreadable.
     fn or_unread(self, what: impl Display) -> Result<Option<T>, Outcome>;
 }
 
@@ -26,21 +26,21 @@ impl<'a, T> OrUnread<&'a T> for Option<&'a Reading<T>> {
     }
 }
 
-/// A list that a check is about.
+/// Requires a list that is not empty.
 ///
 /// # Errors
-/// Where it is empty the check does not apply, in the words of `none`.
+/// A not-applicable outcome, if the list is empty.
 pub(crate) fn some<T>(list: Vec<T>, none: &str) -> Result<Vec<T>, Outcome> {
     if list.is_empty() { Err(Outcome::not_applicable(none)) } else { Ok(list) }
 }
 
-/// The outcome that says that `what` could not be read.
+/// Returns the outcome that reports a value as unreadable.
 pub(crate) fn unread(what: impl Display, why: &Reason) -> Outcome {
     let remedy = remedy(why.cause).map(str::to_owned);
     Outcome { remedy, ..Outcome::unknown(format!("{what}: {why}")) }
 }
 
-/// The remedy for a value that is not known.
+/// Returns the remedy for an unknown value, if there is one.
 pub(crate) fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),

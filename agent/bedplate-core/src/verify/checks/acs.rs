@@ -1,5 +1,5 @@
-//! PCIe ACS: whether traffic that could turn round in a switch does, and whether guests stay isolated. Which bits a port is
-//! to have is the kind's business (`kind::acs`): what `apply` would set and what is asked for here is the same.
+//! PCIe ACS: whether P2P traffic below a shared switch stays in the switch, and whether guests stay isolated. The kind
+//! (`kind::acs`) decides the bits of a port: the checks require what `apply` would set.
 
 use std::collections::BTreeSet;
 
@@ -60,10 +60,10 @@ pub(crate) const ISOLATION: Check = Check {
     judge: isolation,
 };
 
-/// A port, its register, and what is wanted of it.
+/// A port, its register, and whether it is a root port.
 type Port<'a> = (&'a WantedAcs, &'a Acs, bool);
 
-/// Ports that the shapes speak of; the last tells root ports.
+/// Returns the ports with required bits and a readable register.
 fn ports<'a>(input: &'a CheckInput<'_>, topology: &'a Topology<'_>) -> Vec<Port<'a>> {
     let found = |wanted: &'a WantedAcs| {
         let acs = topology.tree().get(wanted.port)?.acs.known()?;
@@ -72,10 +72,10 @@ fn ports<'a>(input: &'a CheckInput<'_>, topology: &'a Topology<'_>) -> Vec<Port<
     input.acs.acs.ports.iter().filter_map(found).collect()
 }
 
-/// Bits that redirect what is to pass directly.
+/// Returns the bits that redirect traffic that should pass directly.
 fn redirects((wanted, acs, is_root): &Port<'_>) -> AcsBits {
     match is_root {
-        // What turns round in a switch below never gets there.
+        // Traffic that stays in a switch below never reaches the root port.
         true => AcsBits(0),
         false => wanted.redirects(acs.control),
     }
@@ -90,7 +90,7 @@ pub(super) fn port_evidence(port: PciAddress, acs: &Acs, what: &str) -> Evidence
     Evidence { what: format!("port {port}: {what}"), at }
 }
 
-/// Pairs of which every port between the two is known.
+/// Counts the pairs for which the ACS state of every port in between is known.
 fn judged(pairs: &[Pair], tree: &PciTree) -> usize {
     let is_known = |at: &PciAddress| {
         tree.get(*at).is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
@@ -183,10 +183,11 @@ fn passed_text(pairs: usize, ports: &[Port<'_>]) -> String {
 
 /// Root ports of Grace and Vera (rdma-core kernel-boot/rdma_topo; pci.ids).
 const SUPERCHIP_PORTS: [u16; 5] = [0x22b1, 0x22b2, 0x22b8, 0x2f95, 0x2f96];
-/// The bits that Linux sets (drivers/pci/pci.c, pci_std_enable_acs), of those that a port has: Vera's have no CR.
+/// Bits that Linux sets, if the port has them (drivers/pci/pci.c, pci_std_enable_acs): Vera's ports have no CR.
 const LINUX_SETS: AcsBits = AcsBits(0x1d);
 
-/// GPUs and NICs at root ports of NVIDIA's Arm CPUs, with bits off that Linux sets: their traffic is to go by the IOMMU.
+/// Checks GPUs and NICs at root ports of NVIDIA's Arm CPUs. Their traffic must pass the IOMMU, so bits that Linux sets
+/// must be on.
 fn not_as_linux_sets(input: &CheckInput<'_>, topology: &Topology<'_>) -> Option<Outcome> {
     let tree = topology.tree();
     let ends = [&input.gpus[..], &input.rdma_nics].concat();
@@ -225,7 +226,7 @@ fn shape(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::fail([AcsFinding::DtOff { ports: addresses(&without_dt) }])
             .all_evidence(without_dt.iter().map(|port| seen(port, format!("{} off", off(port))))));
     }
-    // Above what a guest has, what isolates stays on, whatever the shape would have.
+    // Above functions assigned to VMs, isolating bits stay on, whatever the topology class requires.
     let wrong = ports.iter().filter(|port| port.0.vfio_below.is_empty());
     let wrong: Vec<&Port<'_>> =
         wrong.filter(|port| !off(port).is_empty() || !on(port).is_empty()).collect();

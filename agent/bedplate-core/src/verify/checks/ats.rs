@@ -1,4 +1,4 @@
-//! ATS of NICs: whether they translate where the shape of their fabric wants it, and only there.
+//! ATS of NICs: whether it is enabled where the PCIe topology requires it, and only there.
 
 use super::super::unread::unread;
 use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};

@@ -1,4 +1,4 @@
-//! Large memory windows of GPUs, through which NICs reach their memory.
+//! Large memory windows of GPUs, through which NICs access GPU memory.
 
 use super::super::unread::unread;
 use super::super::{
@@ -27,19 +27,19 @@ pub(crate) const BAR1_SIZE: Check = Check {
 const NVIDIA: u16 = 0x10de;
 const AMD: u16 = 0x1002;
 const GIB: u64 = 1 << 30;
-/// Windows of GPUs that are not for registering memory of jobs.
+/// Size of windows that are not meant for registering memory of jobs.
 const SMALL: u64 = 256 << 20;
 
-/// The window of a model.
+/// Window of a model.
 #[derive(Clone, Copy)]
 enum Size {
-    /// So many GiB.
+    /// Size in GiB.
     Gib(u64),
-    /// So many GiB unless the display mode of its firmware is on (`displaymodeselector`).
+    /// Size in GiB, unless the display mode of the firmware is on (`displaymodeselector`).
     GibWithoutDisplay(u64),
     /// 256 MiB.
     Small,
-    /// NICs reach the memory another way (C2C).
+    /// NICs access the memory another way (C2C).
     NotUsed,
 }
 
@@ -83,7 +83,7 @@ fn by_design(gpu: &Function) -> Option<Size> {
     MODELS.iter().find(is_its).map(|(.., size)| *size)
 }
 
-/// A GPU for computing that no display hangs from: 3D controllers and accelerators.
+/// Whether the GPU is for computing, without a display: 3D controllers and accelerators.
 fn is_for_jobs(gpu: &Function) -> bool {
     matches!(gpu.class >> 8, 0x0302 | 0x0380 | 0x1200)
 }
@@ -92,7 +92,7 @@ fn is_for_jobs(gpu: &Function) -> bool {
 #[derive(Default)]
 struct WindowFindings<'a> {
     small: Vec<FirmwareFinding>,
-    /// Small, and still as large as someone may have chosen.
+    /// Small windows of a size that an operator may have chosen.
     smaller: Vec<FirmwareFinding>,
     resizable: Vec<&'a Function>,
     doubtful: Vec<&'a Function>,
@@ -133,7 +133,7 @@ impl<'a> WindowFindings<'a> {
                     by_design: wanted * GIB,
                     display_mode: has_display_mode,
                 };
-                // One display mode leaves 8 GiB, and a hypervisor gives a part of a GPU a part of its window.
+                // One display mode leaves 8 GiB, and a hypervisor gives a part of a GPU only a part of its window.
                 let may_be_chosen =
                     bar.size > SMALL && has_display_mode || input.facts.cpu.is_virtual();
                 if may_be_chosen { self.smaller.push(code) } else { self.small.push(code) }

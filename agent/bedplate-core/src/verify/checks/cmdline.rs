@@ -1,4 +1,4 @@
-//! The kernel command line: whether its states agree, and what on it does nothing or harm.
+//! The kernel command line: whether its states agree, and which arguments do nothing or do harm.
 
 use super::super::finding::named_arguments;
 use super::super::unread::{OrUnread as _, remedy, unread};
@@ -73,8 +73,8 @@ pub(crate) const REJECTED: Check = Check {
     judge: rejected,
 };
 
-/// What boot loaders, initrds, installers and distributions' boot screens read of what the kernel passes on: a name without a
-/// dot, for those with one are not mentioned.
+/// Arguments without a dot that boot loaders, initrds, installers and boot screens of distributions read. The kernel
+/// does not report names with a dot when it passes them on.
 const FOR_USER_SPACE: [&str; 16] = [
     "BOOTIF",
     "BOOT_IMAGE",
@@ -94,15 +94,15 @@ const FOR_USER_SPACE: [&str; 16] = [
     "toram",
 ];
 
-/// Boot loaders put these there, each its own.
+/// Whether the boot loader adds this argument itself.
 fn is_the_loaders(argument: &Argument) -> bool {
     ["BOOT_IMAGE=", "initrd="].iter().any(|name| argument.argument.starts_with(name))
 }
 
-/// The line that the running kernel was booted with.
+/// Returns the command line of the running kernel.
 ///
 /// # Errors
-/// The outcome where there is none, or none that can be read.
+/// The outcome to report if it is absent or unreadable.
 fn running<'a>(input: &'a CheckInput<'_>) -> Result<&'a str, Outcome> {
     let running = &input.observed.command_line.running;
     let line = running.or_unread("the command line of the running kernel")?;
@@ -160,7 +160,8 @@ fn states(input: &CheckInput<'_>) -> Judgement {
     .all_evidence(parts))
 }
 
-/// What is not known of the default boot entry, with the command that shows or makes it where more rights do not help.
+/// Returns the unknown outcome for the default boot entry. If more privileges do not help, it has the command that
+/// shows or creates the entry.
 fn unread_entry(input: &CheckInput<'_>, what: &str, why: &Reason) -> Outcome {
     let outcome = unread(what, why);
     match remedy(why.cause) {
@@ -255,7 +256,7 @@ fn rejected(input: &CheckInput<'_>) -> Judgement {
     Ok(outcome.all_evidence(evident))
 }
 
-/// A switch of init's counts, too: `-b`, `single`, a run level.
+/// Whether user space reads this argument, including init's own switches: `-b`, `single`, a run level.
 fn is_for_user_space(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default();
     FOR_USER_SPACE.contains(&name)

@@ -1,4 +1,4 @@
-//! Whether the parts of NVIDIA's driver are of one version.
+//! Whether the parts of NVIDIA's driver have the same version.
 
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{

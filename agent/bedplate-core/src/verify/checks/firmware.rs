@@ -14,7 +14,7 @@ const TABLES: &str = "/sys/firmware/acpi/tables";
 const IORESOURCE_UNSET: u64 = 0x2000_0000;
 const IORESOURCE_MEM: u64 = 0x200;
 const FOUR_GIB: u64 = 1 << 32;
-/// What NVIDIA's GPUs have for a window where it was not resized; smaller ones are for registers.
+/// Window size of NVIDIA GPUs without resizing; smaller windows are for registers.
 const SMALL_WINDOW: u64 = 256 << 20;
 
 pub(crate) const IOMMU: Check = Check {
@@ -118,7 +118,7 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
     })))
 }
 
-/// A window that the kernel had no room for at all: it drops it, and shows only those that are left.
+/// Reports a window that the kernel had no room for: the kernel drops it, and shows only the rest.
 fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
     let of_siblings = |gpu: &Function| {
         let same = gpus.iter().filter(|one| (one.vendor, one.device) == (gpu.vendor, gpu.device));

@@ -1,4 +1,4 @@
-//! Flow control of RoCE: what this host's ports do when the network cannot take their packets in time.
+//! Flow control of RoCE: the behaviour of this host's ports if the network cannot take their packets in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use bedplate_base::{Reading, counted};
 use bedplate_facts::flow_control::{Congestion, PortFlow};
 use bedplate_facts::rdma::RdmaPort;
 
-/// DSCP that guides for RoCE use (handbook §8.5).
+/// DSCP that RoCE guides recommend (handbook §8.5).
 const USUAL_DSCP: u8 = 26;
 
 pub(crate) const PFC: Check = Check {
@@ -33,13 +33,10 @@ pub(crate) const PFC: Check = Check {
     judge: pfc,
 };
 
-/// A port, what was read of it, and what its driver answered.
+/// A port, its readings, the driver's answer, and the priorities with PFC.
 type Port<'a> = (&'a RdmaPort, &'a PortFlow, &'a FlowControl, u8);
 
-/// What the driver says of each port.
-///
-/// # Errors
-/// What is to be said where one says nothing; those that do come with it.
+/// Returns the ports whose driver reports flow control, and the outcome for the first port without a report.
 fn answers<'a>(
     ports: &[&'a RdmaPort],
     congestion: &'a Congestion,
@@ -131,7 +128,7 @@ fn none(ports: &[Port<'_>]) -> Outcome {
     Outcome::warn([RoceFinding::PfcOff { ports: ports.len() }]).all_evidence(ports.iter().map(seen))
 }
 
-/// The traffic class of a port's RoCE packets, and where it stands.
+/// Returns the traffic class of a port's RoCE packets, and its source.
 fn class<'a>(flow: &'a PortFlow, congestion: &'a Congestion) -> (&'a Reading<u8>, &'static str) {
     match &flow.forced_class {
         Reading::Absent => (&congestion.nccl_class, congestion.conf),
@@ -146,16 +143,16 @@ fn class_seen(congestion: &Congestion, port: &Port<'_>) -> Option<Evidence> {
     Some(Evidence { what, at: at.to_owned() })
 }
 
-/// A DSCP that leads to a priority with PFC; the usual one first.
+/// Returns a DSCP that maps to a priority with PFC, preferably the usual one.
 fn covered_dscp(control: &FlowControl, mask: u8) -> Option<u8> {
     let covered = |dscp: &u8| control.dscp.get(dscp).is_some_and(|one| mask >> one & 1 == 1);
     Some(USUAL_DSCP).filter(covered).or_else(|| (0..64).find(covered))
 }
 
-/// The priority that RoCE packets of a port take.
+/// Returns the priority that RoCE packets of a port use.
 ///
 /// # Errors
-/// What is to be said where that does not show.
+/// The outcome to report if the priority is not known.
 fn roce_priority(
     (port, flow, control, _): &Port<'_>,
     congestion: &Congestion,
@@ -186,7 +183,7 @@ fn roce_priority(
     }
 }
 
-/// What is left to look at once flow control is right.
+/// Checks ECN, once flow control is correct.
 fn with_ecn(
     ports: &[Port<'_>],
     taken: &BTreeMap<u8, Vec<&Port<'_>>>,

@@ -40,7 +40,7 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
     let access = match &input.observed.topo_check.running {
         Reading::Known(value) => access(*value),
         Reading::Absent => access(0),
-        // Where no value changes anything it need not be known.
+        // If no value makes a difference, the value need not be known.
         Reading::Unknown(why) if (1..3).any(|value| access(value) != access(0)) => {
             return Ok(unread(PARAMETER, why));
         }
@@ -64,7 +64,7 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
     Ok(Outcome::pass(format!("{count} of a GPU and its Data Direct function")))
 }
 
-/// The outcome for pairs that the driver refuses.
+/// Returns the outcome for pairs that the driver refuses.
 fn refusal(tree: &PciTree, refused: &[Pair], version: &str) -> Outcome {
     let code = |pair: &Pair| AcsFinding::GroupsApart { gpu: pair.gpu, function: pair.peer };
     let shown = |at: PciAddress| match tree.get(at).map(|function| &function.iommu_group) {

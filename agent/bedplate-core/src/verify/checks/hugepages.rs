@@ -1,4 +1,4 @@
-//! Huge pages: whether the kernel has as many as it was asked for.
+//! Huge pages: whether the kernel has as many as the command line requests.
 
 use super::super::finding::page_size;
 use super::super::unread::OrUnread as _;

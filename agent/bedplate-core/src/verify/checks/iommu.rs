@@ -1,4 +1,4 @@
-//! The IOMMU: whether it is there, in use, and in which mode for what carries GPUDirect traffic.
+//! The IOMMU: whether it is present, in use, and in the right mode for the functions that carry GPUDirect traffic.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn listed(names: &Reading<Vec<String>>) -> &'static str {
     }
 }
 
-/// Functions by the type of their group; without one: `no group`.
+/// Functions by the type of their group, or under `no group`.
 type Types<'a> = BTreeMap<&'a str, Vec<&'a Function>>;
 
 fn mode(input: &CheckInput<'_>) -> Judgement {
@@ -88,7 +88,7 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
     match &input.facts.iommu.active {
         Reading::Unknown(why) => return Ok(unread("whether an IOMMU is in use", why)),
         Reading::Known(active) if !active.is_empty() => {}
-        // Groups are what counts: an IOMMU whose driver lists nothing in that directory translates all the same.
+        // Groups decide: an IOMMU also translates if its driver lists nothing in that directory.
         _ if carriers.iter().any(|function| !matches!(function.iommu_group, Reading::Absent)) => {}
         none if matches!(chip, Superchip::No) => {
             return Ok(
@@ -170,7 +170,7 @@ fn format_types(types: &Types<'_>) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// Whether the kernel translates what is in groups of such a type.
+/// Whether the kernel translates DMA in groups of this type.
 fn is_translated(kind: &str) -> bool {
     matches!(kind, "DMA" | "DMA-FQ")
 }
@@ -179,7 +179,7 @@ fn passes(kind: &str) -> bool {
     matches!(kind, "identity" | "no group")
 }
 
-/// Functions in groups of such types.
+/// Returns the functions in groups of matching types.
 fn of_types<'a>(types: &Types<'a>, is_wanted: impl Fn(&str) -> bool) -> Vec<&'a Function> {
     let wanted = types.iter().filter(|(kind, _)| is_wanted(kind));
     wanted.flat_map(|(_, functions)| functions).copied().collect()

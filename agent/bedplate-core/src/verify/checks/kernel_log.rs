@@ -1,5 +1,5 @@
-//! The kernel's log on the IOMMU, and code that its checks share. Sysfs says what is; the log says why. A log that
-//! has lost its first lines proves nothing by what is not in it, and never keeps a host from being ready.
+//! The kernel log on the IOMMU, and code shared by the checks of the log. Sysfs shows the state, the log its cause. A
+//! log that has lost its first lines proves nothing by absence, and never makes a host not ready.
 
 use std::collections::BTreeSet;
 
@@ -29,15 +29,18 @@ pub(crate) const IOMMU: Check = Check {
     judge: iommu,
 };
 
-/// A line that means something, with where it stands.
+/// A recognised line, with its position in the log.
 pub(super) struct Line {
     pub(super) said: KernelMessage,
     pub(super) seen: Evidence,
-    /// When, in milliseconds since the boot.
+    /// Time in milliseconds since the boot.
     pub(super) ms: u64,
 }
 
-/// The log, or what is to be said without one.
+/// Returns the log.
+///
+/// # Errors
+/// The outcome to report if the log is missing.
 pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcome> {
     let log = input.observed.kernel_log.or_unread("the kernel log").map_err(Outcome::minor)?;
     log.ok_or_else(|| {
@@ -47,7 +50,7 @@ pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcom
     })
 }
 
-/// Where a line stands: its seconds, as dmesg shows them.
+/// Returns a line as evidence, with its time as dmesg shows it.
 pub(super) fn seen(line: &kmsg::Line) -> Evidence {
     let at = format!("kernel log, [{}.{:03}]", line.ms / 1000, line.ms % 1000);
     Evidence { what: line.text.clone(), at }
@@ -60,7 +63,7 @@ pub(super) fn lines(log: &KernelLog) -> Vec<Line> {
     log.lines.iter().filter_map(line).collect()
 }
 
-/// A log in which nothing is found: it passes only where it is whole.
+/// Returns the outcome for a log without a matching line: a pass only if the log is complete.
 pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
     if log.whole {
         return Outcome::pass(text).evidence("no such line since the boot", kmsg::PATH);
@@ -71,7 +74,7 @@ pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
         .hint("`journalctl -k -b` may still have them; a larger ring: `log_buf_len=16M` in [cmdline] of the profile")
 }
 
-/// Signs of trouble with the IOMMU, the gravest first.
+/// IOMMU faults, the most severe first.
 const OF_IOMMU: [MessageKind; 4] = [
     MessageKind::DmaFault,
     MessageKind::IommuFirmware,
@@ -79,7 +82,7 @@ const OF_IOMMU: [MessageKind; 4] = [
     MessageKind::IommuAsked,
 ];
 
-/// The first trouble that there is, with everything that the log says.
+/// Returns the outcome for the most severe fault, with all lines as evidence.
 fn worst(lines: &[Line]) -> Option<Outcome> {
     OF_IOMMU.iter().find_map(|sign| {
         let (such, others): (Vec<&Line>, Vec<&Line>) =
@@ -106,7 +109,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     let up = lines.iter().find(|line| line.said.kind == MessageKind::IommuUp);
     let up = up.map(|line| line.seen.clone());
     lines.retain(|line| match line.said.kind {
-        // Faults of a USB controller are not what this is about.
+        // Faults of a USB controller are out of scope.
         MessageKind::DmaFault => concerns(input, &line.said),
         MessageKind::IommuAsked => !on && up.is_none(),
         MessageKind::IommuFirmware | MessageKind::IommuCopied | MessageKind::IommuUp => true,
@@ -120,7 +123,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     }))
 }
 
-/// Whether a line is about a function that GPUDirect traffic passes, or does not say which.
+/// Whether a line concerns a function on a GPUDirect path, or names no function.
 pub(super) fn concerns(input: &CheckInput<'_>, said: &KernelMessage) -> bool {
     said.function.is_none_or(|function| {
         input.observed.aer.contains_key(&function)

@@ -10,9 +10,9 @@ use bedplate_base::{Reading, counted};
 use bedplate_facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
 use bedplate_facts::systemd_units::Setting;
 
-/// The least that NVIDIA's containers for frameworks ask for (`--shm-size=1g`).
+/// Minimum that NVIDIA's framework containers request (`--shm-size=1g`).
 const ENOUGH_SHM: u64 = 1 << 30;
-/// Launchers whose children are containers; those get CAP_IPC_LOCK where the pod asks for it.
+/// Services that start containers; a container gets CAP_IPC_LOCK if its pod requests it.
 const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
 
 pub(crate) const MEMLOCK: Check = Check {
@@ -141,7 +141,7 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
     .all_evidence(seen))
 }
 
-/// Where no service starts jobs, people do.
+/// Checks user sessions: without a service that starts jobs, users start them.
 fn of_sessions(input: &CheckInput<'_>) -> Judgement {
     let setting = input.observed.limits.session_memlock.or_unread("the limits of sessions")?;
     let outcome = match setting.is_some_and(is_unlimited) {

@@ -1,4 +1,4 @@
-//! Faults of GPUs, NVSwitches, links and drivers that the kernel's log tells, and whether they are over.
+//! Faults of GPUs, NVSwitches, links and drivers reported in the kernel log, and whether they are over.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub(crate) const PCIE: Check = Check {
     judge: pcie,
 };
 
-/// Modules by whose absence GPUDirect fails, by the start of their names.
+/// Prefixes of the modules that GPUDirect needs.
 const OURS: [&str; 14] = [
     "nvidia",
     "nv_peer_mem",
@@ -66,7 +66,7 @@ const OURS: [&str; 14] = [
     "mlxfw",
 ];
 
-/// Whether one of the functions is the other, or above it.
+/// Whether two functions are equal, or one is above the other.
 fn are_on_one_path(input: &CheckInput<'_>, one: PciAddress, other: PciAddress) -> bool {
     let above = |at: PciAddress| {
         input.topology().map(|topology| topology.tree().path_up(at)).unwrap_or_default()
@@ -74,7 +74,7 @@ fn are_on_one_path(input: &CheckInput<'_>, one: PciAddress, other: PciAddress) -
     one == other || above(one).contains(&other) || above(other).contains(&one)
 }
 
-/// Whether what a line says is known to be over, by a later line or by what is there now.
+/// Whether a reported fault is known to be over, from a later line or from the present state.
 fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> bool {
     let follows = |test: &dyn Fn(&KernelMessage) -> bool| later.iter().any(|line| test(&line.said));
     let returns = |at: PciAddress| {
@@ -85,7 +85,7 @@ fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> boo
     };
     let reloaded = || follows(&|said| said.kind == MessageKind::Bound && said.function.is_none());
     match (fault.kind, fault.function) {
-        // A device that does not answer is among the dead, whatever was loaded since.
+        // `pcie.answer` reports an unresponsive device, regardless of drivers loaded since.
         (MessageKind::OffTheBus | MessageKind::Xid | MessageKind::NotTaken, Some(at)) => {
             returns(at) || reloaded()
         }
@@ -104,7 +104,7 @@ fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> boo
                     && said.function.is_some_and(|other| are_on_one_path(input, at, other))
             })
         }
-        // A device that is listed below and answers has a link.
+        // A device below that is listed and answers has a link.
         (MessageKind::LinkDown, Some(at)) => input.topology().is_ok_and(|topology| {
             let below = topology.below(at);
             let answers = |at: &PciAddress| topology.tree().get(*at).is_some_and(|f| !f.is_dead());
@@ -114,7 +114,7 @@ fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> boo
     }
 }
 
-/// The device that a line is about, also where Linux lists it no more.
+/// Returns the device that a line is about, even if Linux no longer lists it.
 fn device(input: &CheckInput<'_>, sign: MessageKind, at: PciAddress) -> Device {
     let listed = input.topology().ok().and_then(|topology| topology.tree().get(at));
     let kind = match sign {
@@ -125,7 +125,7 @@ fn device(input: &CheckInput<'_>, sign: MessageKind, at: PciAddress) -> Device {
     listed.map_or(Device { kind, function: at, name: None }, |function| input.device(function))
 }
 
-/// The outcome of the lines that are wanted; `None`: there is no such line.
+/// Returns the outcome for the matching lines, or `None` if no line matches.
 fn judged(
     input: &CheckInput<'_>,
     log: &KernelLog,
@@ -171,7 +171,7 @@ fn modules(input: &CheckInput<'_>) -> Judgement {
         (MessageKind::NotTaken | MessageKind::ApiMismatch | MessageKind::Peermem, _) => true,
         (MessageKind::KeptOut, None) => true,
         (MessageKind::WrongParameter, Some(module)) => is_ours(module),
-        // It may have gone in by a later attempt.
+        // A later attempt may have loaded the module.
         (MessageKind::WrongBuild | MessageKind::KeptOut, Some(module)) => {
             is_ours(module) && !is_loaded(module)
         }
@@ -187,7 +187,7 @@ fn is_ours(module: &str) -> bool {
 fn pcie(input: &CheckInput<'_>) -> Judgement {
     let log = log(input)?;
     let is_wanted = |said: &KernelMessage| match said.kind {
-        // Whatever NVIDIA's driver reports is of a GPU or its switches, also of one that is gone from sysfs.
+        // All faults that NVIDIA's driver reports concern GPUs or their switches, including devices gone from sysfs.
         MessageKind::OffTheBus
         | MessageKind::Xid
         | MessageKind::Switch

@@ -1,4 +1,4 @@
-//! The checks, a file a group.
+//! The checks, one module for each group.
 
 pub(super) mod acs;
 pub(super) mod ats;
@@ -32,12 +32,12 @@ use super::finding::{self, FEW, size};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 
-/// `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
+/// Formats the functions: `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.
 fn named(functions: &[&Function], what: &str) -> String {
     finding::named(&addresses(functions), what)
 }
 
-/// Their addresses.
+/// Returns the addresses of the functions.
 fn addresses<'a>(functions: impl IntoIterator<Item = &'a &'a Function>) -> Vec<PciAddress> {
     functions.into_iter().map(|function| function.address).collect()
 }

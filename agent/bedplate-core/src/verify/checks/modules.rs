@@ -87,7 +87,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
             );
             Outcome::pass(text).evidence(&found.version, VERSION)
         }
-        // Bound, and that is what this is about.
+        // The GPUs are bound, which is all that the check requires.
         Reading::Absent => Outcome::pass(format!("{} bound to nvidia", counted(count, "GPU")))
             .evidence("not there", VERSION),
         Reading::Unknown(why) => unread("the NVIDIA driver's version", why),
@@ -98,7 +98,7 @@ fn kind(is_open: bool) -> ModuleKind {
     if is_open { ModuleKind::Open } else { ModuleKind::Proprietary }
 }
 
-/// The loaded modules are not those that these GPUs need.
+/// Returns the outcome for loaded modules of the wrong variant for these GPUs.
 fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
     let has = kind(loaded.open).name();
     Outcome::fail([ModulesFinding::WrongKernelModules {
@@ -168,7 +168,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
             continue;
         }
         let missing = format!("no line {option}=y");
-        // amdgpu registers with the ib_core of OFED as a peer client, which RCCL takes first.
+        // amdgpu registers with the ib_core of OFED as a peer client, which RCCL prefers.
         if input.facts.gpu.peer_memory_symbols == Reading::Known(true) {
             return Ok(Outcome::unknown(format!(
                 "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
@@ -187,7 +187,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for").evidence(options, at))
 }
 
-/// RCCL of this host's jobs is not known; those up to 2.31.2 look for the option.
+/// The RCCL version of this host's jobs is not known; versions up to 2.31.2 look for the option.
 fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Judgement {
     let seen = match is_forced.or_unread(format_args!("whether {FORCE_DMABUF} is set"))? {
         Some(_) => format!("{FORCE_DMABUF}=0"),
@@ -201,13 +201,13 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Judgement {
     .hint(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`")))
 }
 
-/// The outcome where the driver is set to refuse peers.
+/// Returns the outcome if the driver is set to refuse peers.
 fn denied(input: &CheckInput<'_>, driver: &NvidiaDriver) -> Option<Outcome> {
     let TopoCheck { running, next } = &input.observed.topo_check;
     let has_c2c = !matches!(superchip(input.facts), Superchip::No);
     let denies =
         |value: u32| topo_check::access(driver, has_c2c, DmaPath::Default, value) == Access::Denied;
-    // A parameter that cannot be read denies nothing unless somebody set it so.
+    // An unreadable parameter counts as unset: only an explicit setting refuses peers.
     if let Reading::Known(value) = running
         && denies(*value)
     {

@@ -1,4 +1,4 @@
-//! Whether the file that jobs' collective library reads switches off what the host has.
+//! Whether the configuration file of jobs' collective library disables what the host has.
 
 use super::super::unread::OrUnread as _;
 use super::super::{
@@ -29,7 +29,7 @@ pub(crate) const NCCL_CONF: Check = Check {
     judge: nccl_conf,
 };
 
-/// Letters of a level, and how far a NIC may be for it.
+/// Parses a GDR level as the maximum distance of a NIC.
 fn parse_level(level: &str) -> Option<Distance> {
     Some(match level {
         "PIX" | "1" => Distance::Pix,
@@ -38,7 +38,7 @@ fn parse_level(level: &str) -> Option<Distance> {
     })
 }
 
-/// The feature that a variable takes away on this host, with the verdict for it.
+/// Returns the feature that a variable disables on this host, with the verdict.
 fn disabled_feature(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verdict, String)> {
     let Variable { name, value, .. } = variable;
     match (switches_off(name, value), name.as_str()) {

@@ -1,4 +1,4 @@
-//! PCIe registers: payloads, read requests, ordering, and errors that were counted.
+//! PCIe registers: payloads, read requests, ordering, and error counters.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use bedplate_facts::aer::AerTotals;
 use bedplate_facts::pci::{DeviceControl, Function};
 use bedplate_facts::topology::Topology;
 
-/// No threshold is published. A link that corrects so much has retrained or replayed a lot; a few at power-on are usual.
+/// No threshold is published. A link with this many corrected errors has retrained or replayed a lot; a few at power-on
+/// are usual.
 const MANY_CORRECTED: u64 = 1000;
 
 const COUNTERS: &str = "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable";
@@ -75,14 +76,14 @@ pub(crate) const AER: Check = Check {
     judge: aer,
 };
 
-/// GPUs, RDMA NICs and Data Direct functions of the host, without VFs.
+/// Returns GPUs, RDMA NICs and Data Direct functions of the host, without VFs.
 pub(super) fn endpoints<'a>(input: &CheckInput<'a>) -> Vec<&'a Function> {
     let mut all = [&input.gpus[..], &input.rdma_nics, &input.data_direct].concat();
     all.retain(|function| !function.has_reserved_registers());
     all
 }
 
-/// Both ends of each link from GPUs and RDMA NICs up: what is below, and the port above.
+/// Returns both ends of each link from GPUs and RDMA NICs up: the lower function, and the port above.
 pub(super) fn links<'a>(
     topology: &Topology<'a>,
     endpoints: &[&'a Function],
@@ -166,7 +167,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
         .evidence(sizes.join(", "), "config space, device control"))
 }
 
-/// A pair that meets in a switch, with another payload size on one side than on the other: a switch does not split packets.
+/// Reports a pair below a shared switch whose two sides differ in payload size: a switch does not split packets.
 fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
     let tree = topology.tree();
     let payload = |at| control(tree.get(at)?).ok()?.map(|control| control.max_payload);
@@ -188,10 +189,10 @@ fn uneven_path(topology: &Topology<'_>) -> Option<Outcome> {
     )
 }
 
-/// Device control of each RDMA NIC of the host.
+/// Returns device control of each RDMA NIC of the host.
 ///
 /// # Errors
-/// What is to be said instead.
+/// The outcome to report if a register is unreadable, or no NIC has PCI Express.
 fn of_nics<'a>(input: &CheckInput<'a>) -> Result<Vec<(&'a Function, DeviceControl)>, Outcome> {
     let mut found = Vec::new();
     for nic in input.some_rdma_pfs()? {
@@ -300,7 +301,7 @@ fn aer(input: &CheckInput<'_>) -> Judgement {
     Ok(none_bad(input, unknown, counting, all, &silent))
 }
 
-/// No error was counted that matters: what that is worth, by how many functions on the paths count at all.
+/// Returns the outcome without significant errors. It depends on how many functions on the paths have counters.
 fn none_bad(
     input: &CheckInput<'_>,
     unknown: Option<(PciAddress, &Reason)>,

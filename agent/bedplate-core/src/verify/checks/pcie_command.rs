@@ -42,7 +42,7 @@ pub(crate) const BUS_MASTER: Check = Check {
     judge: bus_master,
 };
 
-/// Functions that the host itself uses, those that do not answer included, and the bridges above them, each once.
+/// Returns functions that the host itself uses, including unresponsive ones, and the bridges above them, each once.
 fn all<'a>(input: &CheckInput<'a>, is_wanted: impl Fn(&Function) -> bool) -> Vec<&'a Function> {
     let Ok(topology) = input.topology() else { return Vec::new() };
     let tree = topology.tree();
@@ -65,7 +65,7 @@ fn seen(function: &Function, what: &str) -> Evidence {
     Evidence { what: format!("{}: {what}", function.address), at: function.attribute("config") }
 }
 
-/// The first of which it is not known, leaving out those that do not answer.
+/// Returns the outcome for the first unreadable register, ignoring unresponsive functions.
 fn first_unread(functions: &[&Function]) -> Option<Outcome> {
     functions.iter().find_map(|function| match command(function) {
         Err(why) if why.cause != Cause::NoAnswer => {

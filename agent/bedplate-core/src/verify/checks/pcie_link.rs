@@ -1,4 +1,4 @@
-//! PCIe links: what each runs at, against what both of its ends can do.
+//! PCIe links: present width and speed, compared with the best that both ends support.
 
 use super::super::unread::some;
 use super::super::{
@@ -55,14 +55,17 @@ pub(crate) const GPU_SPEED: Check = Check {
 
 const AT: &str = "link status and link capability of both ends";
 
-/// A link: what is below, the port above, and a property of it.
+/// A link: the lower function, the port above, and a property.
 struct JudgedLink<'a> {
     below: &'a Function,
     above: &'a Function,
     property: Property,
 }
 
-/// All links by one of their properties.
+/// Returns all links with one of their properties.
+///
+/// # Errors
+/// The outcome to report if there is no link, or a bridge is unreadable and no known link is degraded.
 fn judged<'a>(
     input: &'a CheckInput<'_>,
     property: fn(&Function, &Function) -> Property,
@@ -75,7 +78,7 @@ fn judged<'a>(
     };
     let all: Vec<JudgedLink<'_>> = links.into_iter().map(row).collect();
     match (input.gap_above(), all.is_empty()) {
-        // What is known to be bad is said first.
+        // A degraded link takes precedence over a gap.
         (Some(gap), _) if !all.iter().any(|link| link.property.is_degraded()) => Err(gap),
         (_, true) => Err(Outcome::not_applicable("no GPU and no RDMA NIC below a port")),
         (_, false) => Ok(all),
@@ -96,7 +99,7 @@ fn unread(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     )
 }
 
-/// Links that do less than both ends can.
+/// Returns links below the best that both ends support.
 fn degraded<'l, 'a>(links: &'l [JudgedLink<'a>]) -> Vec<&'l JudgedLink<'a>> {
     links.iter().filter(|link| link.property.is_degraded()).collect()
 }
@@ -121,21 +124,21 @@ fn width(input: &CheckInput<'_>) -> Judgement {
         .all_evidence(degraded.iter().map(|link| seen(link, |lanes| format!("x{lanes}")))))
 }
 
-/// Cards with more lanes than the slot.
+/// Reports cards with more lanes than the slot.
 fn narrow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let lanes = |function: &Function| function.detail.as_ref()?.link.max_width;
     let code = |functions| PcieLinkFinding::SlotNarrow { functions };
     lesser_slots(links, lanes, |lanes| format!("x{lanes}"), code)
 }
 
-/// Cards that could be faster than the slot.
+/// Reports cards that are faster than the slot.
 fn slow_slots(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let best = |function: &Function| pcie_link::tenths(&function.detail.as_ref()?.link.max_speed);
     let code = |functions| PcieLinkFinding::SlotSlow { functions };
     lesser_slots(links, best, pcie_link::in_words, code)
 }
 
-/// Cards that can do more than the slot, by what each can do at best.
+/// Reports cards that are better than the slot. `best`: best value of a card or slot.
 fn lesser_slots<T: PartialOrd>(
     links: &[JudgedLink<'_>],
     best: impl Fn(&Function) -> Option<T>,
@@ -155,7 +158,7 @@ fn lesser_slots<T: PartialOrd>(
     })
 }
 
-/// What card and slot can do at best.
+/// Returns the best values of card and slot as evidence.
 fn of_both(link: &JudgedLink<'_>, shown: impl Fn(&Function) -> String) -> Evidence {
     let (below, above) = (link.below, link.above);
     Evidence::new(
@@ -164,7 +167,7 @@ fn of_both(link: &JudgedLink<'_>, shown: impl Fn(&Function) -> String) -> Eviden
     )
 }
 
-/// Links of GPUs, or all others, by speed.
+/// Returns the links of GPUs, or all other links, by speed.
 fn speeds<'a>(input: &'a CheckInput<'_>, of_gpus: bool) -> Result<Vec<JudgedLink<'a>>, Outcome> {
     let mut links = judged(input, pcie_link::speed)?;
     links.retain(|link| link.below.is_gpu() == of_gpus);
@@ -205,7 +208,7 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
         .hint("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
 }
 
-/// `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
+/// Formats a link: `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.
 fn seen(link: &JudgedLink<'_>, words: impl Fn(u32) -> String) -> Evidence {
     let shown = |number: Option<u32>| number.map_or("?".to_owned(), &words);
     Evidence::new(

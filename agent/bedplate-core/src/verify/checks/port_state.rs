@@ -37,7 +37,7 @@ impl Adapter<'_> {
         self.ports.iter().filter(|port| port.is_active()).count()
     }
 
-    /// There is one at least.
+    /// Returns the findings; at least one.
     fn codes(&self, input: &CheckInput<'_>, usual: usize) -> Vec<RdmaFinding> {
         let without = self.functions.iter().filter(|function| function.infiniband.is_empty());
         let without = without.map(|function| RdmaFinding::NoRdmaDevice {
@@ -59,7 +59,7 @@ impl Adapter<'_> {
     }
 }
 
-/// Those of the GPUs, by place.
+/// Returns the adapters of the GPUs, by PCI location.
 fn adapters<'a>(input: &'a CheckInput<'_>, ports: &[&'a RdmaPort]) -> Vec<Adapter<'a>> {
     let mut all: BTreeMap<_, Adapter<'a>> = BTreeMap::new();
     for function in &input.rails {
@@ -73,7 +73,8 @@ fn adapters<'a>(input: &'a CheckInput<'_>, ports: &[&'a RdmaPort]) -> Vec<Adapte
     all.into_values().collect()
 }
 
-/// How many ports of an adapter of each model are active usually: what most have; of two answers the smaller.
+/// Returns the usual number of active ports of an adapter of each model: that of most adapters, or the smaller of two
+/// equally common numbers.
 fn usual_active_ports(adapters: &[Adapter<'_>]) -> BTreeMap<super::super::rails::Model, usize> {
     let mut counts: BTreeMap<_, BTreeMap<usize, usize>> = BTreeMap::new();
     for adapter in adapters {

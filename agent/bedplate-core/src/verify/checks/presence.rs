@@ -1,4 +1,4 @@
-//! Whether the devices are there: GPUs, their NICs, and the Data Direct functions of those.
+//! Whether the devices are present: GPUs, their NICs, and the NICs' Data Direct functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ fn devices(input: &CheckInput<'_>) -> Judgement {
     Ok(Outcome::pass(text).evidence(of_count, AT))
 }
 
-/// Functions that may be GPUs or NICs of the host, too: those that are seen need not be all there are.
+/// Reports functions that may also be GPUs or NICs of the host: the inventory may be incomplete.
 fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
     if let Some(gap) = tree.unread().first() {
         let what = match tree.unread().len() {
@@ -67,7 +67,7 @@ fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
         let of_count = counted(tree.functions.len(), "PCI function");
         return Some(unread(&what, &gap.reason).evidence(of_count, AT));
     }
-    // One whose driver is not known may be a guest's: it is in neither list.
+    // A function with an unknown driver may be assigned to a VM; neither list has it.
     let is_wanted = |at: &PciAddress| {
         tree.get(*at).is_some_and(|function| function.is_gpu() || !function.infiniband.is_empty())
     };
@@ -75,7 +75,7 @@ fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
     Some(unread(format_args!("whether a guest has {at}"), why))
 }
 
-/// GPUs or NICs are there, and guests have all of them: what GPUDirect does in a guest is not seen from here.
+/// Reports GPUs or NICs that are all assigned to VMs: GPUDirect in a guest cannot be checked from here.
 fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
     let of_guests = |is: fn(&Function) -> bool| {
         let guests = input.guests.iter().filter_map(|guest| tree.get(*guest));
@@ -94,7 +94,7 @@ fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
     )
 }
 
-/// No GPU, or no NIC.
+/// Returns the outcome for a host without GPU or NIC.
 fn none(input: &CheckInput<'_>, tree: &PciTree) -> Outcome {
     let kind = if input.gpus.is_empty() { DeviceKind::Gpu } else { DeviceKind::Nic };
     let (gpus, nics) = (input.gpus.len(), input.rdma_nics.len());
@@ -106,13 +106,14 @@ fn none(input: &CheckInput<'_>, tree: &PciTree) -> Outcome {
 /// GPUs and NICs below one root port.
 #[derive(Default)]
 struct Branch<'a> {
-    /// The switches above its devices, by their ids: branches of other switches are not compared.
+    /// Ids of the switches above the devices; only branches with the same switches are compared.
     switches: BTreeSet<(u16, u16)>,
     gpus: Vec<&'a Function>,
     nics: Vec<&'a Function>,
 }
 
-/// GPUs and their NICs by the root port above them, where a switch is between; what does not answer is there.
+/// Returns GPUs and their NICs by the root port above them, if there is a switch in between. Unresponsive devices
+/// count.
 fn branches<'a>(input: &CheckInput<'a>) -> Result<BTreeMap<PciAddress, Branch<'a>>, Outcome> {
     let tree = input.topology()?.tree();
     let mut branches: BTreeMap<PciAddress, Branch<'a>> = BTreeMap::new();
@@ -129,14 +130,14 @@ fn branches<'a>(input: &CheckInput<'a>) -> Result<BTreeMap<PciAddress, Branch<'a
         branch.switches.extend(switches.map(|switch| (switch.vendor.0, switch.device.0)));
         if is_gpu { branch.gpus.push(function) } else { branch.nics.push(function) }
     }
-    // Functions of guests are in none of the lists: such a branch cannot be compared.
+    // Functions assigned to VMs are in none of the lists: a branch with one cannot be compared.
     let guests: Vec<PciAddress> =
         input.guests.iter().filter_map(|guest| tree.path_up(*guest).last().copied()).collect();
     branches.retain(|root, _| !guests.contains(root));
     Ok(branches)
 }
 
-/// How many others have to agree before one that differs has lost something.
+/// Number of branches that must agree before a deviating one counts as incomplete.
 const OTHERS: usize = 3;
 
 fn models(functions: &[&Function]) -> Vec<Model> {
@@ -145,7 +146,7 @@ fn models(functions: &[&Function]) -> Vec<Model> {
     models
 }
 
-/// Branches in which fewer of the one kind are than in every other branch with as many of the other.
+/// Finds branches with fewer devices of one kind than every other branch with the same devices of the other kind.
 fn incomplete_branches(
     branches: &BTreeMap<PciAddress, Branch<'_>>,
     kind: DeviceKind,
@@ -174,7 +175,7 @@ fn incomplete_branches(
     found
 }
 
-/// Devices that every other switch of the kind has.
+/// Reports devices that every other switch of its kind has.
 fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
     let branches = branches(input)?;
     let of_kind = |kind| incomplete_branches(&branches, kind);
@@ -219,7 +220,7 @@ fn data_direct(input: &CheckInput<'_>) -> Judgement {
     }
     let without_driver = all.iter().filter(|dma| dma.driver.as_deref().is_none_or(serves_guests));
     let is_the_hosts = |nic: &PciAddress| input.rdma_nics.iter().any(|own| own.address == *nic);
-    // One whose NIC a guest has as well is that guest's.
+    // A function whose NIC is assigned to a VM belongs to that VM.
     let hosts = |dma: &&&Function| {
         let nics = topology.nics_of(dma.address);
         nics.is_empty() || nics.iter().any(is_the_hosts)

@@ -9,7 +9,7 @@ use super::super::{
 };
 use crate::plan::{KindId, RebootNeed};
 
-/// Where `systemctl enable` links units that a boot starts.
+/// Directory of the links that `systemctl enable` creates for a boot.
 const WANTS: &str = "multi-user.target.wants";
 
 pub(crate) const IN_EFFECT: Check = Check {
@@ -82,7 +82,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-/// The finding about work that the build of an image has left.
+/// Returns the finding about unfinished work of an image build.
 fn unfinished(image: &ImageState) -> Option<Outcome> {
     let code = match (image.unfinished.clone(), image.owed.clone()) {
         (files, _) if !files.is_empty() => ProfileFinding::ChangeInterrupted { files },
@@ -92,10 +92,10 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
     Some(Outcome::fail([code]).evidence("owed", "bedplate plan"))
 }
 
-/// Whether a boot of the machine makes every setting.
+/// Checks that a boot of the machine applies every setting.
 ///
 /// # Errors
-/// The finding about those that none would make.
+/// The finding about settings that no boot would apply.
 fn reaches_machine(image: &ImageState) -> Result<(), Outcome> {
     let fails =
         |code: ProfileFinding, what: &str, at: &str| Err(Outcome::fail([code]).evidence(what, at));

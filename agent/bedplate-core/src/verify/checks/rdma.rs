@@ -12,7 +12,7 @@ use bedplate_facts::rdma::RdmaPort;
 /// Requires the state of every port.
 ///
 /// # Errors
-/// The outcome that names the first whose state could not be read.
+/// The outcome that names the first port with an unreadable state.
 pub(super) fn expect_states(ports: &[&RdmaPort]) -> Result<(), Outcome> {
     for port in ports {
         port.state.or_unread(format_args!("the state of port {}", port.name))?;
@@ -80,10 +80,10 @@ pub(crate) const NAMES: Check = Check {
     judge: names_of_devices,
 };
 
-/// Ports of the NICs that jobs use for GPUDirect RDMA.
+/// Returns the ports of the NICs that jobs use for GPUDirect RDMA.
 ///
 /// # Errors
-/// What is to be said without a NIC.
+/// The outcome to report if there is no NIC.
 pub(super) fn own_ports<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
     input.some_rdma_pfs()?;
     let is_of_a_rail =
@@ -91,10 +91,10 @@ pub(super) fn own_ports<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPor
     Ok(input.observed.ports.iter().filter(is_of_a_rail).collect())
 }
 
-/// Active ports of NICs of one model each.
+/// Returns the active ports, grouped by NIC model.
 ///
 /// # Errors
-/// What is to be said without one, or where one cannot be read.
+/// The outcome to report if there is no active port, or a state is unreadable.
 fn by_model<'a>(input: &'a CheckInput<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Outcome> {
     let ports = own_ports(input)?;
     expect_states(&ports)?;
@@ -106,7 +106,7 @@ fn by_model<'a>(input: &'a CheckInput<'_>) -> Result<Vec<Vec<&'a RdmaPort>>, Out
     some(models.into_values().collect(), "no active port of an RDMA NIC")
 }
 
-/// Ports by the value of an attribute.
+/// Counts ports by the value of an attribute.
 fn tallies<'a>(values: impl Iterator<Item = &'a str>) -> Vec<Tally> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     values.for_each(|value| *counts.entry(value).or_default() += 1);
@@ -114,7 +114,7 @@ fn tallies<'a>(values: impl Iterator<Item = &'a str>) -> Vec<Tally> {
     counts.into_iter().map(tally).collect()
 }
 
-/// Tenths of Gb/sec, for 2.5.
+/// Parses a rate in tenths of Gb/sec, because of 2.5.
 fn tenths(rate: &str) -> Option<u32> {
     let number: f64 = rate.split(' ').next()?.parse().ok()?;
     (number > 0.0 && number < 100_000.0).then_some((number * 10.0) as u32)
@@ -172,7 +172,8 @@ fn link_layer(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-/// What drivers call their devices, before the number (`ib_register_device` and `ib_alloc_device` in drivers/infiniband/hw).
+/// Prefixes of the device names that drivers assign, before the number (`ib_register_device` and `ib_alloc_device` in
+/// drivers/infiniband/hw).
 const BY_DRIVERS: [&str; 12] = [
     "mlx5_",
     "mlx5_bond_",

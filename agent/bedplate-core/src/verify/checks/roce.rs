@@ -1,4 +1,4 @@
-//! Ports that carry RDMA over Ethernet: their GIDs, and the interfaces that these come from.
+//! Ports that carry RDMA over Ethernet: their GIDs, and the interfaces of these.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::rdma::{own_ports, text_or_not_known};
 use bedplate_base::{Reading, counted};
 use bedplate_facts::rdma::{GidKind, Interface, RdmaPort, RoceGid};
 
-/// Bytes that the headers of a RoCE packet may take of the interface's MTU (include/rdma/ib_addr.h, iboe_get_mtu: GRH, UDP, BTH,
-/// XRC, atomic, ICRC).
+/// Bytes of the interface's MTU that the headers of a RoCE packet may take (include/rdma/ib_addr.h, iboe_get_mtu: GRH,
+/// UDP, BTH, XRC, atomic, ICRC).
 const HEADERS: u32 = 40 + 8 + 12 + 4 + 28 + 4;
-/// The largest payload of a packet (InfiniBand Architecture Specification, volume 1).
+/// Largest payload of a packet (InfiniBand Architecture Specification, volume 1).
 const LARGEST: u32 = 4096;
 
 pub(crate) const GID: Check = Check {
@@ -45,10 +45,10 @@ pub(crate) const NETDEV: Check = Check {
     judge: netdev,
 };
 
-/// Active Ethernet ports of the RDMA NICs that the host itself uses.
+/// Returns active Ethernet ports of the RDMA NICs that the host itself uses.
 ///
 /// # Errors
-/// Text without one.
+/// The outcome to report if there is no such port.
 pub(super) fn active<'a>(input: &'a CheckInput<'_>) -> Result<Vec<&'a RdmaPort>, Outcome> {
     let ports = own_ports(input)?;
     for port in &ports {
@@ -120,7 +120,7 @@ fn gid_evidence((port, gid): &(&RdmaPort, RoceGid)) -> Evidence {
     )
 }
 
-/// What is left of an MTU for the payload of a RoCE packet.
+/// Returns the payload of a RoCE packet that fits an MTU.
 fn payload(mtu: u32) -> u32 {
     let sizes = [LARGEST, 2048, 1024, 512, 256];
     sizes.into_iter().find(|size| mtu >= size + HEADERS).unwrap_or(0)

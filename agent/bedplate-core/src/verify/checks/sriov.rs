@@ -1,4 +1,5 @@
-//! Virtual functions: whether all are there, have a driver, and are told apart. How many there are to be is the profile's business.
+//! Virtual functions: whether all exist, have a driver, and have unique addresses. The profile decides how many there
+//! should be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,10 +102,10 @@ fn counts(input: &CheckInput<'_>) -> Judgement {
     })
 }
 
-/// VFs of NICs.
+/// Returns the VFs of NICs.
 ///
 /// # Errors
-/// Text without one.
+/// The outcome to report if there is no VF.
 fn vfs<'a>(input: &CheckInput<'a>) -> Result<Vec<&'a Function>, Outcome> {
     let tree = input.topology()?.tree();
     let vfs = tree.functions.values().filter(|function| function.is_vf() && function.is_nic());

@@ -1,4 +1,4 @@
-//! GPUDirect Storage: whether what it needs is there, where it is in use. RDMA does not need any of it.
+//! GPUDirect Storage: whether its prerequisites are met, if it is in use. RDMA does not need any of it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use bedplate_facts::pci::Acs;
 use bedplate_facts::topology::Peer;
 
 const NVIDIA_FS: &str = "/sys/module/nvidia_fs";
-/// From this nvidia_fs on it works with the open kernel modules only.
+/// From this version on, nvidia_fs works with the open kernel modules only.
 const OPEN_ONLY: (u32, u32, u32) = (2, 17, 5);
 
 pub(crate) const GDS: Check = Check {
@@ -60,7 +60,7 @@ pub(crate) const PATH: Check = Check {
     judge: path,
 };
 
-/// What the configuration says; the defaults where there is none, or none that can be read.
+/// Returns the settings of the configuration, or the defaults if it is absent or unreadable.
 fn settings(input: &CheckInput<'_>) -> Settings {
     match &input.observed.storage.cufile {
         Reading::Known(Ok(settings)) => *settings,
@@ -68,10 +68,10 @@ fn settings(input: &CheckInput<'_>) -> Settings {
     }
 }
 
-/// Whether anything asks for it.
+/// Whether GPUDirect Storage is in use.
 ///
 /// # Errors
-/// It is not known.
+/// The outcome to report if this is not known.
 fn in_use(input: &CheckInput<'_>) -> Result<bool, Outcome> {
     let storage = &input.observed.storage;
     if storage.nvidia_fs == Reading::Known(true) || settings(input).p2pdma {

@@ -1,4 +1,4 @@
-//! Where GPUs and NICs are.
+//! Positions of GPUs and NICs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::pci_path::PciPath;
 use bedplate_facts::topology::{Distance, Peer, Role, Topology};
 
-/// Where evidence of distances is.
+/// Source of evidence about distances.
 pub(super) const PLACES: &str = "places in /sys/bus/pci/devices";
 
 pub(crate) const PAIRING: Check = Check {
@@ -33,7 +33,7 @@ pub(crate) const PAIRING: Check = Check {
     judge: pairing,
 };
 
-/// NICs and where they are, worked out once for all GPUs.
+/// NICs and their positions, computed once for all GPUs.
 pub(super) struct Candidates<'t, 'a> {
     topology: &'t Topology<'a>,
     nics: Vec<(&'t Function, Option<PciPath<'a>>)>,
@@ -45,7 +45,7 @@ impl<'t, 'a> Candidates<'t, 'a> {
         Candidates { topology, nics }
     }
 
-    /// Those that are nearest to a GPU, and how near.
+    /// Returns the NICs nearest to a GPU, and their distance.
     pub(super) fn nearest(&self, gpu: &Function) -> Option<(Distance, Vec<&'t Function>)> {
         let gpu = self.topology.path_of(gpu.address);
         let distance = |nic: &Option<PciPath<'a>>| match (&gpu, nic) {
@@ -59,7 +59,7 @@ impl<'t, 'a> Candidates<'t, 'a> {
     }
 }
 
-/// What is below the switches of GPUs that have no RDMA NIC there: NICs that do not count, and ports with nothing behind them.
+/// Lists devices below the switches of GPUs without an RDMA NIC there: NICs that do not count, and empty ports.
 fn not_counted(
     input: &CheckInput<'_>,
     topology: &Topology<'_>,
@@ -145,7 +145,7 @@ fn distance_unknown(gpus: &[&Function]) -> Outcome {
     .hint("see firmware.numa")
 }
 
-/// The outcome for GPUs without a near NIC.
+/// Returns the outcome for GPUs without a near NIC.
 fn no_near_nic(
     input: &CheckInput<'_>,
     topology: &Topology<'_>,
@@ -195,10 +195,10 @@ pub(crate) const SHARING: Check = Check {
     judge: sharing,
 };
 
-/// GPUs, and RDMA NICs without VFs.
+/// Returns GPUs, and RDMA NICs without VFs.
 ///
 /// # Errors
-/// What is to be said without either.
+/// The outcome to report if either is missing.
 fn both<'a>(input: &CheckInput<'a>) -> Result<(Vec<&'a Function>, Vec<&'a Function>), Outcome> {
     let gpus = input.some_gpus()?.to_vec();
     Ok((gpus, input.some_rdma_pfs()?))
@@ -213,7 +213,7 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
         let node =
             function.numa_node.or_unread(format_args!("the NUMA node of {}", function.address))?;
         let Some(node) = node.filter(|node| **node >= 0) else {
-            // One node needs no names.
+            // A single node has no number.
             if input.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
                 return Ok(Outcome::not_applicable("one NUMA node"));
             }

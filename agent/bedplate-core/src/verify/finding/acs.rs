@@ -15,25 +15,25 @@ const DIRECT_P2P: &str = "`policy = \"direct-p2p\"` in [acs] of the profile, the
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "AcsCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum AcsFinding {
-    /// Ports send traffic of pairs up to the root complex.
+    /// Ports redirect traffic of pairs to the root complex.
     Redirected {
-        /// Pairs of a GPU and a NIC or GPU whose traffic they send there.
+        /// Pairs of a GPU and a NIC or GPU with redirected traffic.
         detoured: usize,
         /// All such pairs of the host.
         pairs: usize,
         /// The ports.
         ports: Vec<PciAddress>,
     },
-    /// Ports send traffic of pairs up to the root complex, and have to, for guests have functions below.
+    /// Ports redirect traffic of pairs to the root complex, and must, because functions below are assigned to VMs.
     RedirectedForGuests {
-        /// Pairs of a GPU and a NIC or GPU whose traffic they send there.
+        /// Pairs of a GPU and a NIC or GPU with redirected traffic.
         detoured: usize,
         /// All such pairs of the host.
         pairs: usize,
         /// The ports.
         ports: Vec<PciAddress>,
     },
-    /// Bits are off at root ports of NVIDIA's Arm CPUs that Linux sets.
+    /// ACS bits that Linux sets are off at root ports of NVIDIA's Arm CPUs.
     LinuxBitsOff {
         /// The root ports.
         ports: Vec<PciAddress>,
@@ -43,24 +43,24 @@ pub enum AcsFinding {
         /// The ports.
         ports: Vec<PciAddress>,
     },
-    /// Ports have other bits than their fabric needs.
+    /// ACS bits of ports differ from those that their PCIe topology requires.
     AcsBitsDiffer {
         /// The ports.
         ports: Vec<PciAddress>,
     },
-    /// A guest can reach functions that its IOMMU group keeps from it.
+    /// A guest can reach functions outside its IOMMU group.
     GuestExposed {
-        /// The port that lets it.
+        /// The port that forwards the requests.
         #[serde(flatten)]
         port: Subject,
-        /// Why, as a plan words it.
+        /// Reason from the plan.
         #[serde(skip)]
         reason: String,
-        /// The remedy of a plan.
+        /// Remedy from the plan.
         #[serde(skip)]
         remedy: String,
     },
-    /// A GPU and a Data Direct function between which the NVIDIA driver refuses DMA-BUF.
+    /// The NVIDIA driver refuses DMA-BUF between a GPU and a Data Direct function.
     GroupsApart {
         /// The GPU.
         gpu: PciAddress,
@@ -72,12 +72,12 @@ pub enum AcsFinding {
         /// The function.
         function: PciAddress,
     },
-    /// NICs have ATS, and their fabric is that of bare metal.
+    /// NICs have ATS although their PCIe topology is that of bare metal.
     AtsNeedless {
         /// The NICs.
         nics: Vec<PciAddress>,
     },
-    /// ATS is off in NICs that guests have.
+    /// ATS is off in NICs assigned to VMs.
     AtsOffForGuest {
         /// The NICs.
         nics: Vec<PciAddress>,

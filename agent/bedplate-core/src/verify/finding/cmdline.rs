@@ -6,7 +6,7 @@ use super::{FindingText, text};
 use crate::kind::some_of;
 use crate::verify::IneffectiveArgument;
 
-/// Arguments that a finding names before it counts.
+/// Maximum number of arguments that a finding lists by name.
 const FEW: usize = 6;
 
 /// A finding about the kernel command line.
@@ -20,32 +20,32 @@ const FEW: usize = 6;
 pub enum CommandLineFinding {
     /// The running kernel, the default boot entry and the boot configuration have different arguments.
     CommandLinesDiffer {
-        /// Arguments of the boot configuration that the entry does not have.
+        /// Arguments in the boot configuration that the entry lacks.
         not_in_entry: Vec<String>,
-        /// Arguments that the running kernel does not have, and the next boot has.
+        /// Arguments of the next boot that the running kernel lacks.
         added: Vec<String>,
-        /// Arguments that the running kernel has, and the next boot does not.
+        /// Arguments of the running kernel that the next boot lacks.
         removed: Vec<String>,
-        /// Whether nothing is known that keeps the entry from booting, and nothing about it is unknown.
+        /// Whether the entry has no known fault, and nothing about it is unknown.
         entry_is_sound: bool,
     },
     /// The default boot entry is known not to boot, or not as it should.
     BootEntryUnsound {
-        /// How many reasons there are.
+        /// Number of reasons.
         faults: usize,
-        /// The first of them.
+        /// The first reason.
         #[serde(skip)]
         reason: String,
-        /// The remedy for that.
+        /// Remedy for the first reason.
         #[serde(skip)]
         remedy: String,
     },
-    /// Arguments do nothing, or harm.
+    /// Arguments do nothing, or do harm.
     HarmfulArgument {
-        /// The arguments; one at least.
+        /// The arguments; at least one.
         arguments: Vec<IneffectiveArgument>,
     },
-    /// The kernel did not take an argument.
+    /// The kernel rejected an argument.
     ArgumentRefused {
         /// The argument.
         argument: String,
@@ -90,7 +90,7 @@ impl CommandLineFinding {
     }
 }
 
-/// Arguments by name, and how many more: `a, b and 3 more arguments`.
+/// Lists arguments and counts the rest: `a, b and 3 more arguments`.
 pub(crate) fn named(arguments: &[String]) -> String {
     some_of(arguments.iter().cloned(), FEW, "arguments")
 }
@@ -99,7 +99,7 @@ fn quoted(arguments: &[IneffectiveArgument]) -> String {
     some_of(arguments.iter().map(|one| format!("`{}`", one.argument)), FEW, "arguments")
 }
 
-/// A reboot is advised only into an entry that is known to boot.
+/// Returns the remedy. Advises a reboot only into an entry that is known to boot.
 fn states_remedy(entry_is_sound: bool, is_configured: bool) -> &'static str {
     match (entry_is_sound, is_configured) {
         (false, _) => {

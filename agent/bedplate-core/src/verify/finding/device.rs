@@ -14,34 +14,34 @@ const DATA_DIRECT: &str = "`dmesg | grep -i mlx5` says why mlx5_ib did not take 
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "DeviceCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum DeviceFinding {
-    /// Every read of its config space gives ones.
+    /// Every read of the device's config space returns ones.
     NoAnswer {
         /// The device.
         device: Device,
     },
-    /// It may not issue requests, or forwards none upstream.
+    /// The device may not issue requests, or forwards no requests upstream.
     BusMasterOff {
         /// The device.
         device: Device,
     },
-    /// A switch has fewer GPUs or NICs below it than all others like it.
+    /// A switch has fewer GPUs or NICs below it than all similar switches.
     FewerDevices {
         /// Kind of the missing device.
         kind: DeviceKind,
         /// The root port above the switch.
         root: PciAddress,
-        /// How many are there.
+        /// Number of devices that are there.
         there: usize,
-        /// How many the others have.
+        /// Number of devices below the other switches.
         usual: usize,
     },
-    /// There is no GPU, or no NIC that carries RDMA.
+    /// The host has no GPU, or no NIC that carries RDMA.
     NoDevices {
         /// Kind of the missing devices.
         kind: DeviceKind,
-        /// How many PCI functions there are.
+        /// Number of PCI functions of the host.
         function_count: usize,
-        /// How many functions guests have.
+        /// Number of functions assigned to VMs.
         guests: usize,
     },
     /// A ConnectX-8 without its Data Direct function.
@@ -53,7 +53,7 @@ pub enum DeviceFinding {
     DataDirectUnbound {
         /// The function.
         device: Device,
-        /// The driver that has it; `None`: no driver.
+        /// Driver that has the function. `None`: no driver.
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
     },

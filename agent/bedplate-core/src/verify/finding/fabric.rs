@@ -18,7 +18,7 @@ pub enum FabricCause {
     NoUmad,
     /// The fabric manager's unit is masked.
     Masked,
-    /// The fabric manager is installed, and has ended or was never started.
+    /// The fabric manager is installed, but has ended or was never started.
     Stopped,
 }
 
@@ -27,32 +27,32 @@ pub enum FabricCause {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "FabricCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum FabricFinding {
-    /// NVSwitches that no fabric manager has set up.
+    /// No fabric manager has set up the NVSwitches.
     FabricManagerDown {
-        /// NVSwitches, or the GPUs of a board where PCI shows none.
+        /// NVSwitches, or the GPUs of a board if PCI shows no NVSwitch.
         kind: DeviceKind,
-        /// How many there are.
+        /// Number of devices.
         count: usize,
-        /// Why.
+        /// Cause.
         cause: FabricCause,
     },
-    /// A board of B200 or B300 whose subnet manager of NVLink does not run.
+    /// The NVLink subnet manager (NVLSM) of a B200 or B300 board does not run.
     NvlsmDown {
-        /// How many GPUs it has.
+        /// Number of GPUs on the board.
         gpus: usize,
-        /// Why.
+        /// Cause.
         cause: FabricCause,
     },
-    /// IMEX is set up, and does not run.
+    /// IMEX is set up, but does not run.
     ImexDown,
     /// The list of an IMEX domain names this host never, or more than once.
     ImexNodes {
-        /// The list.
+        /// Path of the list.
         path: String,
-        /// How often.
+        /// Number of entries for this host.
         times: usize,
     },
-    /// IMEX is set up, and there is no channel by which a job could use it.
+    /// IMEX is set up, but has no channel for jobs.
     NoImexChannel,
 }
 
@@ -94,7 +94,7 @@ impl FabricFinding {
     }
 }
 
-/// `needs_nvlsm`: the NVSwitches are behind a ConnectX-7.
+/// Returns the remedy that starts the fabric manager. `needs_nvlsm`: the NVSwitches are behind a ConnectX-7.
 fn start_manager(cause: FabricCause, needs_nvlsm: bool) -> String {
     let start = "`systemctl enable --now nvidia-fabricmanager`";
     match cause {

@@ -6,7 +6,7 @@ use super::{Device, FindingText, named, text};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Arch, Recovery, counted};
 
-/// Settings of the firmware that give memory windows addresses.
+/// Remedy that gives memory windows addresses.
 const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") on in the firmware's setup, and raise \
                             \"MMIO High Size\" where there is such a setting";
 
@@ -15,11 +15,11 @@ const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "FirmwareCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum FirmwareFinding {
-    /// Guests have functions, and no ACPI table describes an IOMMU.
+    /// Functions are assigned to VMs, but no ACPI table describes an IOMMU.
     NoIommuInFirmware {
-        /// Functions of guests.
+        /// Functions assigned to VMs.
         functions: Vec<PciAddress>,
-        /// Architecture of the host; `None`: not known.
+        /// Architecture of the host. `None`: not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         arch: Option<Arch>,
     },
@@ -39,13 +39,13 @@ pub enum FirmwareFinding {
         /// GPUs.
         gpus: Vec<PciAddress>,
     },
-    /// The large window of a GPU is smaller than its model's.
+    /// The large window of a GPU is smaller than specified for its model.
     WindowSmall {
         /// The GPU.
         device: Device,
-        /// Its size.
+        /// Size in bytes.
         bytes: u64,
-        /// The size that its model has.
+        /// Specified size of the model in bytes.
         by_design: u64,
         /// Whether the display mode of the model's firmware shrinks the window.
         display_mode: bool,
@@ -55,7 +55,7 @@ pub enum FirmwareFinding {
         /// GPUs.
         gpus: Vec<PciAddress>,
     },
-    /// The large window of these GPUs has 256 MiB, and the size by design is not known.
+    /// The large window of these GPUs has 256 MiB, and the specified size is not known.
     WindowDoubtful {
         /// GPUs.
         gpus: Vec<PciAddress>,
@@ -70,7 +70,7 @@ pub enum FirmwareFinding {
         /// Ports.
         ports: Vec<PciAddress>,
     },
-    /// The firmware names no NUMA node for these GPUs and NICs.
+    /// The firmware reports no NUMA node for these GPUs and NICs.
     NoNumaNode {
         /// GPUs and NICs.
         functions: Vec<PciAddress>,

@@ -9,13 +9,13 @@ use super::{FindingText, size, text};
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "HugePagesCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum HugePagesFinding {
-    /// There are fewer huge pages of a size than the command line asks for.
+    /// The host has fewer huge pages of a size than the command line requests.
     HugePagesShort {
         /// Size of a page in bytes.
         bytes: u128,
-        /// How many there are.
+        /// Number of pages.
         found: u128,
-        /// How many are asked for.
+        /// Requested number of pages.
         wanted: u128,
     },
 }
@@ -29,12 +29,12 @@ impl HugePagesFinding {
             "`dmesg | grep -i hugetlb` says why (memory, or a size that the CPU does not have); ask for fewer, or by NUMA node \
              (`hugepages=0:8,1:8`), in [cmdline] of the profile",
         );
-        // Every size is named: a CPU has few.
+        // Lists every size: a CPU has few.
         text.listed(usize::MAX, "of them")
     }
 }
 
-/// The size of a page: `2 MiB`.
+/// Formats the size of a page: `2 MiB`.
 pub(crate) fn page_size(bytes: u128) -> String {
     u64::try_from(bytes).map_or_else(|_| format!("{bytes} bytes"), size)
 }

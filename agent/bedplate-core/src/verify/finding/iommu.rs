@@ -7,7 +7,7 @@ use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::MessageKind;
 
-/// Functions that carry GPUDirect traffic, by what they are.
+/// Functions that carry GPUDirect traffic, by type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Carriers {
@@ -22,7 +22,7 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// `8 GPUs, 8 NICs`.
+    /// Formats the counts: `8 GPUs, 8 NICs`.
     pub fn counted(&self) -> String {
         let counts = [
             (self.gpus.len(), "GPU"),
@@ -40,12 +40,12 @@ impl Carriers {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "IommuCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum IommuFinding {
-    /// The IOMMU is off, and guests have functions, which they cannot use without.
+    /// The IOMMU is off, but functions are assigned to VMs, which need it.
     IommuOffWithGuests {
-        /// The argument that switches it off; `None`: none does.
+        /// Argument that switches the IOMMU off, if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         off_by: Option<String>,
-        /// How many functions guests have.
+        /// Number of functions assigned to VMs.
         function_count: usize,
     },
     /// The IOMMU translates the DMA of functions.
@@ -53,22 +53,22 @@ pub enum IommuFinding {
         /// The functions.
         #[serde(flatten)]
         carriers: Carriers,
-        /// Whether that of others passes through.
+        /// Whether the DMA of other functions passes through.
         mixed: bool,
     },
-    /// The SMMU passes the DMA of functions through on an Arm CPU and a kernel that need it translated.
+    /// The SMMU passes DMA through on an Arm CPU and kernel that need it translated.
     DmaPassesThrough {
         /// The functions.
         #[serde(flatten)]
         carriers: Carriers,
     },
-    /// The kernel's log has messages about the IOMMU.
+    /// The kernel log has messages about the IOMMU.
     IommuLog {
-        /// The meaning of the gravest.
+        /// Type of the most severe message.
         sign: MessageKind,
-        /// The functions that they name.
+        /// Functions named by these messages.
         functions: Vec<PciAddress>,
-        /// How many lines say so.
+        /// Number of these messages.
         lines: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Limits that jobs run under.
+//! Limits of jobs.
 
 use serde::Serialize;
 
@@ -9,30 +9,30 @@ use super::{DeviceKind, FEW, FindingText, size, text};
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "LimitsCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum LimitsFinding {
-    /// Services hand a limit of locked memory on to jobs.
+    /// Services pass a limit of locked memory on to jobs.
     MemlockLimited {
         /// Services, without `.service`.
         services: Vec<&'static str>,
     },
-    /// Container runtimes hand a limit of locked memory on to containers without CAP_IPC_LOCK.
+    /// Container runtimes pass a limit of locked memory on to containers without CAP_IPC_LOCK.
     MemlockLimitedUnlessContainer {
         /// Services, without `.service`.
         services: Vec<&'static str>,
     },
     /// Sessions have a limit of locked memory.
     SessionMemlockLimited,
-    /// A device node is not there.
+    /// A device node is missing.
     NodeMissing {
         /// Path.
         path: String,
-        /// Kind of its device.
+        /// Kind of the device.
         kind: DeviceKind,
     },
     /// Nothing is mounted on /dev/shm.
     ShmNotMounted,
     /// /dev/shm has less than 1 GiB.
     ShmSmall {
-        /// Its size.
+        /// Size in bytes.
         bytes: u64,
     },
     /// The kernel moves pages between NUMA nodes.
@@ -105,7 +105,7 @@ impl LimitsFinding {
     }
 }
 
-/// Lifts the limit of the first service.
+/// Returns the remedy that lifts the limit of the first service.
 fn unlimited(services: &[&str]) -> String {
     let first = services.first().copied().unwrap_or_default();
     format!(

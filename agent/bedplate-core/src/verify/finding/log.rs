@@ -1,4 +1,4 @@
-//! Messages of the kernel's log.
+//! Messages of the kernel log.
 
 use serde::Serialize;
 
@@ -8,29 +8,29 @@ use bedplate_facts::kernel_log::{MessageKind, xid};
 
 const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
 
-/// A finding about the kernel's log.
+/// A finding about the kernel log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "LogCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum LogFinding {
-    /// The kernel's log has a message that means something.
+    /// The kernel log has a recognised message.
     Logged {
-        /// Its meaning.
+        /// Type of the message.
         sign: MessageKind,
-        /// The device that it is about.
+        /// Device that the message is about.
         #[serde(skip_serializing_if = "Option::is_none")]
         device: Option<Device>,
-        /// The module that it is about.
+        /// Module that the message is about.
         #[serde(skip_serializing_if = "Option::is_none")]
         module: Option<String>,
-        /// The number of an Xid or SXid.
+        /// Number of the Xid or SXid.
         #[serde(skip_serializing_if = "Option::is_none")]
         number: Option<u32>,
-        /// How many lines say so.
+        /// Number of such messages.
         lines: usize,
-        /// When the first did, in milliseconds since the boot.
+        /// Time of the first message, in milliseconds since the boot.
         first: u64,
-        /// Whether a later line, or what is there now, says that it is over.
+        /// Whether a later line, or the present state, shows that the fault is over.
         over: bool,
         /// Recovery action.
         recovery: Recovery,
@@ -64,7 +64,7 @@ impl LogFinding {
     }
 }
 
-/// The meaning of a message of the kernel's log, without its subject.
+/// Describes a message of the kernel log, without its subject.
 fn logged(sign: MessageKind, over: bool) -> &'static str {
     match (sign, over) {
         (MessageKind::OffTheBus, false) => "fell off the bus",
@@ -107,7 +107,7 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
     }
 }
 
-/// Whether a message with this recovery action leaves something unusable until it is over.
+/// Whether a message with this recovery action leaves a device unusable until the fault is over.
 pub(crate) fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
     match sign {
         MessageKind::OffTheBus
@@ -122,7 +122,7 @@ pub(crate) fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
     }
 }
 
-/// The remedy after such a message. `is_minor`: it left nothing unusable, or that is over.
+/// Returns the remedy for a message. `is_minor`: it left everything usable, or the fault is over.
 fn remedy(sign: MessageKind, is_minor: bool) -> &'static str {
     match sign {
         MessageKind::OffTheBus if is_minor => "if it happens again, reseat or replace the GPU",

@@ -9,7 +9,7 @@ use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 
-/// Makers of GPUs.
+/// Vendors of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Maker"))]
 #[serde(rename_all = "kebab-case")]
@@ -20,12 +20,12 @@ pub enum GpuVendor {
     Amd,
     /// Intel.
     Intel,
-    /// Another.
+    /// Any other vendor.
     Other,
 }
 
 impl GpuVendor {
-    /// The maker of a GPU.
+    /// Returns the vendor of a GPU.
     pub fn of(gpu: &Function) -> GpuVendor {
         match gpu.vendor.0 {
             0x10de => GpuVendor::Nvidia,
@@ -37,13 +37,13 @@ impl GpuVendor {
 }
 
 bedplate_base::named! {
-    /// Kinds of NVIDIA's kernel modules.
+    /// Variants of NVIDIA's kernel modules.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum ModuleKind {
-        /// The open ones.
+        /// Open kernel modules.
         Open = "open",
-        /// The proprietary ones.
+        /// Proprietary kernel modules.
         Proprietary = "proprietary",
     }
 }
@@ -62,21 +62,21 @@ impl ModuleKind {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "ModulesCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum ModulesFinding {
-    /// GPUs are not bound to their maker's driver.
+    /// GPUs are not bound to their vendor's driver.
     WrongDriver {
         /// The GPUs.
         gpus: Vec<PciAddress>,
-        /// Maker of the first.
+        /// Vendor of the first GPU.
         maker: GpuVendor,
-        /// Driver of the first; `None`: it has none.
+        /// Driver of the first GPU. `None`: no driver.
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
     },
-    /// The loaded kernel modules of NVIDIA's driver are not those that GPUs need.
+    /// The loaded NVIDIA kernel modules are not the variant that the GPUs need.
     WrongKernelModules {
         /// The GPUs.
         gpus: Vec<PciAddress>,
-        /// The kernel modules that they need.
+        /// Variant that the GPUs need.
         needs: ModuleKind,
     },
     /// The kernel was built without an option that RCCL looks for.
@@ -84,24 +84,24 @@ pub enum ModulesFinding {
         /// `CONFIG_PCI_P2PDMA`.
         option: String,
     },
-    /// The NVIDIA driver is set to let no peer reach GPU memory.
+    /// A parameter of the NVIDIA driver denies peers access to GPU memory.
     PeersRefused {
         /// The parameter's value.
         value: u32,
-        /// The file that sets it for the next load of the driver; `None`: the loaded driver is set so.
+        /// File that sets the value for the next load of the driver. `None`: the loaded driver has the value.
         #[serde(skip_serializing_if = "Option::is_none")]
         path: Option<String>,
     },
-    /// There are NVIDIA GPUs, and no NVIDIA driver is loaded.
+    /// NVIDIA GPUs are there, but no NVIDIA driver is loaded.
     NoNvidiaDriver,
-    /// nvidia_peermem could register GPU memory, and is not loaded.
+    /// nvidia_peermem could register GPU memory, but is not loaded.
     PeermemNotLoaded {
-        /// The obstacle to DMA-BUF.
+        /// Obstacle to DMA-BUF.
         obstacle: DmabufObstacle,
     },
     /// Neither DMA-BUF nor nvidia_peermem can register GPU memory.
     NoWayToRegister {
-        /// The obstacle to DMA-BUF.
+        /// Obstacle to DMA-BUF.
         obstacle: DmabufObstacle,
     },
     /// nv_peer_mem is loaded.
@@ -110,21 +110,21 @@ pub enum ModulesFinding {
     NvPeerMemListed {
         /// The module.
         module: String,
-        /// The first list that names it.
+        /// First list that names the module.
         path: String,
     },
-    /// The NVIDIA driver's library for programs is of another version than its kernel module.
+    /// The NVIDIA driver's user-space library and its kernel module differ in version.
     DriverVersions {
         /// Version of the library.
         library: String,
         /// Version of the kernel module.
         module: String,
     },
-    /// The firmware of GPUs' GSP is not there in the loaded driver's version.
+    /// The GSP firmware for GPUs is missing in the loaded driver's version.
     GspFirmwareMissing {
         /// The GPUs.
         gpus: Vec<PciAddress>,
-        /// A file of it.
+        /// A file of the firmware.
         file: String,
         /// Version of the driver.
         driver: String,
@@ -227,7 +227,7 @@ fn peers_refused(value: u32, path: Option<&str>) -> FindingText {
     text(description, format!("{PARAMETER}={value}"), remedy)
 }
 
-/// The remedy that gives a GPU its maker's driver in the place of this one.
+/// Returns the remedy that replaces a GPU's driver by its vendor's.
 pub(crate) fn bind_driver(maker: GpuVendor, driver: Option<&str>) -> &'static str {
     match (maker, driver) {
         (GpuVendor::Nvidia, Some("nouveau")) => {

@@ -1,23 +1,23 @@
-//! The file that jobs' collective library reads.
+//! Configuration file of jobs' collective library.
 
 use serde::Serialize;
 
 use super::{FindingText, text};
 
-/// A finding about the collective library's file.
+/// A finding about the collective library's configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "NcclCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum NcclFinding {
-    /// A variable for all jobs switches off what they need.
+    /// A variable for all jobs disables a feature that they need.
     SwitchedOff {
         /// `NCCL_IB_DISABLE=1`.
         setting: String,
         /// `/etc/nccl.conf:3`.
         at: String,
-        /// The feature that is left out.
+        /// Disabled feature.
         what: String,
-        /// Lines with other settings that count as much.
+        /// Lines with other settings of the same severity.
         others: Vec<String>,
     },
 }

@@ -24,10 +24,10 @@ pub enum PcieFinding {
         gpu: PciAddress,
         /// The other device.
         peer: PciAddress,
-        /// The bridge at which their paths meet.
+        /// The common upstream switch of the two.
         switch: PciAddress,
     },
-    /// NICs read in smaller requests than others of their model, or in the smallest.
+    /// NICs use smaller read requests than others of their model, or the smallest.
     ReadRequestsSmall {
         /// NICs.
         nics: Vec<PciAddress>,

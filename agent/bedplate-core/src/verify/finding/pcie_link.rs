@@ -12,22 +12,22 @@ use bedplate_facts::topology::pcie_link;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "LinkCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum PcieLinkFinding {
-    /// A link with fewer lanes than both of its ends have.
+    /// A link uses fewer lanes than both of its ends have.
     LinkNarrow {
-        /// The device below it.
+        /// Device below the link.
         device: Device,
-        /// Lanes; `None`: not known.
+        /// Lanes in use, if known.
         lanes: Option<u32>,
-        /// Lanes that both ends have; `None`: not known.
+        /// Lanes that both ends have, if known.
         best: Option<u32>,
     },
-    /// A link that runs slower than both of its ends can.
+    /// A link runs slower than both of its ends support.
     LinkSlow {
-        /// The device below it.
+        /// Device below the link.
         device: Device,
-        /// Tenths of GT/s; `None`: not known.
+        /// Speed in tenths of GT/s, if known.
         speed: Option<u32>,
-        /// Tenths of GT/s that both ends can; `None`: not known.
+        /// Speed that both ends support, in tenths of GT/s, if known.
         best: Option<u32>,
     },
     /// A slot has fewer lanes than its card.
@@ -40,7 +40,7 @@ pub enum PcieLinkFinding {
         /// Cards.
         functions: Vec<PciAddress>,
     },
-    /// Transactions that were lost since boot, or many that were sent again.
+    /// Transactions were lost since boot, or many were sent again.
     AerErrors {
         /// The function that counted them.
         device: Device,
@@ -91,7 +91,7 @@ impl PcieLinkFinding {
     }
 }
 
-/// `mlx5_6 0000:5d:00.0 (x8 of x16)`.
+/// Formats a device and its link: `mlx5_6 0000:5d:00.0 (x8 of x16)`.
 fn of_best(
     device: &Device,
     now: Option<u32>,

@@ -12,31 +12,31 @@ use bedplate_base::counted;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "ProfileCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum ProfileFinding {
-    /// The profile is broken, is not trusted, or none of several is for this host.
+    /// The profile is invalid or not trusted, or no profile of several fits this host.
     ProfileUnusable,
-    /// A setting of the profile cannot be put into effect.
+    /// A setting of the profile cannot be applied.
     ProfileBlocked {
         /// Name of the profile.
         profile: String,
-        /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
+        /// Kind of the setting: `acs`, `cmdline`, `modules`, `sriov` …
         setting: KindId,
-        /// Its subject.
+        /// Subject of the setting.
         #[serde(flatten)]
         subject: Subject,
-        /// Why, as a plan words it.
+        /// Reason from the plan.
         #[serde(skip)]
         reason: String,
-        /// The remedy of a plan.
+        /// Remedy from the plan.
         #[serde(skip)]
         remedy: String,
     },
-    /// The profile asks for something that is not in effect.
+    /// A setting of the profile is not in effect.
     NotInEffect {
-        /// The setting's kind: `acs`, `cmdline`, `modules`, `sriov` …
+        /// Kind of the setting: `acs`, `cmdline`, `modules`, `sriov` …
         setting: KindId,
         /// Name of the profile.
         profile: String,
-        /// How many changes there are, of all settings; `None`: it waits for a reboot.
+        /// Number of changes, of all settings. `None`: the setting waits for a reboot.
         #[serde(skip_serializing_if = "Option::is_none")]
         changes: Option<usize>,
     },
@@ -47,24 +47,24 @@ pub enum ProfileFinding {
     },
     /// A change of the image was interrupted.
     ChangeInterrupted {
-        /// Its files.
+        /// Files of the change.
         files: Vec<String>,
     },
-    /// bedplate on the machine would have no profile, or another one.
+    /// The image has no profile for bedplate on the machine, or a different one.
     ProfileNotInImage,
-    /// Files of others set another value at boot.
+    /// Files of other tools set another value at boot.
     Overruled {
         /// Settings, each with the file.
         settings: Vec<String>,
     },
-    /// bedplate on the machine would only observe, and the profile leaves settings to it.
+    /// The profile leaves settings to bedplate on the machine, but only lets it observe.
     AgentObserves,
     /// The build of the image still has to run tools.
     ToolsOwed {
         /// Commands.
         commands: Vec<String>,
     },
-    /// No boot of the image starts bedplate, and the profile leaves settings to the machine.
+    /// The profile leaves settings to the machine, but no boot of the image starts bedplate.
     UnitsDisabled {
         /// Units.
         units: Vec<String>,

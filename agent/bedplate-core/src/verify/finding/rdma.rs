@@ -7,7 +7,7 @@ use crate::kind::some_of;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
-/// Ports or RDMA devices that a finding names before it counts.
+/// Maximum number of ports or RDMA devices that a finding lists by name.
 pub(in crate::verify) const FEW_PORTS: usize = 6;
 
 const CABLE: &str =
@@ -15,7 +15,7 @@ const CABLE: &str =
 const DRIVER: &str =
     "`modprobe mlx5_ib` (for other makers their RDMA driver), then `dmesg | grep -i mlx5`";
 
-/// Names of ports or RDMA devices: `mlx5_0/1, mlx5_1/1 and 6 more ports`.
+/// Lists ports or RDMA devices and counts the rest: `mlx5_0/1, mlx5_1/1 and 6 more ports`.
 pub(in crate::verify) fn few_of<'a>(
     names: impl ExactSizeIterator<Item = &'a str>,
     what: &str,
@@ -23,11 +23,11 @@ pub(in crate::verify) fn few_of<'a>(
     some_of(names.map(str::to_owned), FEW_PORTS, what)
 }
 
-/// How many ports have one value of an attribute.
+/// Number of ports with one value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Tally {
-    /// As the kernel shows it: `400 Gb/sec (4X NDR)`, `Ethernet`.
+    /// Value as the kernel shows it: `400 Gb/sec (4X NDR)`, `Ethernet`.
     pub value: String,
     /// Ports.
     pub ports: usize,
@@ -42,38 +42,38 @@ pub enum RdmaFinding {
     NoRdmaDevice {
         /// The NIC.
         device: Device,
-        /// Its driver; `None`: it has none.
+        /// Driver of the NIC. `None`: no driver.
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
     },
     /// No port of the GPUs' NICs is active.
     NoActivePort {
-        /// How many ports they have.
+        /// Number of their ports.
         ports: usize,
     },
     /// A port is not active.
     PortNotActive {
         /// `mlx5_0/1`.
         port: String,
-        /// Its NIC.
+        /// NIC of the port.
         function: PciAddress,
         /// `1: DOWN`.
         state: String,
     },
-    /// An adapter whose ports are all active has fewer of them than others of its model.
+    /// All ports of an adapter are active, but it has fewer than other adapters of its model.
     FewerPorts {
-        /// Its first function.
+        /// First function of the adapter.
         device: Device,
-        /// Its active ports.
+        /// Number of its active ports.
         active: usize,
-        /// Active ports of most others.
+        /// Number of active ports of most adapters of the model.
         usual: usize,
     },
-    /// A port runs slower than others of its model.
+    /// A port runs slower than ports of other NICs of its model.
     PortSlow {
         /// `mlx5_0/1`.
         port: String,
-        /// Its NIC.
+        /// NIC of the port.
         function: PciAddress,
         /// `100 Gb/sec (4X EDR)`.
         rate: String,
@@ -85,9 +85,9 @@ pub enum RdmaFinding {
         /// Link layers of the active ports of the GPUs' NICs.
         link_layers: Vec<Tally>,
     },
-    /// Some RDMA devices have names of the kernel, and others do not.
+    /// Some RDMA devices have kernel names, and some do not.
     NamesOfTwoKinds {
-        /// Names of the kernel.
+        /// Kernel names.
         kernel: Vec<String>,
         /// Other names.
         others: Vec<String>,
@@ -150,7 +150,7 @@ impl RdmaFinding {
     }
 }
 
-/// `8 × 400 Gb/sec (4X NDR)`.
+/// Formats tallies: `8 × 400 Gb/sec (4X NDR)`.
 pub(in crate::verify) fn tally(tallies: &[Tally]) -> String {
     let each = tallies.iter().map(|tally| format!("{} × {}", tally.ports, tally.value));
     each.collect::<Vec<String>>().join(", ")

@@ -7,10 +7,10 @@ use super::{FindingText, text};
 use bedplate_base::counted;
 use bedplate_base::value::flow_control::priorities;
 
-/// ECT(0) in the low bits of a traffic class: what ECN marks (RFC 3168).
+/// ECT(0) in the low bits of a traffic class, which marks packets for ECN (RFC 3168).
 const ECT0: u8 = 2;
 
-/// How many ports have PFC on the same priorities.
+/// Number of ports with PFC on the same priorities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PfcTally {
@@ -30,7 +30,7 @@ pub enum RoceFinding {
         /// `mlx5_0/1`.
         port: String,
     },
-    /// A port has a GID of a link-local address only.
+    /// A port has only a link-local GID.
     GidLinkLocal {
         /// `mlx5_0/1`.
         port: String,
@@ -42,34 +42,34 @@ pub enum RoceFinding {
         /// `ens1f0np0`.
         interface: String,
     },
-    /// No network interface of a port shows.
+    /// A port has no visible network interface.
     NoInterface {
         /// `mlx5_0/1`.
         port: String,
     },
-    /// The MTU of a port's interface has no room for packets of 4,096 bytes.
+    /// The MTU of a port's interface is too small for packets of 4,096 bytes.
     MtuSmall {
         /// `mlx5_0/1`.
         port: String,
         /// `ens1f0np0`.
         interface: String,
-        /// Its MTU in bytes; `None`: not known.
+        /// MTU in bytes. `None`: not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         mtu: Option<u32>,
     },
     /// Ports have PFC on different priorities.
     PfcDiffers {
-        /// Ports by their priorities.
+        /// Number of ports for each set of priorities.
         tally: Vec<PfcTally>,
         /// Interface of the first port.
         interface: String,
     },
     /// No port has PFC.
     PfcOff {
-        /// How many ports there are.
+        /// Number of ports.
         ports: usize,
     },
-    /// RoCE packets of a port take a priority without PFC.
+    /// RoCE packets of a port use a priority without PFC.
     PfcNotOnRocePriority {
         /// `mlx5_0/1`.
         port: String,
@@ -77,10 +77,10 @@ pub enum RoceFinding {
         priority: u8,
         /// Priorities with PFC, bit 0 for priority 0.
         mask: u8,
-        /// A DSCP that leads to a priority with PFC; `None`: there is none.
+        /// A DSCP that maps to a priority with PFC, if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         dscp: Option<u8>,
-        /// File with variables of the collective library for all jobs.
+        /// Configuration file of the collective library for all jobs.
         conf: &'static str,
     },
     /// ECN is off for the priority of a port's RoCE packets.
@@ -166,7 +166,7 @@ fn pfc_differs(tally: &[PfcTally], interface: &str) -> FindingText {
     )
 }
 
-/// Returns the remedy that sends RoCE packets to a priority with PFC; `dscp`: one that leads there.
+/// Returns the remedy that maps RoCE packets to a priority with PFC. `dscp`: a DSCP that maps there.
 pub(in crate::verify) fn class_remedy(dscp: Option<u8>, conf: &str) -> String {
     match dscp {
         Some(dscp) => format!(
@@ -179,7 +179,7 @@ pub(in crate::verify) fn class_remedy(dscp: Option<u8>, conf: &str) -> String {
     }
 }
 
-/// `2 ports have it on 3`.
+/// Formats a tally: `2 ports have it on 3`.
 fn pfc_of(tally: &PfcTally) -> String {
     let verb = if tally.ports == 1 { "has" } else { "have" };
     let ports = counted(tally.ports, "port");

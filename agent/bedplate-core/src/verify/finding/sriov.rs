@@ -10,7 +10,7 @@ use bedplate_base::value::PciAddress;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "SriovCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum SriovFinding {
-    /// Fewer VFs are there than sriov_numvfs says.
+    /// Fewer VFs exist than sriov_numvfs reports.
     VfsGone {
         /// PFs.
         pfs: Vec<PciAddress>,
@@ -20,7 +20,7 @@ pub enum SriovFinding {
         /// VFs.
         vfs: Vec<PciAddress>,
     },
-    /// VFs with a network driver have no RDMA device, and their PFs have one.
+    /// VFs have a network driver but no RDMA device, although their PFs have one.
     VfWithoutRdma {
         /// VFs.
         vfs: Vec<PciAddress>,
@@ -30,12 +30,12 @@ pub enum SriovFinding {
         /// VFs.
         vfs: Vec<PciAddress>,
     },
-    /// Functions, of which one is a VF at least, have the same GUID or MAC address.
+    /// Functions, including at least one VF, have the same GUID or MAC address.
     AddressesEqual {
         /// VFs and PFs.
         functions: Vec<PciAddress>,
     },
-    /// A VF has an address of zeros.
+    /// The address of a VF is all zeros.
     ZeroAddress {
         /// The function.
         function: PciAddress,

@@ -6,7 +6,7 @@ use super::{FindingText, named, text};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::cufile::{PATH, Problem};
 
-/// The first driver whose open modules have P2PDMA to NVMe disks.
+/// First driver branch whose open modules support P2PDMA to NVMe disks.
 pub(in crate::verify) const P2PDMA_DRIVER: u32 = 570;
 
 /// A finding about GPUDirect Storage.
@@ -14,34 +14,34 @@ pub(in crate::verify) const P2PDMA_DRIVER: u32 = 570;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "StorageCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum StorageFinding {
-    /// cufile.json forbids copies through host memory, and there is neither nvidia_fs nor P2PDMA.
+    /// cufile.json forbids copies through host memory, but neither nvidia_fs nor P2PDMA is available.
     CufileWouldFail,
-    /// nvidia_fs of this version works with the open kernel modules only.
+    /// This version of nvidia_fs needs the open kernel modules.
     NvidiaFsNeedsOpenModules {
         /// Version of nvidia_fs.
         version: String,
     },
-    /// P2PDMA with a driver that does not have it.
+    /// P2PDMA is configured, but the driver lacks it.
     P2pdmaNeedsOpenModules {
         /// Version of the NVIDIA driver.
         driver: String,
-        /// Whether its kernel modules are the open ones.
+        /// Whether the kernel modules are the open ones.
         open: bool,
     },
-    /// P2PDMA, and no NVIDIA driver.
+    /// P2PDMA is configured, but no NVIDIA driver is loaded.
     P2pdmaWithoutDriver,
-    /// P2PDMA with a kernel that was built without it.
+    /// P2PDMA is configured, but the kernel was built without it.
     KernelWithoutP2pdma,
     /// The library of GPUDirect Storage cannot read cufile.json.
     CufileInvalid {
-        /// Line, from 1 on.
+        /// Line number, from 1.
         line: usize,
-        /// The mistake.
+        /// Error in that line.
         problem: Problem,
     },
-    /// ACS sends traffic between GPUs and NVMe disks through the root complex.
+    /// ACS redirects traffic between GPUs and NVMe disks through the root complex.
     DiskRedirected {
-        /// Pairs that are redirected.
+        /// Redirected pairs.
         pairs: usize,
         /// All pairs.
         of: usize,

@@ -283,7 +283,7 @@ fn others() -> Vec<Finding> {
     ]
 }
 
-/// One finding of each.
+/// Returns one finding of each code.
 fn all() -> Vec<Finding> {
     fn codes<T: Into<Finding>>(codes: Vec<T>) -> Vec<Finding> {
         codes.into_iter().map(Into::into).collect()
@@ -314,7 +314,7 @@ fn name(finding: &Finding) -> String {
     json["code"].as_str().unwrap().to_owned()
 }
 
-/// Names of codes in a schema.
+/// Collects the names of codes in a schema.
 fn names(schema: &Value, found: &mut BTreeSet<String>) {
     if let Some(name) = schema["properties"]["code"]["const"].as_str() {
         assert!(found.insert(name.to_owned()), "two codes {name}");
@@ -328,7 +328,7 @@ fn names(schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn each_finding_has_words_and_a_remedy() {
+fn every_finding_has_text_and_remedy() {
     for finding in all() {
         let name = name(&finding);
         let words = format_findings(std::slice::from_ref(&finding));
@@ -341,7 +341,7 @@ fn each_finding_has_words_and_a_remedy() {
 }
 
 #[test]
-fn the_schema_has_these_codes_and_no_others() {
+fn schema_lists_exactly_these_codes() {
     let mut wanted = BTreeSet::new();
     names(&serde_json::from_str(crate::documents::VERIFY_SCHEMA).unwrap(), &mut wanted);
     let found: BTreeSet<String> = all().iter().map(name).collect();
@@ -349,7 +349,7 @@ fn the_schema_has_these_codes_and_no_others() {
 }
 
 #[test]
-fn findings_with_the_same_words_are_listed_together() {
+fn findings_with_equal_text_are_grouped() {
     let ats = |count: u8| -> Vec<Finding> {
         let function = |n| format!("0000:{n:02x}:00.0").parse().unwrap();
         (1..=count).map(|n| AcsFinding::NoAts { function: function(n) }.into()).collect()

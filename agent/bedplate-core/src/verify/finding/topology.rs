@@ -1,4 +1,4 @@
-//! Where GPUs and NICs are to each other.
+//! Positions of GPUs and NICs relative to each other.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::{FindingText, named, text};
 use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 
-/// A finding about where GPUs and NICs are.
+/// A finding about the positions of GPUs and NICs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "TopologyCode"))]
 #[serde(tag = "code", rename_all = "kebab-case")]
@@ -21,13 +21,13 @@ pub enum TopologyFinding {
         /// The nodes.
         nodes: Vec<i32>,
     },
-    /// RDMA NICs are the nearest to more GPUs than others are.
+    /// Some RDMA NICs are the nearest to more GPUs than the rest.
     NicSharedUnevenly {
         /// The NICs with the most GPUs.
         nics: Vec<PciAddress>,
-        /// How many GPUs each of them has.
+        /// Number of GPUs of each of these NICs.
         most: u16,
-        /// How many GPUs the NIC has that has the fewest.
+        /// Number of GPUs of the NIC with the fewest.
         least: u16,
     },
 }
