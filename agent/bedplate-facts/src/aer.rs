@@ -1,5 +1,5 @@
-//! Errors that a PCIe function has reported since boot, as Linux counts them (Documentation/ABI/testing/
-//! sysfs-bus-pci-devices-aer_stats). Without native AER (the firmware handles errors first) nothing is counted.
+//! AER counters: errors that a PCIe function has reported since boot (Documentation/ABI/testing/
+//! sysfs-bus-pci-devices-aer_stats). Without native AER (firmware-first error handling) Linux counts nothing.
 
 use serde::Serialize;
 
@@ -7,25 +7,25 @@ use super::pci::Function;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
 
-/// Counters of one function.
+/// AER totals of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct AerTotals {
-    /// Corrected by the link itself: what was sent was sent again.
+    /// Errors that the link corrected itself by retransmission.
     pub correctable: u64,
-    /// A transaction was lost.
+    /// Errors that lost a transaction.
     pub nonfatal: u64,
-    /// The link could not be relied on any more.
+    /// Errors that made the link unreliable.
     pub fatal: u64,
 }
 
-/// The counters, each a file with a line of its total.
+/// Counter files in sysfs, each with the name of its total line.
 pub const FILES: [(&str, &str); 3] = [
     ("aer_dev_correctable", "TOTAL_ERR_COR"),
     ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
     ("aer_dev_fatal", "TOTAL_ERR_FATAL"),
 ];
 
-/// Reads them; `Absent`: the kernel keeps none for this function.
+/// Reads the totals. `Absent`: the kernel has no counters for this function.
 pub fn totals(reader: &dyn Reader, function: &Function) -> Reading<AerTotals> {
     let mut counts = [0; 3];
     for (count, (file, line)) in counts.iter_mut().zip(FILES) {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_the_line_that_says_so() {
+    fn total_is_read_from_its_named_line() {
         let text = "RxErr 3\nBadTLP 1\nTOTAL_ERR_COR 4\n";
         assert_eq!(total(text, "TOTAL_ERR_COR"), Some(4));
         assert_eq!(total(text, "TOTAL_ERR_FATAL"), None);

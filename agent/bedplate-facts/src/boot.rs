@@ -1,5 +1,5 @@
-//! Host → boot-loader family: who owns the kernel command line here (handbook §10.4). An ordered table of detectors;
-//! the first that knows decides. What is not known is `Unknown` with what was looked for, never a default.
+//! Detects the boot-loader family, which owns the kernel command line (handbook §10.4). Detectors run in table order;
+//! the first match wins. An unrecognised loader is `Unknown` with the evidence that was checked, never a default.
 
 use serde::Serialize;
 
@@ -7,13 +7,13 @@ use super::os::Os;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::{HostKind, Reader};
 
-/// Who owns the kernel command line on this host (handbook §10.4).
+/// Owner of the kernel command line on this host (handbook §10.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "family", rename_all = "kebab-case")]
 pub enum BootLoader {
-    /// Debian, Ubuntu and kin: /etc/default/grub, grub.d drop-ins, update-grub.
+    /// Debian, Ubuntu and derivatives: /etc/default/grub, grub.d drop-ins, update-grub.
     GrubDebian,
-    /// RHEL, Fedora and kin with BLS entries read by GRUB.
+    /// RHEL, Fedora and derivatives with BLS entries read by GRUB.
     GrubBls,
     /// RHEL family without BLS (GRUB_ENABLE_BLSCFG not true): /etc/default/grub and grub2-mkconfig.
     GrubRhel,
@@ -21,28 +21,28 @@ pub enum BootLoader {
     GrubSuse,
     /// systemd-boot with kernel-install (type 1 entries or UKI).
     SystemdBoot {
-        /// The running system was started from a unified kernel image (StubInfo), so options are embedded.
+        /// Whether the running system was booted from a unified kernel image (StubInfo), which embeds the options.
         uki: bool,
     },
-    /// SUSE with entries that sdbootutil makes from /etc/kernel/cmdline.
+    /// SUSE with boot entries that sdbootutil generates from /etc/kernel/cmdline.
     Sdbootutil {
-        /// GRUB reads them (`grub2-bls`), not systemd-boot.
+        /// Whether GRUB reads the entries (`grub2-bls`), rather than systemd-boot.
         grub: bool,
     },
     /// rpm-ostree deployments: `rpm-ostree kargs`.
     RpmOstree,
     /// bootc: kargs.d files and `bootc`.
     Bootc,
-    /// Known, but nothing on the host can own it (Talos, a container …): the reason.
+    /// Recognised, but nothing on the host can change the command line (Talos, a container …).
     Unmanaged {
         /// Reason.
         reason: String,
         /// Way to change the kernel arguments without bedplate.
         remedy: String,
     },
-    /// Cannot tell: the reason. Never skipped silently.
+    /// Family not recognised. Never skipped silently.
     Unknown {
-        /// Signs that were looked for and not found.
+        /// Evidence that was checked and not found.
         reason: String,
         /// Way to change the kernel arguments without bedplate.
         remedy: String,
@@ -52,7 +52,7 @@ pub enum BootLoader {
 /// GUID of the boot loader interface's EFI variables (systemd.io/BOOT_LOADER_INTERFACE).
 const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
-/// One way to tell; `None` = this one does not know.
+/// One detector; `None`: no match.
 type Detector = fn(&Host) -> Option<BootLoader>;
 
 const DETECTORS: [Detector; 9] = [
@@ -68,13 +68,13 @@ const DETECTORS: [Detector; 9] = [
 ];
 const FALLBACK_DETECTORS: [Detector; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
 
-/// Way to change the kernel arguments where nothing is known about the boot loader.
+/// Fix for hosts with an unrecognised boot loader.
 pub(crate) const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
                            reboot; `bedplate verify` then judges the running kernel's";
 
-/// Ids in os-release of the Debian family.
+/// Debian-family ids in os-release.
 pub const DEBIAN: [&str; 2] = ["debian", "ubuntu"];
-/// Those of the Red Hat family.
+/// Red Hat-family ids in os-release.
 pub const RED_HAT: [&str; 6] = ["rhel", "fedora", "centos", "rocky", "almalinux", "ol"];
 
 struct Host<'a> {
@@ -82,7 +82,7 @@ struct Host<'a> {
     os: &'a Os,
 }
 
-/// The family.
+/// Detects the boot-loader family.
 pub(crate) fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
     let host = Host { reader, os };
     DETECTORS.iter().chain(&FALLBACK_DETECTORS).find_map(|detect| detect(&host)).unwrap_or_else(
@@ -91,19 +91,19 @@ pub(crate) fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
 }
 
 impl Host<'_> {
-    /// A path that cannot be looked at counts as not seen; `nothing_found` says so.
+    /// Whether `path` exists. A path that cannot be checked counts as missing; `nothing_found` reports it.
     fn has(&self, path: &str) -> bool {
         self.reader.exists(path) == Ok(true)
     }
 
-    /// The text of one EFI variable of the boot loader interface: four bytes of attributes, then UTF-16.
+    /// Returns an EFI variable of the boot loader interface as text. The data is four bytes of attributes, then UTF-16.
     fn loader_variable(&self, name: &str) -> Option<String> {
         loader_variable(self.reader, name)
     }
 
-    /// Whether /etc/default/grub switches BLS entries on, by a plain assignment (the last one counts).
+    /// Whether /etc/default/grub enables BLS entries by a plain assignment (the last one wins).
     fn grub_blscfg(&self) -> bool {
-        // Other people's comments need not be UTF-8.
+        // Comments by other tools and admins need not be UTF-8.
         let bytes = self.reader.read("/etc/default/grub").unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let value =
@@ -111,7 +111,8 @@ impl Host<'_> {
         value.is_some_and(|value| value.trim().trim_matches(['"', '\'']) == "true")
     }
 
-    /// Whether there are entries; a directory that is not readable is counted as having some, as it would otherwise be missing.
+    /// Whether there are boot entries. An unreadable directory counts as having some; otherwise they would seem
+    /// missing.
     fn has_entries(&self) -> bool {
         match self.reader.list("/boot/loader/entries") {
             Ok(names) => names.iter().any(|name| name.ends_with(".conf")),
@@ -146,14 +147,15 @@ fn loader_variable(reader: &dyn Reader, name: &str) -> Option<String> {
     Some(String::from_utf16_lossy(&units).trim_end_matches('\0').to_owned())
 }
 
-/// Whether systemd-boot started this host, whatever owns its command line. It hands over the text of a boot entry as it is;
-/// GRUB reads it as script (handbook §10.1).
+/// Whether systemd-boot started this host, whoever owns its command line. systemd-boot passes the text of a boot entry
+/// verbatim; GRUB parses it as script (handbook §10.1).
 pub fn started_by_systemd_boot(reader: &dyn Reader) -> bool {
     loader_variable(reader, "LoaderInfo").is_some_and(|text| text.starts_with("systemd-boot"))
 }
 
-/// Whether GRUB started this host from a disk, by `LoaderInfo` and by the image that it puts in front of the line. zipl puts
-/// a number there, and what a network serves says nothing of files on this host (handbook §10.4).
+/// Whether GRUB started this host from a disk, judged by `LoaderInfo` and by the image that GRUB puts first on the
+/// line. zipl puts a number there. An image served over a network proves nothing about files on this host (handbook
+/// §10.4).
 pub fn started_by_grub(reader: &dyn Reader) -> bool {
     const NETWORK: [&str; 3] = ["(http", "(tftp", "(pxe"];
     let line = CommandLine::parse(reader.text("/proc/cmdline").unwrap_or_default().trim_end());
@@ -172,7 +174,7 @@ fn talos(host: &Host) -> Option<BootLoader> {
     })
 }
 
-/// The file system that holds OSTree deployments, mounted by itself: below each deployment /ostree leads to it.
+/// Detects the file system that holds OSTree deployments, mounted on its own: in a deployment, /ostree is a link to it.
 fn physical_root(host: &Host) -> Option<BootLoader> {
     let itself = host.has("/ostree/repo")
         && host.reader.link("/ostree").is_err()
@@ -187,7 +189,7 @@ fn physical_root(host: &Host) -> Option<BootLoader> {
 
 fn ostree(host: &Host) -> Option<BootLoader> {
     let running = host.has("/run/ostree-booted");
-    // A container that will be a bootable image has the link of every deployment, which leads nowhere as yet.
+    // A container that will be a bootable image has the /ostree link of every deployment; the link dangles until then.
     let link = || {
         host.reader
             .link("/ostree")
@@ -198,8 +200,8 @@ fn ostree(host: &Host) -> Option<BootLoader> {
         return None;
     }
     let (rpm_ostree, bootc) = (host.has("/usr/bin/rpm-ostree"), host.has("/usr/bin/bootc"));
-    // Both tools are often there. On a running host rpm-ostree changes the arguments of any deployment;
-    // in an image only bootc's kargs.d files last.
+    // Both tools are often installed. On a running host rpm-ostree changes the arguments of any deployment; in an image
+    // only bootc's kargs.d files persist.
     Some(match (rpm_ostree, bootc) {
         (true, _) if running => BootLoader::RpmOstree,
         (_, true) => BootLoader::Bootc,
@@ -214,7 +216,8 @@ fn ostree(host: &Host) -> Option<BootLoader> {
     })
 }
 
-/// SUSE with entries that only its own tool makes, on the EFI system partition: GRUB reads no grub.cfg of this system there.
+/// Detects SUSE with entries on the EFI system partition that only sdbootutil makes. GRUB reads no grub.cfg of this
+/// system there.
 fn sdbootutil(host: &Host) -> Option<BootLoader> {
     const PATH: &str = "/etc/sysconfig/bootloader";
     let bytes = host.reader.read(PATH).unwrap_or_default();
@@ -229,7 +232,7 @@ fn sdbootutil(host: &Host) -> Option<BootLoader> {
 }
 
 fn running_systemd_boot(host: &Host) -> Option<BootLoader> {
-    // GRUB sets LoaderInfo as well: the text decides, not the variable's presence.
+    // GRUB sets LoaderInfo too, so the text decides, not the presence of the variable.
     let stub =
         host.loader_variable("StubInfo").is_some_and(|text| text.starts_with("systemd-stub"));
     let loader =
@@ -271,8 +274,8 @@ fn configured_systemd_boot(host: &Host) -> Option<BootLoader> {
         .then_some(BootLoader::SystemdBoot { uki: layout == Some("uki") })
 }
 
-/// Proxmox keeps copies of kernels and boot loader configuration on EFI system partitions that are not mounted, and only its
-/// own tool writes there (proxmox-boot-tool, `ESP_LIST`).
+/// Detects Proxmox. It copies kernels and boot-loader configuration to EFI system partitions that are not mounted, and
+/// only its own tool writes there (proxmox-boot-tool, `ESP_LIST`).
 fn proxmox(host: &Host) -> Option<BootLoader> {
     const LIST: &str = "/etc/kernel/proxmox-boot-uuids";
     let is_blank = || host.reader.read(LIST).is_ok_and(|list| list.trim_ascii().is_empty());
@@ -287,8 +290,9 @@ fn proxmox(host: &Host) -> Option<BootLoader> {
     })
 }
 
-/// Distributions whose os-release names no family: openEuler, Kylin and Azure Linux have Red Hat's names of GRUB's tools,
-/// derivatives of Debian its package of GRUB. A configuration that grub-mkconfig has not made must not be overwritten.
+/// Detects GRUB by its tools, for distributions with no known family in os-release. openEuler, Kylin and Azure Linux
+/// name GRUB's tools as Red Hat does; derivatives of Debian ship Debian's GRUB package. A configuration that
+/// grub-mkconfig did not make must not be overwritten.
 fn grub_by_tools(host: &Host) -> Option<BootLoader> {
     if !host.has("/etc/default/grub") {
         return None;

@@ -1,5 +1,5 @@
-//! Walking PCI capability lists, given a config space. Pure but for the reads asked of it: it reads single dwords,
-//! each at most once, and no more of them than the answer needs (a dword costs 1 µs on hardware, 10 in a VM).
+//! PCI capability lists in a config space. Reads single dwords, each at most once, and only those that the answer needs
+//! (a dword costs 1 µs on hardware, 10 µs in a VM). No other I/O.
 
 use std::ops::ControlFlow;
 
@@ -8,9 +8,9 @@ use bedplate_base::value::{AcsBits, PciId};
 use bedplate_base::{Cause, ReadError, Reading, Reason};
 use bedplate_host::ConfigSpace;
 
-/// Hops the classic list can have: 192 bytes of 4 (Linux PCI_FIND_CAP_TTL).
+/// Maximum hops in the classic list: 192 bytes of 4 (Linux PCI_FIND_CAP_TTL).
 const CLASSIC_HOPS: usize = 48;
-/// Hops the extended list can have: (4096 − 256) / 8, as in Linux.
+/// Maximum hops in the extended list: (4096 − 256) / 8, as in Linux.
 const EXTENDED_HOPS: usize = 480;
 /// PCI Express capability (include/uapi/linux/pci_regs.h PCI_CAP_ID_EXP).
 const CLASSIC_PCIE: u8 = 0x10;
@@ -21,19 +21,19 @@ const EXTENDED_ATS: u16 = 0x000f;
 /// PCI_EXT_CAP_ID_SRIOV.
 const EXTENDED_SRIOV: u16 = 0x0010;
 
-/// Why a walk could not tell.
+/// Reason that a capability walk has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapError {
-    /// 64 bytes is what an unprivileged reader gets.
+    /// An unprivileged reader gets only 64 bytes.
     #[error("config space beyond 64 bytes cannot be read: run as root")]
     Unprivileged,
-    /// 256 bytes although the device is PCI Express.
+    /// Only 256 bytes, although the device is PCI Express.
     #[error("extended config space cannot be reached on this host (no ECAM)")]
     NoExtended,
     /// Powered down, hung or gone.
     #[error("the device does not answer (all ones)")]
     NoAnswer,
-    /// More hops than the list can have.
+    /// More hops than the list can hold.
     #[error("its capability list loops")]
     Loop,
     /// The read failed.
@@ -41,10 +41,10 @@ pub enum CapError {
     Read(#[from] ReadError),
 }
 
-/// A walk's answer: found, known not to be there, or cannot tell.
+/// Result of a walk: found, known to be absent, or an error.
 pub(crate) type Lookup<T> = Result<Option<T>, CapError>;
 
-/// The same as a [`Reading`].
+/// Converts a walk's result into a [`Reading`].
 pub(crate) fn reading<T>(found: Lookup<T>) -> Reading<T> {
     match found {
         Ok(Some(value)) => Reading::Known(value),
@@ -67,17 +67,17 @@ impl From<CapError> for Reason {
     }
 }
 
-/// The PCI Express capability: where it is, and its flags.
+/// PCI Express capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pcie {
-    /// Offset.
+    /// Offset in config space.
     pub offset: u16,
-    /// Flags register at +2.
+    /// Flags register, at +2.
     pub flags: u16,
 }
 
 impl Pcie {
-    /// Bits 7:4 of the flags.
+    /// Port type, from bits 7:4 of the flags.
     pub(crate) fn port(self) -> PortType {
         match self.flags >> 4 & 0xf {
             0 => PortType::Endpoint,
@@ -102,15 +102,16 @@ fn dword(config: &dyn ConfigSpace, offset: u16, short: CapError) -> Result<u32, 
     }
 }
 
-/// Command and status registers, which everybody may read.
+/// Command and status registers, readable without privileges.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CommandAndStatus(u32);
 
 impl CommandAndStatus {
-    /// Reads both.
+    /// Reads both registers.
     ///
     /// # Errors
-    /// [`CapError::NoAnswer`], and those of reading.
+    /// [`CapError::NoAnswer`] for all ones; [`CapError::Unprivileged`] for a short read; [`CapError::Read`] for a
+    /// failed one.
     pub(crate) fn read(config: &dyn ConfigSpace) -> Result<Self, CapError> {
         match dword(config, 0x04, CapError::Unprivileged)? {
             u32::MAX => Err(CapError::NoAnswer),
@@ -118,23 +119,24 @@ impl CommandAndStatus {
         }
     }
 
-    /// Whether a function may issue requests, and a bridge forward them upstream (command register, bit 2; PCI_COMMAND_MASTER).
+    /// Whether a function may issue requests, and a bridge may forward them upstream (command register bit 2;
+    /// PCI_COMMAND_MASTER).
     pub(crate) fn is_bus_master(self) -> bool {
         self.0 & 0x4 != 0
     }
 
-    /// Whether there is a list of capabilities (status register, bit 4; PCI_STATUS_CAP_LIST).
+    /// Whether the function has a capability list (status register bit 4; PCI_STATUS_CAP_LIST).
     fn has_list(self) -> bool {
         self.0 & 0x0010_0000 != 0
     }
 }
 
-/// Find the PCI Express capability in the classic list.
+/// Finds the PCI Express capability in the classic list.
 pub(crate) fn pcie(config: &dyn ConfigSpace) -> Lookup<Pcie> {
     pcie_of(config, CommandAndStatus::read(config)?)
 }
 
-/// The same, where command and status are known already.
+/// As [`pcie`], with command and status already read.
 pub(crate) fn pcie_of(config: &dyn ConfigSpace, registers: CommandAndStatus) -> Lookup<Pcie> {
     if !registers.has_list() {
         return Ok(None);
@@ -157,7 +159,7 @@ pub(crate) fn pcie_of(config: &dyn ConfigSpace, registers: CommandAndStatus) -> 
     Err(CapError::Loop)
 }
 
-/// Visit the extended list, in order, until `visit` breaks: (id, offset).
+/// Visits the extended list in order, as (id, offset), until `visit` breaks.
 pub fn extended<T>(
     config: &dyn ConfigSpace,
     mut visit: impl FnMut(u16, u16) -> ControlFlow<T>,
@@ -167,7 +169,7 @@ pub fn extended<T>(
         let header = dword(config, at, CapError::NoExtended)?;
         match header {
             0 => return Ok(None),
-            // At the start: nothing extended is implemented. Later on: the device went away while it was read.
+            // At the start: no extended capabilities. Later: the device disappeared during the walk.
             u32::MAX if at == 0x100 => return Ok(None),
             u32::MAX => return Err(CapError::NoAnswer),
             _ => {}
@@ -183,7 +185,7 @@ pub fn extended<T>(
     Err(CapError::Loop)
 }
 
-/// Find one extended capability.
+/// Finds one extended capability.
 pub(crate) fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Lookup<u16> {
     extended(
         config,
@@ -191,12 +193,12 @@ pub(crate) fn find_extended(config: &dyn ConfigSpace, wanted: u16) -> Lookup<u16
     )
 }
 
-/// The ACS capability and control registers.
+/// Reads the ACS capability and control registers.
 pub(crate) fn acs(config: &dyn ConfigSpace) -> Lookup<Acs> {
     find_extended(config, EXTENDED_ACS)?.map(|offset| read_acs(config, offset)).transpose()
 }
 
-/// ATS: whether it is switched on (control register at +6, bit 15).
+/// Reads whether ATS is enabled (control register at +6, bit 15).
 pub(crate) fn ats(config: &dyn ConfigSpace) -> Lookup<bool> {
     if pcie(config)?.is_none() {
         return Ok(None);
@@ -217,8 +219,8 @@ fn read_acs(config: &dyn ConfigSpace, offset: u16) -> Result<Acs, CapError> {
     }
 }
 
-/// Root ports of Intel's Sunrise Point and Union Point chipsets lay ACS out in dwords, so the control register
-/// is not where the specification puts it (drivers/pci/quirks.c pci_quirk_intel_spt_pch_acs_match).
+/// Whether a port is a root port of Intel's Sunrise Point or Union Point chipset. These lay ACS out in dwords, so the
+/// control register is not where the specification puts it (drivers/pci/quirks.c pci_quirk_intel_spt_pch_acs_match).
 pub fn has_misplaced_acs(vendor: PciId, device: PciId, port: PortType) -> bool {
     let ids = matches!(
         device.0,
@@ -227,18 +229,18 @@ pub fn has_misplaced_acs(vendor: PciId, device: PciId, port: PortType) -> bool {
     vendor.0 == 0x8086 && port == PortType::RootPort && ids
 }
 
-/// What the extended list holds that a thorough scan shows, found in one walk.
+/// Extended capabilities that a thorough scan shows, found in one walk.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ExtendedCapabilities {
     /// ACS.
     pub acs: Option<Acs>,
-    /// Whether ATS is switched on.
+    /// Whether ATS is enabled.
     pub ats: Option<bool>,
     /// SR-IOV.
     pub sriov: Option<SriovCapability>,
 }
 
-/// Walk the extended list once and read the bodies of what it shows.
+/// Walks the extended list once and reads the registers of the capabilities in [`ExtendedCapabilities`].
 pub(crate) fn thorough(config: &dyn ConfigSpace) -> Result<ExtendedCapabilities, CapError> {
     let mut found = Vec::new();
     extended(config, |id, at| {
@@ -268,18 +270,18 @@ pub(crate) fn thorough(config: &dyn ConfigSpace) -> Result<ExtendedCapabilities,
     Ok(all)
 }
 
-/// Control of a PCI Express function, and of its link.
+/// Control registers of a PCI Express function and its link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Control {
     /// Device control.
     pub device: DeviceControl,
-    /// Link capability register: what the link can do.
+    /// Link capability register.
     pub link_best: u32,
-    /// Link status register: what it does.
+    /// Link status register.
     pub link_now: u32,
 }
 
-/// Device control and link of a PCI Express function: four dwords that lie side by side, in one read.
+/// Reads device control and link registers of a PCI Express function. The four dwords are adjacent and take one read.
 pub(crate) fn control(config: &dyn ConfigSpace, pcie: Pcie) -> Result<Control, CapError> {
     let mut bytes = [0; 16];
     if config.read(pcie.offset + 0x04, &mut bytes)? != bytes.len() {
@@ -289,7 +291,7 @@ pub(crate) fn control(config: &dyn ConfigSpace, pcie: Pcie) -> Result<Control, C
         let dword = &bytes[4 * at..][..4];
         u32::from_le_bytes([dword[0], dword[1], dword[2], dword[3]])
     });
-    // Bits 3:0 of the flags: capability version. The second register set came with 2.
+    // Bits 3:0 of the flags: capability version. Version 2 added the second register set.
     let second = match pcie.flags & 0xf {
         2.. => Some(dword(config, pcie.offset + 0x28, CapError::Unprivileged)?),
         _ => None,
@@ -306,7 +308,7 @@ pub(crate) fn control(config: &dyn ConfigSpace, pcie: Pcie) -> Result<Control, C
     Ok(Control { device, link_best, link_now: link_now >> 16 })
 }
 
-/// 128 << n; 6 and 7 are reserved, and stay out of range of u16 arithmetic here.
+/// Returns 128 << n. The values 6 and 7 are reserved, and fit in a u16 too.
 fn payload(bits: u32) -> u16 {
     128 << (bits & 7)
 }

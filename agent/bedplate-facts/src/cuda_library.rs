@@ -1,26 +1,26 @@
-//! Version of the NVIDIA driver's library for user space, from the name of its file.
+//! Version of the NVIDIA driver's user-space library, from its file name.
 
 use bedplate_base::Reading;
 use bedplate_host::{Reader, symlink};
 
-/// Where the driver's packages put it: Debian and Ubuntu, then the others.
+/// Install directories of the driver's packages: Debian and Ubuntu first, then other distributions.
 const DIRECTORIES: [&str; 3] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
-/// Its soname.
+/// Soname of the library.
 const NAME: &str = "libcuda.so.1";
-/// Debian's alternatives take four.
+/// Maximum links to follow; Debian's alternatives take four.
 const LINKS: usize = 8;
 
-/// The library that programs of the host load.
+/// CUDA library that programs on the host load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CudaLibrary {
-    /// The link by which they find it.
+    /// Link through which programs find it.
     pub path: String,
-    /// `580.95.05`.
+    /// For example `580.95.05`.
     pub version: String,
 }
 
-/// `Absent`: there is none, or its name tells no version.
+/// Finds the library. `Absent`: not installed, or its file name has no version.
 pub fn observe(reader: &dyn Reader) -> Reading<CudaLibrary> {
     for directory in DIRECTORIES {
         let path = format!("{directory}/{NAME}");

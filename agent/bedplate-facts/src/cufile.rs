@@ -1,5 +1,5 @@
-//! What /etc/cufile.json, the configuration of GPUDirect Storage's library, says (handbook §6.4). JSON with comments. Of a wrong
-//! one the line. Pure.
+//! Parser for /etc/cufile.json, the configuration of GPUDirect Storage's library (handbook §6.4): JSON with comments.
+//! Reports the line of a mistake. No I/O.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,51 +12,50 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Where it is, unless CUFILE_ENV_PATH_JSON says otherwise.
+/// Default path; CUFILE_ENV_PATH_JSON overrides it.
 pub const PATH: &str = "/etc/cufile.json";
 
-/// What counts of it.
+/// Settings that bedplate evaluates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// NVMe disks by the kernel's own P2PDMA, without nvidia-fs.
+    /// Direct access to NVMe disks through the kernel's own P2PDMA, without nvidia-fs.
     pub p2pdma: bool,
-    /// Copying through host memory where there is no direct way.
+    /// Copying through host memory where there is no direct path.
     pub compat: bool,
 }
 
 impl Default for Settings {
-    /// The library's own defaults.
+    /// The library's defaults.
     fn default() -> Self {
         Settings { p2pdma: false, compat: true }
     }
 }
 
-/// A mistake in a file, and its line.
+/// A mistake in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mistake {
-    /// The line, from 1 on.
+    /// Line number, from 1.
     pub line: usize,
-    /// The mistake.
     pub problem: Problem,
 }
 
-/// The mistakes that a file can have.
+/// Kinds of mistakes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Problem {
-    /// This is no JSON.
+    /// Not JSON.
     Syntax,
-    /// JSON, and no object.
+    /// JSON, but not an object.
     NoObject,
-    /// A value has another type than it needs.
+    /// A value of the wrong type.
     Type {
-        /// The setting or section; `None`: a file system that is not known by name.
+        /// Setting or section; `None`: a file system whose name is unknown.
         key: Option<&'static str>,
-        /// The type that it has to have.
+        /// Required type.
         expected: Type,
     },
-    /// A known setting or section is there twice.
+    /// A known setting or section that occurs twice.
     Twice {
         /// As in [`Problem::Type`].
         key: Option<&'static str>,
@@ -80,27 +79,27 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a setting is.
+/// Type of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Type {
     /// `true` or `false`.
     Switch,
-    /// A whole number from 0 on.
+    /// A whole number ≥ 0.
     Number,
     /// A string.
     Text,
     /// A list of strings.
     Texts,
-    /// An object with a key for each mount point.
+    /// An object with one key per mount point.
     Table,
-    /// An object with settings.
+    /// An object of settings.
     Section,
 }
 
 impl Type {
-    /// Whether a value has it.
+    /// Whether `value` has this type.
     pub fn fits(self, value: &Value) -> bool {
         match self {
             Type::Switch => value.is_boolean(),
@@ -111,7 +110,7 @@ impl Type {
         }
     }
 
-    /// In words.
+    /// Human-readable name.
     pub fn description(self) -> &'static str {
         match self {
             Type::Switch => "`true` or `false`",
@@ -126,7 +125,7 @@ impl Type {
 const P2PDMA: &str = "properties.use_pci_p2pdma";
 const COMPAT: &str = "properties.allow_compat_mode";
 
-/// Settings by their paths; `*` is any file system.
+/// Types of settings by path; `*` matches any file system.
 const TYPES: &[(&str, Type)] = &[
     ("logging.dir", Type::Text),
     ("logging.level", Type::Text),
@@ -145,22 +144,22 @@ const TYPES: &[(&str, Type)] = &[
     ("fs.*.rdma_dev_addr_list", Type::Texts),
 ];
 
-/// The file systems that are known by name.
+/// Known file system names.
 const FILE_SYSTEMS: [&str; 2] = ["generic", "lustre"];
 
-/// The name of a setting, section or file system, if it is one that is known: those tell nothing about a machine.
+/// Returns `name` if it is a known setting, section or file system. Known names reveal nothing about a machine.
 pub fn known_name(name: &str) -> Option<&'static str> {
     let parts = TYPES.iter().flat_map(|(path, _)| path.split('.'));
     parts.filter(|part| *part != "*").chain(FILE_SYSTEMS).find(|known| *known == name)
 }
 
-/// The type of a setting by its path, where it is known.
+/// Type of the setting at a path; `None` if unknown.
 pub fn expected_type(path: &str) -> Option<Type> {
     let names: Vec<&str> = path.split('.').collect();
     type_at(&names).filter(|found| *found != Type::Section)
 }
 
-/// A known setting below a path, which so is that of an object: `fs.lustre.posix_gds_min_kb` for `fs.lustre`.
+/// Returns a known setting below the path of a section: `fs.lustre.posix_gds_min_kb` for `fs.lustre`.
 pub fn setting_below(path: &str) -> Option<String> {
     let names: Vec<&str> = path.split('.').collect();
     let (row, _) = row_at(&names).filter(|(_, found)| *found == Type::Section)?;
@@ -168,14 +167,14 @@ pub fn setting_below(path: &str) -> Option<String> {
     Some(format!("{path}.{}", rest.join(".")))
 }
 
-/// The known single value that a path goes through: `logging.level` for `logging.level.console`.
+/// Returns the known single value above a path: `logging.level` for `logging.level.console`.
 pub fn single_above(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('.').collect();
     let single = |above: &String| expected_type(above).is_some_and(|wanted| wanted != Type::Table);
     (1..parts.len()).map(|depth| parts[..depth].join(".")).find(single)
 }
 
-/// JSON with comments, and nothing else that JSON does not have: the library would not read it.
+/// Strict JSON plus comments; the library rejects anything else.
 const STRICT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -186,12 +185,9 @@ const STRICT: ParseOptions = ParseOptions {
     allow_unary_plus_numbers: false,
 };
 
-/// The object that a file's text is, whatever its settings are.
-///
-/// # Errors
-/// [`Problem::Syntax`] and [`Problem::NoObject`].
+/// Parses the top-level object, with any settings.
 pub fn root(text: &str) -> Result<Object<'_>, Mistake> {
-    // serde_json is the stricter of the two: it refuses numbers like `01`.
+    // serde_json is the stricter parser: it rejects numbers like `01`.
     let form = serde_json::from_str::<IgnoredAny>(&without_comments(text));
     form.map_err(|error| Mistake { line: error.line(), problem: Problem::Syntax })?;
     let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT)
@@ -205,15 +201,15 @@ pub fn root(text: &str) -> Result<Object<'_>, Mistake> {
     }
 }
 
-/// The line of a byte, from 1 on.
+/// Line number of a byte offset, from 1.
 pub fn line(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Text.
+/// Parses the settings in `text`.
 ///
 /// # Errors
-/// [`Mistake`]: the first thing that is.
+/// The first [`Mistake`] in the text.
 pub fn parse(text: &str) -> Result<Settings, Mistake> {
     let mut settings = Settings::default();
     settings.read(text, &root(text)?, &[])?;
@@ -221,7 +217,7 @@ pub fn parse(text: &str) -> Result<Settings, Mistake> {
 }
 
 impl Settings {
-    /// Reads an object of the file, and holds what is known of it to its types. `null` is as good as nothing.
+    /// Reads an object of the file and checks known settings against their types. `null` counts as unset.
     fn read(&mut self, text: &str, object: &Object<'_>, above: &[&str]) -> Result<(), Mistake> {
         let mut met = BTreeSet::new();
         for property in &object.properties {
@@ -255,12 +251,12 @@ impl Settings {
     }
 }
 
-/// The type of the setting or section at a path. By names: one of them may have a dot in it.
+/// Type of the setting or section at a path. Takes separate names because a name may contain a dot.
 fn type_at(path: &[&str]) -> Option<Type> {
     Some(row_at(path)?.1)
 }
 
-/// The first row at or below a path, and the type of what is at the path.
+/// Returns the first entry at or below a path, and the type at the path.
 fn row_at(path: &[&str]) -> Option<(&'static str, Type)> {
     let of_row = |&(row, of_setting): &(&'static str, Type)| {
         let agrees = row.split('.').zip(path).all(|(name, part)| name == "*" || name == *part);
@@ -273,7 +269,7 @@ fn row_at(path: &[&str]) -> Option<(&'static str, Type)> {
     TYPES.iter().find_map(of_row)
 }
 
-/// The same text with blanks in the place of comments: lines and bytes stay where they are.
+/// Replaces comments with blanks; lines and byte offsets stay the same.
 pub fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut end = 0;
@@ -287,7 +283,7 @@ pub fn without_comments(text: &str) -> String {
     plain
 }
 
-/// Where the comments are; one of a line without the line's end.
+/// Byte ranges of comments; a line comment excludes the line end.
 pub fn comments(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -309,7 +305,7 @@ pub fn comments(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Length of the string that `text` begins with, in quotes; all of it where it does not end.
+/// Length of the quoted string at the start of `text`, with its quotes; the whole text if it is unterminated.
 pub fn quoted(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,16 +1,18 @@
-//! How much of a host is read.
+//! Depth of a host scan.
 
-/// How much to read.
+/// How much of a host to read, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// What tells one machine from another. Nothing for which the kernel asks or waits for a driver: sriov_numvfs waits for
-    /// a PF's probe to end (drivers/pci/iov.c, sriov_numvfs_show: device_lock, until Linux 6.9).
+    /// Only identifying facts of a machine. Reads nothing for which the kernel queries or waits for a driver:
+    /// sriov_numvfs waits for the PF's probe to finish (drivers/pci/iov.c, sriov_numvfs_show: device_lock, until Linux
+    /// 6.9).
     Identity,
-    /// What planning needs, at the least cost: config space of bridges and of NICs behind them, and only the dwords that count.
+    /// Minimum for planning: config space of bridges and of the NICs behind them, and only the required dwords.
     Plan,
-    /// What GPUDirect RDMA depends on: links, windows, device control, NUMA nodes and group types of the functions that
-    /// [take part](crate::pci::Function::takes_part); of bridges no group types. Reading registers of the rest would tell nothing, and wakes what sleeps.
+    /// Facts that GPUDirect RDMA depends on: links, windows, device control, NUMA nodes and group types of the
+    /// functions that [take part](crate::pci::Function::takes_part), without the group types of bridges. Registers of
+    /// other functions add nothing, and reading them wakes sleeping devices.
     Thorough,
-    /// The same of every function: what `inspect --tree` shows, and what a snapshot keeps for questions to come.
+    /// The thorough facts of every function, for `inspect --tree` and for later queries on a snapshot.
     Everything,
 }

@@ -1,4 +1,4 @@
-//! Facts of a host, and how they are observed.
+//! Facts about a host, and their observation.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::{gpu, pci, scan};
 /// Everything known about a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// Which sort of host it was read from.
+    /// Source of the facts.
     pub host: HostKind,
     /// Architecture.
     pub arch: Reading<Arch>,
@@ -36,14 +36,14 @@ pub struct Facts {
     pub pci: Reading<pci::PciTree>,
 }
 
-/// Observe a host. Never fails as a whole: what cannot be read says so where it stands.
+/// Observes a host. Never fails as a whole: an unreadable fact is `Unknown` in its own field.
 pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
     let cpuinfo = system::cpuinfo(reader);
     let os = os::observe(reader);
     let pci = scan::scan(reader, depth);
     let mut iommu = system::iommu(reader);
     if let (true, Reading::Known(tree)) = (depth >= Depth::Thorough, &pci) {
-        // Bridges pass on what others send: the type of their groups decides nothing.
+        // Bridges only forward traffic, so the type of their groups decides nothing.
         let asked = |function: &pci::Function| {
             depth > Depth::Thorough || function.takes_part() && !function.is_bridge()
         };
@@ -65,8 +65,8 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
 }
 
 impl Facts {
-    /// How plans and tables name a host: by what it is, not by where its bytes came from, so that a recorded host is called
-    /// what the machine itself was called.
+    /// Name of the host in plans and tables. It describes the machine, not the source of the data, so a recorded host
+    /// has the same name as the machine itself.
     pub fn label(&self) -> String {
         let machine = [self.dmi.sys_vendor.known(), self.dmi.product_name.known()];
         let machine: Vec<&str> = machine.into_iter().flatten().map(String::as_str).collect();
@@ -79,12 +79,12 @@ impl Facts {
         if said.is_empty() { "unknown machine".to_owned() } else { said.join(", ") }
     }
 
-    /// Whether there is anything to tell of its PCI devices: an image has none.
+    /// Whether there are PCI devices to report; an image has no devices.
     pub fn sees_devices(&self) -> bool {
         self.pci.known().is_some_and(|tree| !tree.functions.is_empty())
     }
 
-    /// Another machine with a CPU of the same maker and architecture, of which nothing else is known.
+    /// A machine with the same CPU vendor and architecture, and nothing else known.
     pub fn of_the_same_cpu(&self) -> Facts {
         let mut facts = Facts::of_vendor(CpuVendor::Other);
         facts.arch.clone_from(&self.arch);
@@ -92,7 +92,7 @@ impl Facts {
         facts
     }
 
-    /// A machine of which nothing is known but its maker's CPU: what image builds resolve a profile against.
+    /// A machine with only its CPU vendor known. Image builds resolve profiles against it.
     pub fn of_vendor(vendor: CpuVendor) -> Facts {
         let arch = match vendor {
             CpuVendor::Intel | CpuVendor::Amd => Reading::Known(Arch::X86_64),

@@ -1,5 +1,5 @@
-//! What RoCE ports do about congestion: priority flow control (DCB), the traffic class that packets get, and ECN where the
-//! driver shows it. Drivers of NVIDIA's own packages show more in sysfs than those of the kernel.
+//! Congestion control of RoCE ports: priority flow control (DCB), traffic class, and ECN if the driver shows it.
+//! Drivers from NVIDIA's own packages show more in sysfs than the kernel's drivers.
 
 use std::collections::BTreeMap;
 
@@ -11,41 +11,42 @@ use bedplate_base::Reading;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_host::Reader;
 
-/// The traffic class of both.
+/// Variable with the traffic class, for NCCL and RCCL.
 const NCCL_IB_TC: &str = "NCCL_IB_TC";
 
-/// What was read of all ports.
+/// Congestion settings of all ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Congestion {
-    /// By the name of the port. Ports without an interface here are not in it.
+    /// Settings by port name. Ports without an interface on this host are left out.
     pub ports: BTreeMap<String, PortFlow>,
-    /// NCCL_IB_TC of `conf`; `Absent`: jobs set it, or nobody does.
+    /// NCCL_IB_TC in `conf`; `Absent`: set by jobs, or unset.
     pub nccl_class: Reading<u8>,
-    /// The file that the host's collective library reads.
+    /// File that the host's collective library reads.
     pub conf: &'static str,
 }
 
 impl Congestion {
-    /// Of a host without a port that it could be read of.
+    /// Settings of a host without readable ports.
     pub fn none() -> Self {
         Congestion { ports: BTreeMap::new(), nccl_class: Reading::Absent, conf: NCCL_CONF }
     }
 }
 
-/// What was read of one.
+/// Congestion settings of one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortFlow {
-    /// Its interface, not the bond that this may be part of.
+    /// The port's own interface, not a bond above it.
     pub interface: String,
-    /// What its driver answers; `Absent`: it has no DCB.
+    /// DCB state from the driver; `Absent`: no DCB.
     pub control: Reading<FlowControl>,
-    /// The traffic class that the driver forces on all RoCE packets; `Absent`: it leaves that to programs.
+    /// Traffic class that the driver forces on all RoCE packets; `Absent`: programs choose.
     pub forced_class: Reading<u8>,
-    /// Whether ECN is on at both ends, as sender and receiver, by priority; only of those with flow control.
+    /// Whether ECN is on for both sender and receiver, by priority; only priorities with flow control.
     pub ecn: BTreeMap<u8, Reading<bool>>,
 }
 
-/// Reads it of the active Ethernet ports among these; `conf`: what the host's collective library reads.
+/// Reads the settings of the active Ethernet ports in `ports`. `conf` is the file that the host's collective library
+/// reads.
 pub fn read(
     reader: &dyn Reader,
     tree: &PciTree,
@@ -75,14 +76,14 @@ pub fn read(
     }
 }
 
-/// `Global tclass=106`, in drivers of NVIDIA's packages; without one it is empty.
+/// Parses `Global tclass=106`, shown by drivers from NVIDIA's packages; the file is empty if no class is forced.
 fn forced_class(reader: &dyn Reader, port: &RdmaPort) -> Reading<u8> {
     let number = port.name.rsplit('/').next().unwrap_or("1");
     let path = format!("/sys/class/infiniband/{}/tc/{number}/traffic_class", port.device());
     Reading::from_result(reader.attribute(&path)).and_then(|text| {
         let global = text.lines().find_map(|line| line.trim().strip_prefix("Global tclass="));
         match global.map(|class| class.trim().parse::<i32>()) {
-            // A negative one is none.
+            // A negative class means that no class is forced.
             Some(Ok(class)) => Reading::from_option(u8::try_from(class).ok()),
             Some(Err(_)) => Reading::unknown(format!("{path} is not understood")),
             None => Reading::Absent,
@@ -90,7 +91,7 @@ fn forced_class(reader: &dyn Reader, port: &RdmaPort) -> Reading<u8> {
     })
 }
 
-/// As notification point (receiver) and reaction point (sender).
+/// Reads ECN as notification point (receiver) and reaction point (sender).
 fn ecn(reader: &dyn Reader, interface: &str, priority: u8) -> Reading<bool> {
     let side = |side: &str| {
         let path = format!("/sys/class/net/{interface}/ecn/{side}/enable/{priority}");

@@ -1,5 +1,5 @@
-//! GPU driver facts that decide between DMA-BUF and nvidia_peermem (handbook §6.2, §6.3), what RCCL asks of the kernel
-//! (handbook §14.6), and the drivers of other makers' GPUs.
+//! GPU driver facts: those that decide between DMA-BUF and nvidia_peermem (handbook §6.2, §6.3), RCCL's kernel
+//! requirements (handbook §14.6), and the drivers of other vendors' GPUs.
 
 use std::collections::BTreeSet;
 
@@ -13,72 +13,73 @@ use bedplate_base::value::{KernelVersion, PciId};
 use bedplate_host::Reader;
 
 const AMD: PciId = PciId(0x1002);
-/// NVIDIA.
+/// PCI vendor id of NVIDIA.
 pub(crate) const NVIDIA: PciId = PciId(0x10de);
 
 /// The loaded NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NvidiaDriver {
-    /// `570.86.15`.
+    /// For example `570.86.15`.
     pub version: String,
-    /// Built from the open kernel modules.
+    /// Whether it was built from the open kernel modules.
     pub open: bool,
 }
 
-/// What is known of the GPU software stack.
+/// GPU software stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuStack {
     /// NVIDIA driver, from /proc/driver/nvidia/version; `Absent` = not loaded.
     pub nvidia: Reading<NvidiaDriver>,
     /// Whether the kernel's ib_core exports `ib_register_peer_memory_client` (MLNX_OFED / DOCA-OFED do, mainline does not).
     pub peer_memory_symbols: Reading<bool>,
-    /// Drivers that GPUs of other makers are bound to (`amdgpu`, `xe`, `i915`), by name.
+    /// Drivers bound to other vendors' GPUs (`amdgpu`, `xe`, `i915`), by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherDriver>,
-    /// What RCCL asks of the running kernel; only where there is an AMD GPU that the host uses.
+    /// RCCL's kernel requirements; only with an AMD GPU that the host uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rccl: Option<Rccl>,
 }
 
-/// A driver of GPUs that are not NVIDIA's.
+/// A driver of a GPU from another vendor than NVIDIA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OtherDriver {
-    /// The module.
+    /// Module name.
     pub name: String,
-    /// Its version; those in the kernel's own tree have none.
+    /// Module version; `Absent` for drivers in the kernel's own tree.
     pub version: Reading<String>,
 }
 
-/// What RCCL looks at before it registers GPU memory by DMA-BUF (ROCm/rccl src/misc/rocmwrap.cc, src/init.cc).
+/// Conditions that RCCL checks before it registers GPU memory by DMA-BUF (ROCm/rccl src/misc/rocmwrap.cc, src/init.cc).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rccl {
     /// `CONFIG_DMABUF_MOVE_NOTIFY=y`.
     pub move_notify: Reading<bool>,
-    /// The kernel does what that option was for without it (Linux 7.1).
+    /// Whether the kernel has this option's behaviour without the option (Linux 7.1).
     #[serde(skip)]
     pub always_notifies: bool,
-    /// /etc/rccl.conf has RCCL use DMA-BUF whatever the options are; `Absent`: it does not say.
+    /// Whether /etc/rccl.conf forces DMA-BUF regardless of kernel options; `Absent`: not set.
     #[serde(skip)]
     pub is_forced: Reading<bool>,
-    /// The file by which amdgpu shows that it is a client of an ib_core with peer memory.
+    /// File by which amdgpu shows that it is a client of an ib_core with peer memory.
     #[serde(skip)]
     pub peer_client: Reading<&'static str>,
     /// `CONFIG_PCI_P2PDMA=y`.
     pub p2pdma: Reading<bool>,
-    /// `kernel.numa_balancing` is on.
+    /// Whether `kernel.numa_balancing` is on.
     pub numa_balancing: Reading<bool>,
-    /// The running kernel's command line has the word `iommu=pt`; nothing else satisfies that test.
+    /// Whether the running command line has the word `iommu=pt`; RCCL accepts nothing else.
     pub says_pt: Reading<bool>,
-    /// The IOMMU passes the DMA of such a GPU through, whatever words did that.
+    /// Whether the IOMMU passes the DMA of an AMD GPU through, by any setting.
     #[serde(skip)]
     pub passes_through: Reading<bool>,
 }
 
-/// Variable that has RCCL use DMA-BUF without checking the kernel's options (RCCL 2.27.3).
+/// Variable that makes RCCL use DMA-BUF without checking the kernel's options (RCCL 2.27.3).
 pub const FORCE_DMABUF: &str = "RCCL_FORCE_ENABLE_DMABUF";
-/// The first release that always has what CONFIG_DMABUF_MOVE_NOTIFY was for, and no such option (commit b7ba32425df8).
+/// First release with the behaviour of CONFIG_DMABUF_MOVE_NOTIFY built in, and without the option (commit
+/// b7ba32425df8).
 const WITHOUT_THE_OPTION: KernelVersion = KernelVersion::new(7, 1);
-/// Where RCCL looks for amdgpu among the clients of peer memory, in its order.
+/// Files that RCCL checks for amdgpu as a client of peer memory, in its order.
 const PEER_CLIENT: [&str; 3] = [
     "/sys/kernel/mm/memory_peers/amdkfd/version",
     "/sys/kernel/memory_peers/amdkfd/version",
@@ -88,7 +89,7 @@ const PEER_CLIENT: [&str; 3] = [
 /// Symbol that nvidia_peermem needs from ib_core (handbook §6.3).
 pub const PEER_SYMBOL: &str = "ib_register_peer_memory_client";
 
-/// Observe. `kernel` is the release whose module index is asked.
+/// Observes the GPU stack. `kernel` is the release that selects the module index.
 pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>) -> GpuStack {
     let (others, amd) = other_drivers(reader, pci);
     let nvidia = Reading::from_result(reader.text("/proc/driver/nvidia/version"));
@@ -96,7 +97,7 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
     let nvidia = nvidia.and_then(|text| {
         parse_version(&text).map_or_else(|| Reading::unknown(none), Reading::Known)
     });
-    // The answer only matters where an NVIDIA driver is: spare everybody else a file of half a megabyte.
+    // The answer only matters with an NVIDIA driver or an AMD GPU; other hosts skip a file of half a megabyte.
     let peer_memory_symbols = match (&nvidia, kernel) {
         (_, None) => Reading::Absent,
         (Reading::Absent, _) if amd.is_none() => Reading::Absent,
@@ -112,7 +113,7 @@ pub fn observe(reader: &dyn Reader, kernel: Option<&str>, pci: &Reading<PciTree>
     GpuStack { nvidia, peer_memory_symbols, others, rccl }
 }
 
-/// The drivers that GPUs of other makers are bound to, and the IOMMU group of one on which RCCL may run.
+/// Returns the drivers of other vendors' GPUs, and the IOMMU group of one GPU that RCCL may use.
 fn other_drivers(
     reader: &dyn Reader,
     pci: &Reading<PciTree>,
@@ -131,8 +132,9 @@ fn other_drivers(
     (names.into_iter().map(driver).collect(), amd)
 }
 
-/// AMD's accelerators (class 0x1200; 0x0380 before MI300), and graphics cards that amdgpu drives; none that guests have, or that
-/// another driver does (gim, which makes their VFs). Beside NVIDIA's GPUs graphics of AMD's are the CPU's own.
+/// Whether RCCL may use the GPU: one of AMD's accelerators (class 0x1200; 0x0380 before MI300), or a graphics card on
+/// amdgpu. Excludes GPUs assigned to VMs or bound to another driver (gim, which makes their VFs). With NVIDIA GPUs in
+/// the host, AMD graphics belong to the CPU.
 fn is_for_rccl(gpu: &Function, beside_nvidia: bool) -> bool {
     let accelerator = is_amd_accelerator(gpu);
     let amdgpu = gpu.driver.as_deref() == Some("amdgpu");
@@ -141,12 +143,12 @@ fn is_for_rccl(gpu: &Function, beside_nvidia: bool) -> bool {
     gpu.vendor == AMD && !gpu.vfio && driven
 }
 
-/// One of AMD's accelerators.
+/// Whether the GPU is one of AMD's accelerators.
 pub fn is_amd_accelerator(gpu: &Function) -> bool {
     gpu.vendor == AMD && matches!(gpu.class >> 8, 0x1200 | 0x0380)
 }
 
-/// How the running kernel was built.
+/// Reads the build configuration of the running kernel.
 pub(crate) fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Reading<String> {
     let config = match kernel {
         Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
@@ -162,7 +164,7 @@ pub(crate) fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Readin
     }
 }
 
-/// Whether it has an option built in.
+/// Whether the kernel has `option` built in.
 pub(crate) fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> {
     let line = format!("{option}=y");
     config.clone().map(|text| text.lines().any(|one| one.trim() == line))
@@ -180,14 +182,14 @@ fn peer_client(reader: &dyn Reader) -> Reading<&'static str> {
     found
 }
 
-/// By the first line, as RCCL reads the file (handbook §8.6).
+/// Reads the first matching line, as RCCL does (handbook §8.6).
 fn is_forced(reader: &dyn Reader) -> Reading<bool> {
     Reading::from_result(reader.text(RCCL_CONF)).and_then(|text| {
         Reading::from_option(nccl_conf::value(&text, FORCE_DMABUF).map(|value| value != "0"))
     })
 }
 
-/// `group`: the IOMMU group of a GPU on which it may run.
+/// Reads the conditions. `group` is the IOMMU group of a GPU that RCCL may use.
 fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl {
     let config = kernel_config(reader, kernel);
     let built = |option: &str| is_built(&config, option);
@@ -206,7 +208,7 @@ fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl 
     }
 }
 
-/// The first line: `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.
+/// Parses the first line: `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.
 fn parse_version(text: &str) -> Option<NvidiaDriver> {
     let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
     let version = line.split_whitespace().find(|word| {
@@ -222,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_open_from_proprietary() {
+    fn version_file_gives_version_and_flavour() {
         let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (root@host)  Thu\nGCC version: gcc 12\n";
         assert_eq!(
             parse_version(open),

@@ -1,4 +1,4 @@
-//! IMEX: the daemon by which the compute trays of an NVL72 rack share GPU memory over NVLink (NVIDIA IMEX Service guide;
+//! IMEX: the daemon that lets compute trays of an NVL72 rack share GPU memory over NVLink (NVIDIA IMEX Service guide;
 //! handbook §6.5).
 
 use std::collections::BTreeSet;
@@ -9,23 +9,23 @@ use super::process::Daemon;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
 
-/// Its program.
+/// Path of the daemon.
 pub const PROGRAM: &str = "/usr/bin/nvidia-imex";
-/// Its configuration.
+/// Path of the configuration.
 pub const CONFIG: &str = "/etc/nvidia-imex/config.cfg";
-/// The list of the trays that share memory, unless the configuration names another file.
+/// Default path of the list of trays that share memory; the configuration can name another file.
 pub const NODES: &str = "/etc/nvidia-imex/nodes_config.cfg";
-/// Device nodes by which jobs get into a domain (open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c).
+/// Device nodes through which jobs enter a domain (open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c).
 pub const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
-/// Key of the configuration.
+/// Configuration key for the tray list.
 pub const NODES_KEY: &str = "IMEX_NODE_CONFIG_FILE=";
-/// This host's IPv4 addresses, among its routes.
+/// Source of this host's IPv4 addresses: its routing tree.
 pub const FIB_TRIE: &str = "/proc/net/fib_trie";
-/// This host's IPv6 addresses.
+/// Source of this host's IPv6 addresses.
 pub const IF_INET6: &str = "/proc/net/if_inet6";
-/// The line below an address of this host in [`FIB_TRIE`] (net/ipv4/fib_trie.c).
+/// Line below an address of this host in [`FIB_TRIE`] (net/ipv4/fib_trie.c).
 pub const LOCAL: &str = "/32 host LOCAL";
-/// GB200 and GB300 in the trays of racks (README of open-gpu-kernel-modules).
+/// GB200 and GB300 in rack trays (README of open-gpu-kernel-modules).
 const TRAYS: [u16; 4] = [0x2941, 0x31a1, 0x31c2, 0x31c3];
 const DAEMON: Daemon = Daemon {
     unit: "nvidia-imex",
@@ -34,27 +34,29 @@ const DAEMON: Daemon = Daemon {
     is_main: true,
 };
 
-/// IMEX on a host that it is set up on.
+/// State of a configured IMEX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imex {
-    /// Whether it runs.
+    /// Whether the daemon runs.
     pub runs: Reading<bool>,
     /// The list of trays.
     pub nodes: Reading<Nodes>,
-    /// How many channels there are.
+    /// Number of channels.
     pub channels: Reading<usize>,
 }
 
 /// The list of trays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nodes {
-    /// Its file.
+    /// Path of the list.
     pub path: String,
-    /// Lines with an address of this host; `None`: there is none, and some lines hold names.
+    /// Number of lines with an address of this host; `None`: no match, but some lines hold names, which are not
+    /// resolved.
     pub own: Option<usize>,
 }
 
-/// `None`: no GPU of a rack, or IMEX is not set up: jobs inside of one tray need none, and under Kubernetes it runs in pods.
+/// Observes IMEX. `None`: no rack GPU, or IMEX is not set up. Jobs within one tray do not need it, and under Kubernetes
+/// it runs in pods.
 pub fn observe(reader: &dyn Reader, tree: Option<&PciTree>) -> Option<Imex> {
     if !is_set_up(reader, tree) {
         return None;
@@ -66,7 +68,7 @@ pub fn observe(reader: &dyn Reader, tree: Option<&PciTree>) -> Option<Imex> {
     Some(Imex { runs: DAEMON.runs(reader), nodes: nodes(reader), channels })
 }
 
-/// Reads what [`observe`] does, but for a list that the configuration names: its path is someone's choice.
+/// Reads the same files as [`observe`], except a list at a configured path, which is site-specific.
 pub fn record(reader: &dyn Reader, tree: Option<&PciTree>) {
     if is_set_up(reader, tree) {
         DAEMON.runs(reader);
@@ -109,7 +111,7 @@ fn nodes(reader: &dyn Reader) -> Reading<Nodes> {
     Reading::Known(Nodes { path, own })
 }
 
-/// `Absent`: loopback aside there is none, as in a network namespace of one's own.
+/// Reads this host's addresses. `Absent`: only loopback, as in a private network namespace.
 fn own_addresses(reader: &dyn Reader) -> Reading<BTreeSet<IpAddr>> {
     let mut own = BTreeSet::new();
     for (path, parse) in [(FIB_TRIE, ipv4 as fn(&str) -> Vec<IpAddr>), (IF_INET6, ipv6)] {
@@ -126,12 +128,12 @@ fn own_addresses(reader: &dyn Reader) -> Reading<BTreeSet<IpAddr>> {
     }
 }
 
-/// Whether a line of the list names no tray.
+/// Whether a line of the list is blank or a comment.
 pub fn is_comment(line: &str) -> bool {
     line.trim().is_empty() || line.trim().starts_with('#')
 }
 
-/// Leaves of the routing tree that are local: an address, and [`LOCAL`] below it.
+/// Parses local leaves of the routing tree: an address with [`LOCAL`] below it.
 pub fn ipv4(text: &str) -> Vec<IpAddr> {
     let mut found = Vec::new();
     let mut leaf: Option<Ipv4Addr> = None;
@@ -145,7 +147,7 @@ pub fn ipv4(text: &str) -> Vec<IpAddr> {
     found
 }
 
-/// 32 hexadecimal digits in the first column (net/ipv6/addrconf.c, `if6_seq_show`).
+/// Parses addresses of 32 hexadecimal digits in the first column (net/ipv6/addrconf.c, `if6_seq_show`).
 pub fn ipv6(text: &str) -> Vec<IpAddr> {
     let address = |line: &str| {
         let digits = line.split(' ').next().filter(|digits| digits.len() == 32)?;

@@ -1,4 +1,4 @@
-//! IOMMU groups of the functions that carry GPUDirect traffic: what type they have (handbook §1.3, §4).
+//! Types of the IOMMU groups of functions that carry GPUDirect traffic (handbook §1.3, §4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,33 +8,33 @@ use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 
-/// Instead of a type, where there is no IOMMU or it does not see the function.
+/// Placeholder type for functions without an IOMMU, or not visible to it.
 pub const NO_GROUP: &str = "no IOMMU group";
 
-/// The IOMMU group types of GPUs and NICs.
+/// IOMMU group types of GPUs and NICs.
 #[derive(Debug, Default)]
 pub struct IommuGroups {
-    /// Functions by type, or [`NO_GROUP`].
+    /// Number of functions by type, or [`NO_GROUP`].
     pub types: BTreeMap<String, usize>,
-    /// Those whose DMA addresses are translated, and that carry GPUDirect traffic: GPUs, NICs that meet one inside a
-    /// switch, NICs with an RDMA device. A management port may be translated for all that it matters here.
+    /// Translated functions that carry GPUDirect traffic: GPUs, NICs that share a switch with one, NICs with an RDMA
+    /// device. Translation of a management port does not matter here.
     pub translated: Vec<PciAddress>,
     /// Whether any function is passed through.
     identity: bool,
-    /// Functions whose type cannot be read.
+    /// Number of functions with an unreadable type.
     pub unread: usize,
-    /// Why, of the first of them.
+    /// Error of the first unreadable function.
     pub why_unread: Option<String>,
 }
 
 impl IommuGroups {
-    /// Whether the kernel translates throughout: what a single group shows may be a single device's affair.
+    /// Whether the kernel translates by default. A single group may differ because of its device alone.
     pub fn all_translated(&self) -> bool {
         !self.translated.is_empty() && !self.identity
     }
 }
 
-/// Reads them.
+/// Reads the group types of all GPUs and NICs.
 pub fn iommu_groups(reader: &dyn Reader, facts: &Facts) -> IommuGroups {
     let mut groups = IommuGroups::default();
     let Some(tree) = facts.pci.known() else { return groups };

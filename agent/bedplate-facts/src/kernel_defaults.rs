@@ -5,8 +5,8 @@ use super::iommu_groups::iommu_groups;
 use bedplate_cmdline::KernelDefaults;
 use bedplate_host::Reader;
 
-/// Build-time defaults of the kernels that may boot: the running one and the default boot entry's, or the newest
-/// installed one where no entry tells.
+/// Build-time defaults of the kernels that may boot: the running kernel, and the one of the default boot entry, or the
+/// newest installed one if the entry does not name a kernel.
 pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
     let next = facts.os.next_kernel.known().or(facts.os.installed_kernels.last());
     let mut releases: Vec<&String> = facts.os.kernel.known().into_iter().chain(next).collect();
@@ -18,8 +18,9 @@ pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults
             .unwrap_or_default()
     };
     let mut defaults: Vec<KernelDefaults> = releases.iter().map(read).collect();
-    // Memory encryption drops the default without a word on the line (drivers/iommu/iommu.c, iommu_subsys_init): groups
-    // that translate show that it does not hold here, and passthrough has to be asked for. Read only where it counts.
+    // Memory encryption drops the passthrough default without a kernel argument (drivers/iommu/iommu.c,
+    // iommu_subsys_init). Translated groups show that the default does not hold, so passthrough must be requested.
+    // Groups are read only in that case.
     let passes = |defaults: &KernelDefaults| defaults.passthrough == Some(true);
     if defaults.iter().any(passes) && iommu_groups(reader, facts).all_translated() {
         defaults.iter_mut().filter(|one| passes(one)).for_each(|one| one.passthrough = None);

@@ -1,20 +1,20 @@
-//! Modules of old ways to GPUDirect that lists for the boot still name (modules-load.d(5); handbook §6.3, §12.42).
+//! Obsolete GPUDirect modules that boot-time module lists still name (modules-load.d(5); handbook §6.3, §12.42).
 
 use bedplate_base::OptionalRead as _;
 use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
-/// Directories of lists; /etc/modules is one more, of Debian's.
+/// Directories of module lists; Debian also has /etc/modules.
 const DIRECTORIES: [&str; 4] = [
     "/etc/modules-load.d",
     "/run/modules-load.d",
     "/usr/local/lib/modules-load.d",
     "/usr/lib/modules-load.d",
 ];
-/// The predecessor of nvidia_peermem, and a name that never was a module's.
+/// The predecessor of nvidia_peermem, and a name that no module ever had.
 const MODULES: [&str; 2] = ["nv_peer_mem", "amd_peer_mem"];
 
-/// Lists that name one: the file and the module.
+/// Returns lines that name an obsolete module, as (file, module).
 pub fn listed(reader: &dyn Reader) -> Reading<Vec<(String, String)>> {
     Reading::from_result(find(reader))
 }

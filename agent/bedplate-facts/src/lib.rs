@@ -1,8 +1,9 @@
-//! What the hardware and the system *are*. Facts are observed once per run and never changed by us;
-//! what bedplate manages (files, ACS control, VF counts) is *observed state* and lives with its kind.
+//! Facts about hardware and system. Facts are observed once per run, and bedplate never changes them. State that
+//! bedplate manages (files, ACS control, VF counts) is *observed state* and is part of its resource type.
 //!
-//! One file a subject, each a function of a [`bedplate_host::Reader`]; [`topology`] and [`kernel_log`] are pure. Depends on
-//! bedplate-base, -cmdline and -host. Start with [`observe`] and [`Facts`] in `facts.rs`, then `scan.rs` and `pci.rs`.
+//! One file per subject, with functions of a [`bedplate_host::Reader`]; [`topology`] and [`kernel_log`] do no I/O.
+//! Depends on bedplate-base, -cmdline and -host. Start with [`observe`] and [`Facts`] in `facts.rs`, then `scan.rs` and
+//! `pci.rs`.
 
 pub mod aer;
 pub mod boot;

@@ -1,5 +1,5 @@
-//! What jobs are limited by, or need beside their hardware: locked memory, shared memory, device nodes, and two settings of the
-//! kernel and the driver. Read from disk; no process is looked at.
+//! Limits and non-hardware requirements of jobs: locked memory, shared memory, device nodes, and two settings of the
+//! kernel and the driver. Read from files; no process is inspected.
 
 use std::collections::BTreeMap;
 
@@ -9,64 +9,64 @@ use bedplate_base::OptionalRead as _;
 use bedplate_base::{ReadError, Reading};
 use bedplate_host::Reader;
 
-/// Services whose children the processes of jobs are. Of pods that is the container runtime, not kubelet; dockerd without a
-/// containerd.service of its own runs one itself.
+/// Services that start job processes. For pods that is the container runtime, not kubelet. Without a
+/// containerd.service, dockerd runs its own containerd.
 const LAUNCHERS: [&str; 7] =
     ["slurmd", "containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
-/// Limits that pam_limits gives sessions (limits.conf(5)).
+/// Session limits that pam_limits sets (limits.conf(5)).
 const LIMITS: &str = "/etc/security/limits.conf";
 const LIMITS_D: &str = "/etc/security/limits.d";
-/// Where the kernel shows its huge pages, a directory for each size.
+/// Huge pages in sysfs, one directory per size.
 pub const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
-/// Where mounts stand.
+/// List of mounts.
 pub const MOUNTS: &str = "/proc/mounts";
-/// Where POSIX shared memory is.
+/// POSIX shared memory.
 pub const SHM: &str = "/dev/shm";
-/// There while the daemon runs (nvidia-persistenced).
+/// Socket that exists while nvidia-persistenced runs.
 pub const PERSISTENCED: &str = "/run/nvidia-persistenced/socket";
 
-/// The content that was read.
+/// Limits of jobs on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Services that start jobs here.
+    /// Services that start jobs on this host.
     pub launchers: Reading<Vec<Launcher>>,
     /// `DefaultLimitMEMLOCK` of systemd.
     pub default_memlock: Reading<Setting>,
-    /// The soft limit on locked memory of everybody's sessions.
+    /// Soft limit on locked memory for sessions of all users.
     pub session_memlock: Reading<Setting>,
-    /// /dev/shm; `Absent`: nothing is mounted there.
+    /// /dev/shm; `Absent`: not mounted.
     pub shm: Reading<Shm>,
     /// kernel.numa_balancing.
     pub numa_balancing: Reading<u32>,
-    /// Huge pages that there are, by their size in bytes; `Absent`: this kernel has none.
+    /// Number of huge pages by size in bytes; `Absent`: not supported by this kernel.
     pub huge_pages: Reading<BTreeMap<u128, Reading<u64>>>,
     /// Whether nvidia-persistenced runs.
     pub persistenced: Reading<bool>,
-    /// Device nodes that jobs open, and whether they are there.
+    /// Device nodes that jobs open, and whether they exist.
     pub nodes: Vec<(String, Reading<bool>)>,
 }
 
 /// A service that starts jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launcher {
-    /// Its name, without `.service`.
+    /// Name without `.service`.
     pub name: &'static str,
-    /// Its file.
+    /// Path of its unit file.
     pub unit: String,
-    /// `LimitMEMLOCK`; `Absent`: it says nothing.
+    /// `LimitMEMLOCK`; `Absent`: not set.
     pub memlock: Reading<Setting>,
 }
 
 /// A mount of shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shm {
-    /// `tmpfs`.
+    /// File system type: `tmpfs`.
     pub kind: String,
-    /// Its size in bytes; `None`: the kernel's default, half of memory (Documentation/filesystems/tmpfs.rst).
+    /// Size in bytes; `None`: the kernel's default, half of memory (Documentation/filesystems/tmpfs.rst).
     pub size: Option<u64>,
 }
 
-/// Reads it.
+/// Reads the limits. `tree` selects the device nodes.
 pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
     let shm = match Reading::from_result(reader.text(MOUNTS)) {
         Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
@@ -113,7 +113,7 @@ fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {
     Ok(found)
 }
 
-/// The last line for everybody counts: limits.conf first, then limits.d by name (pam_limits(8)).
+/// Reads limits.conf, then limits.d by name (pam_limits(8)). The last line for all users wins.
 fn session_memlock(reader: &dyn Reader) -> Result<Option<Setting>, ReadError> {
     let names = reader.list(LIMITS_D).optional()?.unwrap_or_default();
     let files = names.iter().filter(|name| name.ends_with(".conf"));
@@ -130,7 +130,7 @@ fn session_memlock(reader: &dyn Reader) -> Result<Option<Setting>, ReadError> {
     Ok(found)
 }
 
-/// `* soft memlock unlimited`, or `-` for both limits.
+/// Parses `* soft memlock unlimited`; `-` sets both limits.
 pub fn memlock_of_everybody(line: &str) -> Option<&str> {
     let mut words = line.split('#').next()?.split_whitespace();
     let (who, kind, what) = (words.next()?, words.next()?, words.next()?);
@@ -138,7 +138,7 @@ pub fn memlock_of_everybody(line: &str) -> Option<&str> {
     (who == "*" && matches!(kind, "soft" | "-") && what == "memlock").then_some(value)
 }
 
-/// The last mount on /dev/shm is the one that shows.
+/// Only the last mount on /dev/shm is visible.
 fn mounted(text: &str) -> Option<Shm> {
     let fields = |line: &str| {
         let mut fields = line.split(' ').skip(1);
@@ -149,7 +149,7 @@ fn mounted(text: &str) -> Option<Shm> {
     text.lines().filter_map(fields).next_back()
 }
 
-/// `67108864k`, as mm/shmem.c writes it.
+/// Parses `67108864k`, the format of mm/shmem.c.
 fn bytes(size: &str) -> Option<u64> {
     match size.strip_suffix('k') {
         Some(kib) => kib.parse::<u64>().ok()?.checked_mul(1024),
@@ -157,7 +157,7 @@ fn bytes(size: &str) -> Option<u64> {
     }
 }
 
-/// The driver numbers the GPUs that it has from 0 on; a function's verbs devices are below it.
+/// The driver numbers its GPUs from 0. A function's verbs devices are in its sysfs directory.
 fn nodes(reader: &dyn Reader, tree: &PciTree) -> Vec<(String, Reading<bool>)> {
     let of = |driver: &str| {
         let gpus = tree.functions.values().filter(|gpu| gpu.is_gpu() && !gpu.is_vf());
@@ -181,7 +181,7 @@ fn nodes(reader: &dyn Reader, tree: &PciTree) -> Vec<(String, Reading<bool>)> {
             Reading::Known(names) if !names.is_empty() => {
                 nodes.extend(names.iter().map(|name| there(format!("/dev/infiniband/{name}"))));
             }
-            // Without ib_uverbs there is none.
+            // Without ib_uverbs there are no verbs devices.
             Reading::Known(_) | Reading::Absent => nodes.push((of_any(), Reading::Known(false))),
             Reading::Unknown(why) => nodes.push((of_any(), Reading::Unknown(why))),
         }
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_mount_counts_and_its_size_is_in_kib() {
+    fn last_mount_wins_and_size_is_in_kib() {
         let text = "tmpfs /dev/shm tmpfs rw,nosuid 0 0\nshm /dev/shm tmpfs rw,size=65536k,inode64 0 0\n\
                     tmpfs /run tmpfs rw,size=1k 0 0\n";
         assert_eq!(mounted(text), Some(Shm { kind: "tmpfs".into(), size: Some(64 << 20) }));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_single_users_are_not_everybodys() {
+    fn limits_of_single_users_are_ignored() {
         assert_eq!(memlock_of_everybody("*  -  memlock unlimited # RDMA"), Some("unlimited"));
         assert_eq!(memlock_of_everybody("* soft memlock 65536"), Some("65536"));
         for line in [

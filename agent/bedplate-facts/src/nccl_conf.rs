@@ -1,4 +1,4 @@
-//! Variables of the collective library for all jobs of a host: /etc/nccl.conf or /etc/rccl.conf (handbook §8.6).
+//! Host-wide variables of the collective library: /etc/nccl.conf or /etc/rccl.conf (handbook §8.6).
 
 use std::collections::BTreeSet;
 
@@ -7,42 +7,41 @@ use bedplate_host::Reader;
 
 /// File that NCCL reads before each job.
 pub const NCCL_CONF: &str = "/etc/nccl.conf";
-/// File that RCCL reads.
+/// File that RCCL reads before each job.
 pub const RCCL_CONF: &str = "/etc/rccl.conf";
 
-/// The file, as the library reads it.
+/// Content of the file, parsed as the library does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NcclConf {
-    /// Its path.
+    /// Path of the file.
     pub path: &'static str,
-    /// Its variables, the first line of each; `Absent`: there is no such file.
+    /// Variables, the first line of each; `Absent`: no file.
     pub variables: Reading<Vec<Variable>>,
-    /// Whether the topology file is there that it names; `Absent`: it names none.
+    /// Whether the configured topology file exists; `Absent`: not configured.
     pub topology_file: Reading<bool>,
 }
 
 /// A variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// The line, from 1 on.
+    /// Line number, from 1.
     pub line: usize,
-    /// Its name.
     pub name: String,
-    /// Its value, blanks included.
+    /// Value, including blanks.
     pub value: String,
 }
 
-/// The variable that names a topology file.
+/// Variable with the path of a topology file.
 const TOPOLOGY: &str = "NCCL_TOPO_FILE";
 
-/// Reads it.
+/// Reads and parses the file.
 pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
     let variables = Reading::from_result(reader.read(path))
         .map(|bytes| variables(&String::from_utf8_lossy(&bytes)));
     let named = variables.known().and_then(|all| all.iter().find(|one| one.name == TOPOLOGY));
     let topology_file = match named {
         None => Reading::Absent,
-        // A recording masks where another's file is.
+        // A recording masks the paths of other files.
         Some(one) if !one.value.starts_with('/') => Reading::unknown("its path is not known"),
         Some(one) => match Reading::from_result(reader.exists(&one.value)) {
             Reading::Absent => Reading::Known(false),
@@ -52,7 +51,7 @@ pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
     NcclConf { path, variables, topology_file }
 }
 
-/// A line is `NAME=value`, without quotes; what is set already stays.
+/// A line is `NAME=value` without quotes. The first line of a name wins.
 fn variables(text: &str) -> Vec<Variable> {
     let mut found: Vec<Variable> = Vec::new();
     let mut names: BTreeSet<&str> = BTreeSet::new();
@@ -68,7 +67,7 @@ fn variables(text: &str) -> Vec<Variable> {
     found
 }
 
-/// The value of one variable: the first line counts, and blanks are part of it.
+/// Returns the value on the first line of `name`, including blanks.
 pub(crate) fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_of_a_name_counts() {
+    fn first_line_of_a_name_wins() {
         let found = variables("#A=1\nA=2\nA=3\n B=4\nC=\n");
         let found: Vec<_> =
             found.iter().map(|one| (one.line, one.name.as_str(), one.value.as_str())).collect();
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_that_of_the_first_line_with_its_blanks() {
+    fn value_is_exact_text_of_first_line() {
         assert_eq!(value("NCCL_DEBUG=INFO\nA=106\nA=0\n", "A"), Some("106"));
         for text in ["", "# A=1", "A =106", "AX=1"] {
             assert_eq!(value(text, "A"), None, "{text}");

@@ -1,5 +1,5 @@
-//! The kernel modules of NVIDIA's that a GPU needs, and the firmware of its GSP (GPU System Processor), which the open ones load
-//! when they start it (handbook §6.2).
+//! NVIDIA kernel modules that a GPU needs, and the firmware of its GSP (GPU System Processor), which the open modules
+//! load when they start the GPU (handbook §6.2).
 
 use super::gpu::{GpuStack, NVIDIA};
 use super::pci::Function;
@@ -8,29 +8,29 @@ use bedplate_host::Reader;
 
 /// Directory of the kernel's firmware files.
 const FIRMWARE: &str = "/lib/firmware";
-/// Names the directory where the kernel looks first (Linux drivers/base/firmware_loader/main.c).
+/// Names the directory that the kernel searches first (Linux drivers/base/firmware_loader/main.c).
 pub const CUSTOM: &str = "/sys/module/firmware_class/parameters/path";
-/// The directory that [`CUSTOM`] names where NVIDIA's GPU operator runs the driver in a container.
+/// Value of [`CUSTOM`] where NVIDIA's GPU operator runs the driver in a container.
 const IN_CONTAINER: &str = "/run/nvidia/driver/lib/firmware";
-/// The first device id of Turing, the first generation with a GSP (pci.ids).
+/// First device id of Turing, the first generation with a GSP (pci.ids).
 const TURING: u16 = 0x1e00;
-/// The first of GA102: those of GA100 are below, and have the firmware of Turing.
+/// First device id of GA102. GA100's ids are below it and use Turing's firmware.
 const GA102: u16 = 0x2200;
-/// The first of Blackwell.
+/// First device id of Blackwell.
 const BLACKWELL: u16 = 0x2900;
 /// GPUs of GH200.
 const GRACE_HOPPER: [u16; 3] = [0x2342, 0x2345, 0x2348];
 
-/// The firmware files of the loaded driver's version.
+/// Firmware files for the loaded driver's version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GspFirmware {
-    /// Where the kernel looks for them.
+    /// Directories that the kernel searches.
     pub directories: Vec<String>,
-    /// Their names.
+    /// File names.
     pub files: Vec<String>,
 }
 
-/// `Absent`: no open kernel modules are loaded, or this host keeps no firmware.
+/// Lists the firmware files. `Absent`: no open kernel modules are loaded, or this host has no firmware directory.
 pub fn observe(reader: &dyn Reader, gpu: &GpuStack, kernel: Option<&str>) -> Reading<GspFirmware> {
     let Reading::Known(driver) = &gpu.nvidia else { return Reading::Absent };
     if !driver.open {
@@ -70,7 +70,7 @@ pub fn observe(reader: &dyn Reader, gpu: &GpuStack, kernel: Option<&str>) -> Rea
     Reading::Known(found)
 }
 
-/// The text of [`CUSTOM`] as it is recorded: without a path of the operator's own choice.
+/// Returns the recorded form of [`CUSTOM`], without site-specific paths.
 pub fn recorded_path(text: &str) -> String {
     match text.trim() {
         "" | IN_CONTAINER => text.to_owned(),
@@ -79,7 +79,7 @@ pub fn recorded_path(text: &str) -> String {
 }
 
 impl GspFirmware {
-    /// Whether one of these files is there, compressed or not.
+    /// Whether one of these files exists, compressed or not.
     pub fn has(&self, names: &[&str]) -> bool {
         let is = |file: &String, name: &&str| {
             file.strip_prefix(*name).is_some_and(|rest| matches!(rest, "" | ".zst" | ".xz"))
@@ -88,18 +88,18 @@ impl GspFirmware {
     }
 }
 
-/// The file that a GPU needs, by any of the names that it has had. `None`: it has no GSP, or is of another maker.
+/// Firmware file of a GPU, under any of its names. `None`: no GSP, or another vendor.
 pub fn files_of(gpu: &Function) -> Option<&'static [&'static str]> {
     if gpu.vendor == NVIDIA { files_of_device(gpu.device.0) } else { None }
 }
 
-/// Whether a GPU needs the open kernel modules, or the proprietary ones. `None`: either will do.
+/// Whether a GPU needs the open kernel modules (`true`) or the proprietary ones (`false`). `None`: both work.
 pub fn needs_open(gpu: &Function) -> Option<bool> {
     if gpu.vendor == NVIDIA { open_for_device(gpu.device.0) } else { None }
 }
 
-/// By the chip (open-gpu-kernel-modules kernel-open/common/inc/nv-firmware.h). R515 and R520 have one file for all; R525 brings one
-/// for Ada and one for all other chips: where one of them is, both are.
+/// File by chip (open-gpu-kernel-modules kernel-open/common/inc/nv-firmware.h). R515 and R520 have one file for all
+/// chips. R525 has one for Ada and one for the rest; both are always installed together.
 fn files_of_device(device: u16) -> Option<&'static [&'static str]> {
     match device {
         0..TURING => None,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_chip_has_its_firmware_and_modules() {
+    fn chip_selects_firmware_and_modules() {
         let of = |device| (files_of_device(device).map(|files| files[0]), open_for_device(device));
         let (turing, ampere) = (Some("gsp_tu10x.bin"), Some("gsp_ga10x.bin"));
         assert_eq!(of(0x1db6), (None, Some(false)), "V100");
@@ -134,9 +134,9 @@ mod tests {
         assert_eq!(of(0x3182), (ampere, Some(true)), "B300");
     }
 
-    /// The packages of R525 and of R515.
+    /// Packages of R525 and of R515.
     #[test]
-    fn names_of_earlier_drivers_count() {
+    fn firmware_names_of_earlier_drivers_match() {
         for files in [&["gsp_ad10x.bin", "gsp_tu10x.bin"][..], &["gsp.bin"]] {
             let files = files.iter().map(|file| (*file).to_owned()).collect();
             let firmware = GspFirmware { directories: Vec::new(), files };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_firmware_is_firmware() {
+    fn compressed_firmware_matches() {
         let files = ["gsp_ga10x.bin.zst", "gsp_tu10x.bin.old"].map(str::to_owned).to_vec();
         let firmware = GspFirmware { directories: Vec::new(), files };
         assert!(firmware.has(&["gsp_ga10x.bin"]));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_someone_s_choice_is_not_recorded() {
+    fn site_specific_firmware_path_is_masked() {
         assert_eq!(recorded_path("\n"), "\n");
         assert_eq!(
             recorded_path("/run/nvidia/driver/lib/firmware\n"),

@@ -1,4 +1,4 @@
-//! Host → operating system facts: os-release, kernel releases, lockdown.
+//! Operating system facts: os-release, kernel releases, lockdown.
 
 use serde::Serialize;
 
@@ -12,37 +12,39 @@ use bedplate_host::Reader;
 pub struct Os {
     /// `ID` of os-release (`ubuntu`, `debian`, `rhel`, `fedora`, `sles`, `talos` …).
     pub id: Reading<String>,
-    /// `ID_LIKE`, split at blanks; empty when absent.
+    /// `ID_LIKE`, split at blanks; empty if absent.
     pub id_like: Vec<String>,
     /// `VERSION_ID`.
     pub version: Reading<String>,
     /// `PRETTY_NAME`.
     pub pretty: Reading<String>,
-    /// Running kernel release (`uname -r`); an image has none and reports the newest installed one in `installed_kernels`.
+    /// Running kernel release (`uname -r`). An image has no running kernel; its newest is the last of
+    /// `installed_kernels`.
     pub kernel: Reading<String>,
-    /// `/proc/version_signature` of Ubuntu's kernels: package, flavour and the upstream stable release they are made from.
+    /// `/proc/version_signature` of Ubuntu's kernels: package, flavour and the upstream stable release they are based
+    /// on.
     pub version_signature: Reading<String>,
-    /// Release of the kernel that the default boot entry starts. Boot entries are read by the kind that manages the command
-    /// line (`engine::observe`); until it was asked this is unknown.
+    /// Kernel release of the default boot entry. The resource type for the command line reads boot entries
+    /// (`engine::observe`); until then this is unknown.
     pub next_kernel: Reading<String>,
-    /// The same from the boot after it on, where an entry was chosen for one boot only (`grub-reboot`).
+    /// Kernel release from the second boot on, if an entry was chosen for one boot only (`grub-reboot`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lasting_kernel: Option<Reading<String>>,
-    /// Kernel releases that have a directory in /lib/modules, in version order.
+    /// Kernel releases with a directory in /lib/modules, in version order.
     pub installed_kernels: Vec<String>,
     /// Kernel lockdown mode (`none`, `integrity`, `confidentiality`).
     pub lockdown: Reading<String>,
 }
 
 impl Os {
-    /// Whether it is one of these, or like one of them, by its os-release.
+    /// Whether os-release names one of these ids, as `ID` or in `ID_LIKE`.
     pub fn is_any(&self, ids: &[&str]) -> bool {
         let own = self.id.known().into_iter().chain(&self.id_like);
         own.map(String::as_str).any(|id| ids.contains(&id))
     }
 }
 
-/// The operating system.
+/// Observes the operating system.
 pub fn observe(reader: &dyn Reader) -> Os {
     let release = os_release(reader);
     let field = |name: &str| {
@@ -72,12 +74,12 @@ fn os_release(reader: &dyn Reader) -> Reading<String> {
     }
 }
 
-/// One value of os-release, such as `ID` or `IMAGE_ID`; `None` where it is not set or cannot be read.
+/// Value of os-release, for example `ID` or `IMAGE_ID`, if set and readable.
 pub fn release_value(reader: &dyn Reader, name: &str) -> Option<String> {
     release_field(os_release(reader).known()?, name)
 }
 
-/// One assignment of os-release (man os-release): a shell-like quoted value, no expansion; the last one wins.
+/// Returns one assignment of os-release (man os-release): a shell-like quoted value, no expansion; the last one wins.
 fn release_field(text: &str, name: &str) -> Option<String> {
     let value = text
         .lines()
@@ -100,13 +102,13 @@ fn release_field(text: &str, name: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Releases of the kernels that have modules here, the newest last.
+/// Kernel releases with modules on this host, newest last.
 pub fn installed_kernels(reader: &dyn Reader) -> Vec<String> {
     let mut releases: Vec<String> = reader
         .list("/lib/modules")
         .unwrap_or_default()
         .into_iter()
-        // Releases start with a digit; `extramodules-…` and the like are no kernels.
+        // Releases start with a digit; `extramodules-…` and similar names are not kernels.
         .filter(|name| name.starts_with(|first: char| first.is_ascii_digit()))
         .collect();
     releases.sort_by(|a, b| version_order(a, b));
@@ -114,7 +116,7 @@ pub fn installed_kernels(reader: &dyn Reader) -> Vec<String> {
 }
 
 fn lockdown(reader: &dyn Reader) -> Reading<String> {
-    // `none [integrity] confidentiality`: the brackets mark the mode in force.
+    // Format: `none [integrity] confidentiality`, with the current mode in brackets.
     match reader.attribute("/sys/kernel/security/lockdown") {
         Ok(text) => match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
             Some((mode, _)) => Reading::Known(mode.to_owned()),
@@ -124,8 +126,8 @@ fn lockdown(reader: &dyn Reader) -> Reading<String> {
     }
 }
 
-/// Order of version texts: runs of digits by value, everything else by character (`6.8.0-9` before `6.8.0-45`).
-/// Texts that differ only in leading zeros are ordered by their spelling, so that the order is total.
+/// Compares version texts: runs of digits by value, other characters literally (`6.8.0-9` before `6.8.0-45`). Texts
+/// that differ only in leading zeros are ordered by spelling, so the order is total.
 pub(crate) fn version_order(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     while !left.is_empty() && !right.is_empty() {
@@ -143,13 +145,13 @@ pub(crate) fn version_order(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
-/// The leading run of digits, or of anything else.
+/// Leading run of digits or of non-digits.
 fn run(text: &str) -> &str {
     let digits = text.starts_with(|c: char| c.is_ascii_digit());
     text.find(|c: char| c.is_ascii_digit() != digits).map_or(text, |end| &text[..end])
 }
 
-/// Digits without leading zeros, of any length.
+/// Digits of any length without leading zeros, if the run is one of digits.
 fn number(run: &str) -> Option<&str> {
     run.starts_with(|c: char| c.is_ascii_digit()).then(|| run.trim_start_matches('0'))
 }

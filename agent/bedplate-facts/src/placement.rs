@@ -1,5 +1,5 @@
-//! Host → what stands beside the PCI tree when people ask what is near to what: the CPUs of each NUMA node and its socket, the
-//! names of disks, and the ports of RDMA devices. Read by the commands that show it; planning needs none of it.
+//! Locality data that reports show next to the PCI tree: CPUs and socket of each NUMA node, disk names, and ports of
+//! RDMA devices. Only the commands that show it read it; planning does not need it.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ const NODES: &str = "/sys/devices/system/node";
 /// Directory of the CPUs.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// One port of an RDMA device (handbook §5.3).
+/// Port of an RDMA device (handbook §5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RdmaPort {
-    /// Its number, from 1.
+    /// Port number, from 1.
     pub number: u8,
     /// `rate`, in Mb/s.
     pub megabits: Option<u32>,
-    /// `state` says ACTIVE.
+    /// Whether `state` is ACTIVE.
     pub active: bool,
 }
 
-/// Findings.
+/// Locality data of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Placement {
     /// `cpulist` of every NUMA node: `0-55,112-167`.
     pub node_cpus: BTreeMap<i32, Reading<String>>,
-    /// The socket of a NUMA node: `physical_package_id` of its first CPU. A node without CPUs, and one whose CPU names no socket,
-    /// has none.
+    /// Socket by NUMA node: `physical_package_id` of its first CPU. Nodes without CPUs or with an unknown socket are
+    /// left out.
     pub sockets: BTreeMap<i32, u32>,
     /// Controllers of NVMe functions: `nvme0`.
     pub disks: BTreeMap<PciAddress, Vec<String>>,
@@ -38,7 +38,7 @@ pub struct Placement {
     pub ports: BTreeMap<String, Vec<RdmaPort>>,
 }
 
-/// Reads it. What cannot be read is not there.
+/// Reads the data. Unreadable values are left out, except CPU lists.
 pub fn observe(reader: &dyn Reader, tree: &PciTree) -> Placement {
     let (node_cpus, sockets) = nodes(reader);
     let mut found = Placement { node_cpus, sockets, ..Placement::default() };
@@ -55,7 +55,7 @@ pub fn observe(reader: &dyn Reader, tree: &PciTree) -> Placement {
     found
 }
 
-/// The CPUs of every NUMA node, and the sockets of those of which that is known.
+/// Reads the CPUs of every NUMA node, and the sockets of those nodes that have a known one.
 pub fn nodes(reader: &dyn Reader) -> (BTreeMap<i32, Reading<String>>, BTreeMap<i32, u32>) {
     let names = reader.list(NODES).unwrap_or_default();
     let number = |name: &String| name.strip_prefix("node")?.parse::<u16>().ok().map(i32::from);
@@ -69,8 +69,8 @@ pub fn nodes(reader: &dyn Reader) -> (BTreeMap<i32, Reading<String>>, BTreeMap<i
     (cpus, sockets)
 }
 
-/// No NUMA node spans sockets, so that any of its CPUs tells; the kernel says −1 where the firmware does not
-/// (Documentation/ABI/stable/sysfs-devices-system-cpu).
+/// A NUMA node never spans sockets, so any of its CPUs determines the socket. The kernel reports −1 if the firmware
+/// does not provide it (Documentation/ABI/stable/sysfs-devices-system-cpu).
 fn socket(reader: &dyn Reader, cpus: &Reading<String>) -> Option<u32> {
     let first: u32 = cpus.known()?.split([',', '-']).next()?.parse().ok()?;
     let file = format!("{CPUS}/cpu{first}/topology/physical_package_id");
@@ -93,7 +93,7 @@ fn ports(reader: &dyn Reader, function: &Function, device: &str) -> Vec<RdmaPort
     ports
 }
 
-/// `400 Gb/sec (4X NDR)`, `2.5 Gb/sec (1X SDR)` → Mb/s (drivers/infiniband/core/sysfs.c, rate_show).
+/// Converts `400 Gb/sec (4X NDR)`, `2.5 Gb/sec (1X SDR)` to Mb/s (drivers/infiniband/core/sysfs.c, rate_show).
 fn megabits(rate: &str) -> Option<u32> {
     let number = rate.strip_suffix(')')?.split(" Gb/sec").next()?;
     let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
@@ -109,7 +109,7 @@ mod tests {
     use bedplate_testhosts as demo;
 
     #[test]
-    fn rates_are_read_as_the_kernel_words_them() {
+    fn kernel_rate_texts_are_parsed() {
         assert_eq!(megabits("400 Gb/sec (4X NDR)"), Some(400_000));
         assert_eq!(megabits("2.5 Gb/sec (1X SDR)"), Some(2_500));
         for nonsense in ["", "fast", "400", "1.99 Gb/sec (x)", "99999999999 Gb/sec (x)"] {
@@ -117,9 +117,9 @@ mod tests {
         }
     }
 
-    /// Memory of a GPU is a node without CPUs; an offline CPU has no topology; −1 is no socket.
+    /// GPU memory is a node without CPUs; an offline CPU has no topology; −1 is not a socket.
     #[test]
-    fn a_socket_is_known_or_not_there() {
+    fn unknown_sockets_are_left_out() {
         let mut host = Snapshot::new(true);
         let mut file = |path: String, text: &str| host.insert(&path, Node::File(text.into()));
         for (node, cpus) in ["2-3,8", "4", "5-7", "", "words"].into_iter().enumerate() {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_demo_has_cpus_disks_and_ports() {
+    fn demo_host_has_cpus_disks_and_ports() {
         let host = demo::snapshot("gb200").unwrap();
         let Reading::Known(tree) = scan::scan(&host, Depth::Plan) else { panic!() };
         let found = observe(&host, &tree);

@@ -1,31 +1,31 @@
-//! Whether a daemon of another project runs, as files show it: by its unit's control group, its pid file and the name of the
-//! process, on the host or in a driver container. Readable without root.
+//! Whether another project's daemon runs, judged by files: its unit's control group, its pid file and the process name,
+//! on the host or in a driver container. Readable without root.
 
 use bedplate_base::{Reading, Reason};
 use bedplate_host::Reader;
 
-/// Root directory of a driver container (NVIDIA GPU Operator), which shares the host's process ids.
+/// Root directory of a driver container (NVIDIA GPU Operator). The container shares the host's process ids.
 const DRIVER_CONTAINER: &str = "/run/nvidia/driver";
-/// Where the control groups of units are: cgroup v2, and v1's named hierarchy.
+/// Directories of units' control groups: cgroup v2, and v1's named hierarchy.
 const SLICES: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
-/// Bytes of a process's name that the kernel keeps (TASK_COMM_LEN, without its NUL).
+/// Length of the process name in the kernel, in bytes (TASK_COMM_LEN, without its NUL).
 const COMM: usize = 15;
 
-/// A daemon.
+/// Files and names that identify a daemon.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Daemon {
-    /// Its unit, without `.service`.
+    /// Unit name without `.service`.
     pub unit: &'static str,
-    /// Where it writes its process id.
+    /// Path of the pid file.
     pub pid_file: &'static str,
-    /// The name of its program.
+    /// Name of the program.
     pub program: &'static str,
-    /// The main program of its unit: any process of the unit will do.
+    /// Whether it is its unit's main program, so that any process of the unit proves that it runs.
     pub is_main: bool,
 }
 
 impl Daemon {
-    /// Whether it runs.
+    /// Whether the daemon runs.
     pub(crate) fn runs(&self, reader: &dyn Reader) -> Reading<bool> {
         let mut ids = Vec::new();
         let mut unknown: Option<Reason> = None;
@@ -72,14 +72,14 @@ impl Daemon {
         }
     }
 
-    /// Whether the process with this id runs and is the daemon: the pid file of one that was killed stays.
+    /// Whether the process with this id exists and is the daemon. A killed daemon leaves its pid file.
     fn is_process(&self, reader: &dyn Reader, file: &str, id: &str) -> Reading<bool> {
         let Ok(id) = id.trim().parse::<u32>() else {
             return Reading::unknown(format!("{file} holds no process id"));
         };
         let comm = self.program.get(..COMM).unwrap_or(self.program);
         match Reading::from_result(reader.attribute(&format!("/proc/{id}/comm"))) {
-            // With hidepid= other users' processes do not show, not even the first one.
+            // With hidepid=, processes of other users are hidden, including process 1.
             Reading::Absent => match reader.exists("/proc/1/comm") {
                 Ok(true) => Reading::Known(false),
                 _ => Reading::unknown("processes of other users do not show here"),

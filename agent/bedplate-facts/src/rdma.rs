@@ -1,4 +1,4 @@
-//! Ports of RDMA devices, as sysfs words them (handbook §5.3).
+//! Ports of RDMA devices, as worded in sysfs (handbook §5.3).
 
 use std::net::Ipv6Addr;
 
@@ -15,60 +15,60 @@ const CLASS: &str = "/sys/class/infiniband";
 /// Directory of the network interfaces.
 const NET: &str = "/sys/class/net";
 
-/// One port.
+/// Port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RdmaPort {
-    /// The function that it belongs to.
+    /// Function of the device.
     pub function: PciAddress,
-    /// `mlx5_0/1`.
+    /// Device and port number: `mlx5_0/1`.
     pub name: String,
-    /// `4: ACTIVE`.
+    /// Logical state: `4: ACTIVE`.
     pub state: Reading<String>,
-    /// `5: LinkUp`.
+    /// Physical state: `5: LinkUp`.
     pub phys_state: Reading<String>,
     /// `InfiniBand` or `Ethernet`.
     pub link_layer: Reading<String>,
-    /// `400 Gb/sec (4X NDR)`.
+    /// Rate: `400 Gb/sec (4X NDR)`.
     pub rate: Reading<String>,
-    /// Of an Ethernet port the GID that RoCE v2 is to use; `Absent`: it has none.
+    /// GID that RoCE v2 should use; `Absent`: no usable GID, or not an Ethernet port.
     pub gid: Reading<RoceGid>,
-    /// Of an Ethernet port its network interface; `Absent`: none shows here.
+    /// Network interface; `Absent`: not visible here, or not an Ethernet port.
     pub interface: Reading<Interface>,
 }
 
-/// An entry of a port's GID table that RoCE v2 can use.
+/// Entry of a port's GID table that RoCE v2 can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RoceGid {
-    /// Its index.
+    /// Index in the table.
     pub index: u16,
-    /// What it is made of.
+    /// Source of the GID.
     pub kind: GidKind,
 }
 
-/// What a GID is made of, from best to worst: NCCL and most others go by IPv4 unless told otherwise.
+/// Source of a GID, from best to worst: NCCL and most other programs prefer IPv4 by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum GidKind {
     /// An IPv4 address.
     Ipv4,
     /// An IPv6 address.
     Ipv6,
-    /// A link-local IPv6 address: no router passes it on.
+    /// A link-local IPv6 address, which routers do not forward.
     LinkLocal,
 }
 
-/// The network interface of a port: the bond, where it is part of one.
+/// Network interface of a port, or the bond above it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interface {
-    /// Its name.
+    /// Interface name.
     pub name: String,
-    /// `up`.
+    /// Operational state: `up`.
     pub state: Reading<String>,
-    /// `9000`.
+    /// MTU: `9000`.
     pub mtu: Reading<u32>,
 }
 
 impl RdmaPort {
-    /// One of which nothing is known but its name.
+    /// A port with only its name known.
     pub fn unread(function: PciAddress, name: &str, why: &Reason) -> Self {
         RdmaPort {
             function,
@@ -82,30 +82,30 @@ impl RdmaPort {
         }
     }
 
-    /// Where it is in sysfs.
+    /// Directory in sysfs.
     pub fn directory(&self) -> String {
         let (device, port) = self.name.split_once('/').unwrap_or((&self.name, "1"));
         format!("{CLASS}/{device}/ports/{port}")
     }
 
-    /// The device that it is a port of.
+    /// Name of its device.
     pub fn device(&self) -> &str {
         self.name.split('/').next().unwrap_or(&self.name)
     }
 
-    /// Whether it is in use.
+    /// Whether the port is active.
     pub fn is_active(&self) -> bool {
         self.state.known().is_some_and(|state| state.ends_with("ACTIVE"))
     }
 
-    /// Whether it is RoCE's.
+    /// Whether this is a RoCE port.
     pub fn is_ethernet(&self) -> bool {
         self.link_layer.known().is_some_and(|layer| layer == "Ethernet")
     }
 }
 
 impl GidKind {
-    /// `None`: an empty entry, or no GID.
+    /// Classifies a GID. Returns `None` for an empty entry or other text.
     fn from_gid(text: &str) -> Option<Self> {
         let address: Ipv6Addr = text.parse().ok()?;
         Some(match address {
@@ -117,13 +117,13 @@ impl GidKind {
     }
 }
 
-/// The ports of a function, by device and number.
+/// Ports of a function, by device and number.
 pub fn ports(reader: &dyn Reader, function: &Function) -> Vec<RdmaPort> {
     let of_device = |device: &String| {
         let numbers = match Reading::from_result(reader.list(&format!("{CLASS}/{device}/ports"))) {
             Reading::Known(numbers) => numbers,
             Reading::Absent => Vec::new(),
-            // A device without a port would be taken for one that needs none.
+            // A device without ports would pass as one that needs no port.
             Reading::Unknown(why) => {
                 return vec![RdmaPort::unread(function.address, &format!("{device}/1"), &why)];
             }
@@ -156,7 +156,8 @@ fn port(reader: &dyn Reader, function: &Function, device: &str, number: &str) ->
     port
 }
 
-/// The first entry of the best kind. A table has 255 entries and more, mostly empty: it is read no further than that.
+/// Returns the first entry of the best kind. A table has 255 or more entries, mostly empty; reading stops at the first
+/// IPv4 entry.
 fn roce_gid(reader: &dyn Reader, directory: &str) -> Result<Option<RoceGid>, ReadError> {
     let names = reader.list(&format!("{directory}/gids"))?;
     let mut indices: Vec<u16> = names.iter().filter_map(|name| name.parse().ok()).collect();
@@ -170,7 +171,7 @@ fn roce_gid(reader: &dyn Reader, directory: &str) -> Result<Option<RoceGid>, Rea
         }
         match reader.attribute(&format!("{directory}/gid_attrs/types/{index}")) {
             Ok(text) if text == "RoCE v2" => best = Some(RoceGid { index, kind }),
-            // EINVAL: emptied meanwhile, or of another namespace.
+            // EINVAL: the entry was cleared since, or belongs to another namespace.
             Ok(_) | Err(ReadError::Failed { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -181,7 +182,7 @@ fn roce_gid(reader: &dyn Reader, directory: &str) -> Result<Option<RoceGid>, Rea
     Ok(best)
 }
 
-/// The interface of the first GID, which is there with the interface; else the function's own.
+/// Returns the interface of the first GID, which exists while the interface does; otherwise the function's own.
 fn interface(
     reader: &dyn Reader,
     function: &Function,
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gids_are_told_apart_by_what_they_are_made_of() {
+    fn gids_are_classified_by_address() {
         let kind = GidKind::from_gid;
         assert_eq!(kind("0000:0000:0000:0000:0000:0000:0000:0000"), None);
         assert_eq!(kind("0000:0000:0000:0000:0000:ffff:0a00:1301"), Some(GidKind::Ipv4));

@@ -1,6 +1,7 @@
-//! Host → [`PciTree`]. At plan depth each function costs one `uevent` and one link; everything else is read only
-//! where it can matter: config space of bridges, ATS of NICs behind a switch, SR-IOV, NUMA node and interface names of network
-//! functions and GPUs. A thorough look reads more of what takes part in GPU traffic, and of the rest no more. Missing or odd files never stop the scan.
+//! Scans a host's PCI functions into a [`PciTree`]. At plan depth each function costs one `uevent` and one link.
+//! Everything else is read only where it can matter: config space of bridges, ATS of NICs behind a switch, SR-IOV, NUMA
+//! node and interface names of network functions and GPUs. A thorough scan reads more only for functions that take part
+//! in GPU traffic. Missing or malformed files never stop the scan.
 
 mod adapters;
 mod detail;
@@ -19,14 +20,14 @@ use bedplate_host::{ConfigSpace, Reader, symlink};
 /// Directory of the PCI functions.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// Said of what planning does not read.
+/// Reason for fields that planning does not read.
 const NOT_LOOKED_AT: &str = "not read: planning looks at bridges only";
-/// Said of what a thorough look passes by.
+/// Reason for fields that a thorough scan skips.
 const TAKES_NO_PART: &str = "not read: no traffic of GPUs depends on it (inspect --all reads it)";
-/// drivers/virtio/virtio_pci_common.c.
+/// Vendor id of virtio (drivers/virtio/virtio_pci_common.c).
 const VIRTIO: PciId = PciId(0x1af4);
 
-/// Read the tree.
+/// Scans the PCI tree.
 pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
     let links = match reader.links(DEVICES) {
         Ok(links) => links,
@@ -47,7 +48,7 @@ pub fn scan(reader: &dyn Reader, depth: Depth) -> Reading<PciTree> {
     if places.len() != links.len() || links.is_empty() {
         scan.add_unlinked(&mut places);
     }
-    // By address, so that a PF is met before its VFs (a VF's routing id is its PF's plus an offset).
+    // Order by address handles a PF before its VFs (a VF's routing id is its PF's plus an offset).
     places.sort_unstable_by_key(|(address, _)| *address);
     scan.above(places.iter().map(|(_, place)| place));
     for (address, place) in places {
@@ -72,11 +73,11 @@ struct Scan<'a> {
     reader: &'a dyn Reader,
     depth: Depth,
     tree: PciTree,
-    /// VF → PF, from the PFs met so far.
+    /// VF → PF, from the PFs scanned so far.
     vfs: BTreeMap<PciAddress, PciAddress>,
-    /// Functions with a VFIO device or driver, and their places.
+    /// Functions with a VFIO device or driver, and their locations.
     vfio: BTreeMap<PciAddress, Option<Place>>,
-    /// Functions whose driver could not be read, and their places.
+    /// Functions with an unreadable driver, and their locations.
     undriven: BTreeMap<PciAddress, Place>,
 }
 
@@ -85,7 +86,7 @@ impl Scan<'_> {
         self.tree.gaps.push(UnreadFunction { address, whole: false, reason: reason.into() });
     }
 
-    /// Trees that were copied without their links still have names: the functions are known, their place is not.
+    /// Adds functions of trees that were copied without links: names are known, locations are not.
     fn add_unlinked(&mut self, places: &mut Vec<(PciAddress, Place)>) {
         let known: BTreeSet<PciAddress> = places.iter().map(|(address, _)| *address).collect();
         for name in self.reader.list(DEVICES).unwrap_or_default() {
@@ -101,7 +102,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Every bridge that a link names, with what it hangs from: what is listed itself is taken out again later.
+    /// Records every bridge named in a link, with its parent. Bridges that are listed themselves are removed later.
     fn above<'p>(&mut self, places: impl Iterator<Item = &'p Place>) {
         for place in places {
             let mut above = None;
@@ -180,7 +181,7 @@ impl Scan<'_> {
         }
     }
 
-    /// A link that cannot be read is not a function without a driver.
+    /// Returns the driver from the function's link. An unreadable link does not mean that there is no driver.
     fn driver_link(&mut self, address: PciAddress) -> Option<String> {
         symlink::driver(self.reader, &address.to_string()).unwrap_or_else(|error| {
             let reason = Reason::from(error);
@@ -205,7 +206,7 @@ impl Scan<'_> {
             .map_err(|_| format!("{directory}/{name} is wider than 16 bits").into())
     }
 
-    /// Subsystem ids; bridges and old trees have none, which reads as zero, as the kernel shows it.
+    /// Returns subsystem ids. For bridges and old trees without them, returns zero as the kernel does.
     fn subsystem(&self, directory: &str, known: Option<(PciId, PciId)>) -> (PciId, PciId) {
         known.unwrap_or_else(|| {
             let id = |name| self.id(directory, name).unwrap_or(PciId(0));
@@ -225,9 +226,10 @@ impl Scan<'_> {
         }
     }
 
-    /// What the function's own file says: devices inherit the node of their host bridge, but the file can be written (the
-    /// cure for firmware that gives none). Planning asks what it pairs or selects by node: GPUs, NICs and PFs. A VF has its
-    /// PF's, and a downstream port that of its switch, which count for them everywhere: there are thousands of both.
+    /// Reads the NUMA node from the function's own file. Devices inherit the node of their host bridge, but the file is
+    /// writable (the workaround for firmware that does not set it). Planning reads it for functions that it pairs or
+    /// selects by node: GPUs, NICs and PFs. A VF uses its PF's node, and a downstream port its switch's, because there
+    /// are thousands of both.
     fn numa_node(&self, function: &Function, directory: &str) -> Reading<i32> {
         let downstream = function.port == Reading::Known(PortType::Downstream);
         let switch = function.parent.filter(|_| downstream && self.depth == Depth::Thorough);
@@ -273,7 +275,8 @@ impl Scan<'_> {
         symlink::virtual_function(self.reader, pf, index).ok()?.parse().ok()
     }
 
-    /// The interface of a virtio NIC belongs to the device below the function, `virtio0/net/eth0` (drivers/virtio/virtio.c).
+    /// Reads interface names of a virtio NIC. They belong to the device below the function, `virtio0/net/eth0`
+    /// (drivers/virtio/virtio.c).
     fn virtio_names(&mut self, address: PciAddress, directory: &str) -> Vec<String> {
         let devices = self.reader.list(directory).unwrap_or_default();
         let devices = devices.into_iter().filter(|name| name.starts_with("virtio"));
@@ -291,7 +294,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether everything about a function is to be read.
+    /// Whether to read everything about a function.
     fn looks_into(&self, function: &Function) -> bool {
         match self.depth {
             Depth::Identity | Depth::Plan => false,
@@ -322,13 +325,14 @@ impl Scan<'_> {
     }
 }
 
-/// Planning asks network functions and GPUs; a thorough look all that have, or may have, the capability.
+/// Whether to read SR-IOV state. Planning does so for network functions and GPUs; a thorough scan for every function
+/// that has, or may have, the capability.
 fn may_have_vfs(function: &Function) -> bool {
     let capable = function.detail.as_ref().is_some_and(|detail| detail.sriov != Reading::Absent);
     !function.is_vf() && (function.is_nic() || function.is_gpu() || capable)
 }
 
-/// Port type and ACS, with as few reads as they take.
+/// Reads port type and ACS with as few reads as possible.
 fn bridge(function: &mut Function, config: &dyn ConfigSpace) {
     let pcie = caps::pcie(config);
     function.acs = match &pcie {
@@ -340,7 +344,7 @@ fn bridge(function: &mut Function, config: &dyn ConfigSpace) {
     function.port = caps::reading(pcie.map(|found| found.map(caps::Pcie::port)));
 }
 
-/// ACS of a function whose port type is known.
+/// Reads ACS of a function with a known port type.
 pub(super) fn acs(
     function: &Function,
     port: super::pci::PortType,
@@ -355,13 +359,14 @@ pub(super) fn acs(
     caps::reading(read())
 }
 
-/// A config file that is not there is a copied or filtered tree, not a device without capabilities.
+/// Marks port and ACS as unknown. A missing config file means a copied or filtered tree, not a device without
+/// capabilities.
 pub(super) fn unread(function: &mut Function, error: &ReadError) {
     function.port = Reading::unknown(error);
     function.acs = Reading::unknown(error);
 }
 
-/// A decimal attribute.
+/// Reads a decimal attribute.
 pub(crate) fn number<T: std::str::FromStr>(reader: &dyn Reader, path: &str) -> Reading<T> {
     match reader.attribute(path) {
         Ok(text) => match text.parse() {

@@ -1,16 +1,17 @@
-//! What GPUDirect Storage goes by: nvidia_fs, or the kernel's P2PDMA, and the configuration of its library (handbook §6.4).
+//! Prerequisites of GPUDirect Storage: nvidia_fs or the kernel's P2PDMA, and the configuration of its library (handbook
+//! §6.4).
 
 use super::cufile::{self, Mistake, Settings};
 use super::{Facts, gpu};
 use bedplate_base::Reading;
 use bedplate_host::{Reader, module};
 
-/// The content that was read.
+/// State of GPUDirect Storage's prerequisites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// Whether nvidia_fs is loaded.
     pub nvidia_fs: Reading<bool>,
-    /// Its version.
+    /// Version of nvidia_fs.
     pub version: Reading<String>,
     /// The library's configuration.
     pub cufile: Reading<Result<Settings, Mistake>>,
@@ -18,7 +19,7 @@ pub struct Storage {
     pub p2pdma: Reading<bool>,
 }
 
-/// Reads it.
+/// Reads the prerequisites.
 pub fn read(reader: &dyn Reader, facts: &Facts) -> Storage {
     let config = gpu::kernel_config(reader, facts.os.kernel.known().map(String::as_str));
     Storage {

@@ -1,5 +1,5 @@
-//! NVIDIA's Arm CPUs with their GPUs (Grace Hopper, Grace Blackwell, GB10), and what they ask of the IOMMU under a kernel
-//! (handbook §14.3).
+//! NVIDIA's Arm CPUs with their GPUs (Grace Hopper, Grace Blackwell, GB10), and their IOMMU requirements by kernel
+//! version (handbook §14.3).
 
 use super::facts::Facts;
 use super::pci::{Function, PciTree};
@@ -8,39 +8,39 @@ use bedplate_base::value::{KernelVersion, PciId};
 use bedplate_base::{Reading, Reason};
 
 const NVIDIA: PciId = PciId(0x10de);
-/// The first release with S1DSS bypass.
+/// First release with S1DSS bypass.
 pub const EITHER_MODE_WORKS: KernelVersion = KernelVersion::new(6, 11);
 
-/// GPUs that are only made together with an Arm CPU of NVIDIA's: a guest on it sees the GPU, and root ports of its hypervisor.
-/// GH200 (2342, 2345, 2348), GB200 (2941), GB300 (31c2, 31c3), GB10 (2e12); Linux drivers/vfio/pci/nvgrace-gpu/main.c, pci.ids,
-/// and the README of open-gpu-kernel-modules.
+/// GPUs that exist only together with an NVIDIA Arm CPU. A VM on such a host sees the GPU, and root ports of its
+/// hypervisor. GH200 (2342, 2345, 2348), GB200 (2941), GB300 (31c2, 31c3), GB10 (2e12); Linux
+/// drivers/vfio/pci/nvgrace-gpu/main.c, pci.ids, and the README of open-gpu-kernel-modules.
 const SUPERCHIP_GPUS: [u16; 7] = [0x2342, 0x2345, 0x2348, 0x2941, 0x31c2, 0x31c3, 0x2e12];
 
-/// Whose Arm CPU it is, as far as it matters here.
+/// Vendor of an Arm CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArmCpu {
-    /// NVIDIA's.
+    /// NVIDIA.
     Nvidia,
-    /// Another one.
+    /// Another vendor.
     Other,
-    /// Why not. Passthrough may be what breaks CUDA there.
+    /// Unknown, with the reason. Passthrough may break CUDA on this machine.
     NotKnown(String),
 }
 
-/// What an Arm CPU of NVIDIA's wants of the IOMMU under the kernel that runs.
+/// IOMMU requirements of an NVIDIA Arm CPU under the running kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Superchip {
-    /// It is none: nothing special.
+    /// No requirements: another CPU.
     No,
-    /// Translation: this kernel attaches no PASID to an identity domain.
+    /// Translation required: this kernel attaches no PASID to an identity domain.
     Translated,
     /// Either mode works.
     Either,
-    /// Whether it is one, or which kernel runs, is not known, and why.
+    /// Unknown CPU or kernel, with the reason.
     NotKnown(Reason),
 }
 
-/// What this machine wants of the IOMMU if its CPU is NVIDIA's.
+/// Returns the IOMMU requirements of this machine.
 pub fn superchip(facts: &Facts) -> Superchip {
     if facts.arch.known() != Some(&Arch::Aarch64) {
         return Superchip::No;
@@ -59,8 +59,8 @@ pub fn superchip(facts: &Facts) -> Superchip {
     }
 }
 
-/// By the root ports, which are part of the CPU, and by GPUs that come with it: other GPUs of NVIDIA's are in servers with
-/// other Arm CPUs, too.
+/// Determines the vendor by the root ports, which are part of the CPU, and by GPUs that only exist with it. Other
+/// NVIDIA GPUs also occur in servers with other Arm CPUs.
 pub fn arm_cpu(tree: &PciTree) -> ArmCpu {
     let nvidia = || tree.functions.values().filter(|function| function.vendor == NVIDIA);
     let gpus = || nvidia().filter(|function| function.is_gpu());
@@ -69,7 +69,7 @@ pub fn arm_cpu(tree: &PciTree) -> ArmCpu {
     {
         return ArmCpu::Nvidia;
     }
-    // Read as nothing: it may be a root port or a GPU.
+    // An unreadable function may be a root port or a GPU.
     if let Some(gap) = tree.unread().first() {
         return ArmCpu::NotKnown(format!("{} cannot be read", gap.address));
     }

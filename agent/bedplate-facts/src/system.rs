@@ -1,4 +1,4 @@
-//! Host → CPU, architecture, memory, DMI and IOMMU facts. Parsing of `/proc` and `/sys` texts only.
+//! CPU, architecture, memory, DMI and IOMMU facts, parsed from `/proc` and `/sys` texts.
 
 use serde::Serialize;
 
@@ -11,29 +11,29 @@ use bedplate_host::Reader;
 /// CPU facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cpu {
-    /// Maker.
+    /// CPU vendor.
     pub vendor: Reading<CpuVendor>,
     /// Marketing name.
     pub model: Reading<String>,
     /// Family number (AMD ≥ 0x17 is always accepted for P2P by the kernel; handbook §3.2).
     pub family: Reading<u32>,
-    /// Whether it is a virtual machine's (CPUID, leaf 1, bit 31 of ECX); `Absent`: Arm CPUs do not say.
+    /// Whether this is a VM's CPU (CPUID, leaf 1, bit 31 of ECX); `Absent` for Arm CPUs, which do not report it.
     #[serde(skip)]
     pub is_guest: Reading<bool>,
-    /// Online logical CPUs, e.g. `0-111` as the kernel writes it.
+    /// Online logical CPUs in the kernel's format, e.g. `0-111`.
     pub online: Reading<String>,
     /// Online NUMA nodes, e.g. `0-1`.
     pub nodes: Reading<String>,
 }
 
 impl Cpu {
-    /// Whether it is known to be a virtual machine's.
+    /// Whether this is known to be a VM's CPU.
     pub fn is_virtual(&self) -> bool {
         self.is_guest.known() == Some(&true)
     }
 }
 
-/// DMI identity; the fields readable without root.
+/// DMI identity: fields readable without root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Dmi {
     /// `/sys/class/dmi/id/sys_vendor`.
@@ -46,23 +46,24 @@ pub struct Dmi {
     pub bios_version: Reading<String>,
 }
 
-/// Build-time defaults of a kernel that matter, from /boot/config-RELEASE or /proc/config.gz.
+/// State of the IOMMU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IommuFacts {
-    /// Names in /sys/class/iommu (`dmar0`, `ivhd0`, `smmu3.0x…`); empty = no IOMMU active.
+    /// Names in /sys/class/iommu (`dmar0`, `ivhd0`, `smmu3.0x…`); empty: no active IOMMU.
     pub active: Reading<Vec<String>>,
-    /// Firmware offers one: DMAR or IVRS (or IORT) table name present in /sys/firmware/acpi/tables.
+    /// ACPI table that describes an IOMMU: DMAR, IVRS or IORT in /sys/firmware/acpi/tables.
     pub firmware: Reading<String>,
-    /// What keeps it off at the next boot (`intel_iommu=off`, or how the kernel was built); `Absent` = nothing does. Like
-    /// the next kernel this is for the kind that manages the command line to say (`engine::observe`).
+    /// Setting that disables the IOMMU at the next boot (`intel_iommu=off`, or the kernel's build); `Absent`: enabled.
+    /// Like the next kernel, the resource type for the command line sets this (`engine::observe`).
     pub off_by: Reading<String>,
-    /// `type` of every IOMMU group that has an endpoint which takes part (`DMA`, `DMA-FQ`, `identity` …); read by a thorough scan only.
+    /// `type` of every IOMMU group with an endpoint that takes part (`DMA`, `DMA-FQ`, `identity` …); thorough scans
+    /// only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<u32, Reading<String>>,
 }
 
 impl IommuFacts {
-    /// Of a machine that was not looked at.
+    /// Unknown state, for a machine that was not inspected.
     pub fn unknown() -> Self {
         IommuFacts {
             active: unknown(),
@@ -73,12 +74,12 @@ impl IommuFacts {
     }
 }
 
-/// What is not known where no machine was looked at.
+/// Unknown value, for a machine that was not inspected.
 pub(crate) fn unknown<T>() -> Reading<T> {
     Reading::unknown("no machine was looked at")
 }
 
-/// `/proc/cpuinfo` costs per CPU; the first one says it all.
+/// Bytes of `/proc/cpuinfo` to read: its cost grows with the number of CPUs, and the first CPU is enough.
 const FIRST_CHUNK: usize = 4096;
 
 /// Names of well-known Arm server cores: (implementer, part) as in `/proc/cpuinfo`, from arch/arm64/include/asm/cputype.h.
@@ -94,12 +95,12 @@ const ARM_CORES: [(u32, u32, &str); 9] = [
     (0xc0, 0xac3, "Ampere-1"),
 ];
 
-/// What `/proc/cpuinfo` says of the first CPU. An image has none.
+/// Reads the entry of the first CPU in `/proc/cpuinfo`. An image has no such file.
 pub(crate) fn cpuinfo(reader: &dyn Reader) -> Result<String, ReadError> {
     start(reader, "/proc/cpuinfo")
 }
 
-/// The CPU, from [`cpuinfo`].
+/// Parses CPU facts from [`cpuinfo`].
 pub(crate) fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu {
     let field = |name: &'static str| -> Reading<String> {
         match text {
@@ -157,7 +158,7 @@ fn start(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The value of the first `name<blanks>: value` line.
+/// Returns the value of the first `name<blanks>: value` line.
 fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -165,7 +166,7 @@ fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The architecture: from the CPU where there is one, else from the programs in the image.
+/// Determines the architecture from the CPU, or from the programs in an image.
 pub(crate) fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> Reading<Arch> {
     if let Ok(text) = cpuinfo {
         let x86_64 = cpuinfo_field(text, "flags")
@@ -191,7 +192,7 @@ pub(crate) fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> 
     ))
 }
 
-/// `e_machine` of an ELF header: 62 = x86-64, 183 = AArch64 (include/uapi/linux/elf-em.h).
+/// Reads `e_machine` of an ELF header: 62 = x86-64, 183 = AArch64 (include/uapi/linux/elf-em.h).
 fn elf_machine(header: &[u8]) -> Option<Arch> {
     if !header.starts_with(b"\x7fELF") {
         return None;
@@ -203,7 +204,7 @@ fn elf_machine(header: &[u8]) -> Option<Arch> {
     })
 }
 
-/// `MemTotal`, in bytes.
+/// Reads `MemTotal`, in bytes.
 pub(crate) fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
     let text = match start(reader, "/proc/meminfo") {
         Ok(text) => text,
@@ -217,7 +218,7 @@ pub(crate) fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
     }
 }
 
-/// DMI, as far as it needs no privilege.
+/// Reads the unprivileged DMI fields.
 pub(crate) fn dmi(reader: &dyn Reader) -> Dmi {
     let field =
         |name: &str| Reading::from_result(reader.attribute(&format!("/sys/class/dmi/id/{name}")));
@@ -229,7 +230,7 @@ pub(crate) fn dmi(reader: &dyn Reader) -> Dmi {
     }
 }
 
-/// Active IOMMUs and the firmware table that describes them.
+/// Reads active IOMMUs and the firmware table that describes them.
 pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
     let firmware = match reader.list("/sys/firmware/acpi/tables") {
         Ok(names) => {
@@ -237,7 +238,7 @@ pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
             let found = tables.find(|name| matches!(name.as_str(), "DMAR" | "IVRS" | "IORT"));
             Reading::from_option(found)
         }
-        // Without the directory nothing is known: a device tree, or a dump that left it out.
+        // Without the directory the table is unknown: a device tree, or a dump without it.
         Err(error) => Reading::unknown(error),
     };
     IommuFacts {
@@ -248,7 +249,7 @@ pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
     }
 }
 
-/// `type` of every group of the functions that are `asked` for.
+/// Reads the `type` of every IOMMU group of the functions that satisfy `asked`.
 pub(crate) fn group_types(
     reader: &dyn Reader,
     tree: &PciTree,
@@ -269,13 +270,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arm_cores_have_names_and_strangers_keep_their_numbers() {
+    fn arm_model_is_named_or_numbered() {
         assert_eq!(arm_model("0x41", "0xd4f"), "Neoverse V2");
         assert_eq!(arm_model("0x99", "0x1"), "Arm implementer 0x99 part 0x1");
     }
 
     #[test]
-    fn elf_headers_tell_the_machine() {
+    fn elf_header_gives_architecture() {
         let mut header = vec![0; 20];
         header[..4].copy_from_slice(b"\x7fELF");
         header[18] = 183;

@@ -1,5 +1,5 @@
-//! What systemd's configuration says of one setting: a unit file or system.conf, and the drop-ins beside it (systemd.unit(5),
-//! systemd-system.conf(5)). Read from disk; nothing asks systemd.
+//! Settings in systemd's configuration: a unit file or system.conf, and its drop-ins (systemd.unit(5),
+//! systemd-system.conf(5)). Read from files, without contacting systemd.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_host::{Reader, symlink};
 
-/// Where units are, the strongest place first.
+/// Directories of units, highest priority first.
 const UNITS: [&str; 4] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/local/lib/systemd/system",
     "/usr/lib/systemd/system",
 ];
-/// Where the manager's own configuration is.
+/// Directories of the manager's own configuration, highest priority first.
 const MANAGER: [&str; 4] =
     ["/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"];
 
-/// What a setting is set to, and by which file.
+/// A setting and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// As it is written.
+    /// Value as written.
     pub value: String,
-    /// The file.
+    /// Path of the file.
     pub path: String,
 }
 
-/// The unit file of a service; `None`: there is none, or it is masked.
+/// Path of a service's unit file; `None`: missing or masked.
 ///
 /// # Errors
-/// It cannot be told.
+/// A file cannot be read.
 pub(crate) fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadError> {
     fragment(reader, &UNITS, &format!("{name}.service"))
 }
 
-/// The value that counts of a key in `[Service]` of a service whose file is `unit`.
+/// Effective value of a key in `[Service]` of the service with unit file `unit`.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -50,7 +50,7 @@ pub(crate) fn of_service(
     last(reader, &files, "Service", key)
 }
 
-/// The value that counts of a key in `[Manager]` of system.conf.
+/// Effective value of a key in `[Manager]` of system.conf.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -60,7 +60,7 @@ pub(crate) fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Settin
     last(reader, &files, "Manager", key)
 }
 
-/// The file of this name in the strongest place that has one.
+/// Path of the file with this name in the directory of highest priority that has one; `None` if that one is a mask.
 fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<String>, ReadError> {
     for place in places {
         let path = format!("{place}/{name}");
@@ -74,14 +74,14 @@ fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<S
     Ok(None)
 }
 
-/// bedplate's own units of a boot: one does what no file holds, the other what the machine itself decides.
+/// bedplate's units that a boot starts: the first applies state that files cannot hold, the second is the daemon.
 pub const OWN: [&str; 2] = ["bedplate-boot.service", "bedplate.service"];
 
-/// The drop-in by which rendered files start them, where no tool enables units.
+/// Drop-in with which rendered files start these units where no tool enables units.
 pub const OWN_DROP_IN: &str = "/etc/systemd/system/multi-user.target.d/50-bedplate.conf";
 
-/// Whether a start of `target` starts a service: by a link that `systemctl enable` makes, or by `Wants=` of a drop-in. Not
-/// where the service is absent or masked.
+/// Whether starting `target` starts a service: by a link from `systemctl enable`, or by `Wants=` in a drop-in. False if
+/// the service is missing or masked.
 ///
 /// # Errors
 /// A file or directory cannot be read.
@@ -98,7 +98,7 @@ pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, 
             if !is_mask(reader, &format!("{place}/{target}.wants/{unit}"))? {
                 return Ok(true);
             }
-            // It hides those of weaker places.
+            // The mask hides links in directories of lower priority.
             break;
         }
     }
@@ -113,7 +113,7 @@ pub fn is_wanted(reader: &dyn Reader, name: &str, target: &str) -> Result<bool, 
     Ok(false)
 }
 
-/// Whether a service is masked, so that nothing can start it (`systemctl mask`).
+/// Whether a service is masked, so that it cannot be started (`systemctl mask`).
 pub(crate) fn is_masked(reader: &dyn Reader, name: &str) -> bool {
     UNITS[..2].iter().any(|place| leads_nowhere(reader, &format!("{place}/{name}.service")))
 }
@@ -131,7 +131,8 @@ fn leads_nowhere(reader: &dyn Reader, path: &str) -> bool {
     reader.link(path).is_ok() && symlink::resolved(reader, path) == "/dev/null"
 }
 
-/// The file, then its drop-ins by name; one of a stronger place hides those of the same name in weaker ones.
+/// Returns the main file, then its drop-ins by name. A drop-in hides those of the same name in directories of lower
+/// priority.
 fn files(
     reader: &dyn Reader,
     main: Option<String>,
@@ -162,7 +163,7 @@ fn last(
     for path in files {
         let Some(bytes) = reader.read(path).optional()? else { continue };
         for value in values(&String::from_utf8_lossy(&bytes), section, key) {
-            // An empty one takes back what was said before.
+            // An empty value resets earlier ones.
             found = (!value.is_empty())
                 .then(|| Setting { value: value.to_owned(), path: path.clone() });
         }
@@ -170,7 +171,7 @@ fn last(
     Ok(found)
 }
 
-/// What a file says of a key in one of its sections, in order.
+/// Values of a key in one section of a file, in order.
 fn values<'a>(text: &'a str, section: &str, key: &str) -> Vec<&'a str> {
     let mut at = "";
     let mut found = Vec::new();
@@ -193,7 +194,7 @@ mod tests {
     use bedplate_testhosts::fixture::Files;
 
     #[test]
-    fn drop_ins_come_by_name_and_stronger_places_hide_weaker_ones() {
+    fn drop_ins_apply_by_name_and_directory_priority() {
         let unit = "/usr/lib/systemd/system/slurmd.service";
         let files = Files::new(&[
             (unit, "[Unit]\nLimitMEMLOCK=1\n[Service]\nLimitMEMLOCK=infinity\n"),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_value_takes_back_what_was_said() {
+    fn empty_value_resets_setting() {
         let main =
             "[Manager]\nDefaultLimitMEMLOCK=1G\nDefaultLimitMEMLOCK=\n#DefaultLimitMEMLOCK=2\n";
         let files = Files::new(&[("/etc/systemd/system.conf", main)]);

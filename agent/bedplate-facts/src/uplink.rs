@@ -1,12 +1,12 @@
-//! The network interface through which a PF's VFs are set up.
+//! Network interface through which a PF's VFs are configured.
 
 use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 
-/// The one of a PF's interfaces that is its own. In switchdev mode it has one more for every VF, whose port names are `pf0vf3`
-/// or `pf0sf8` (Documentation/networking/switchdev.rst).
+/// Returns the PF's own interface. In switchdev mode the PF has one more interface per VF, with a port name like
+/// `pf0vf3` or `pf0sf8` (Documentation/networking/switchdev.rst).
 pub fn uplink<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a str> {
     let represents = |name: &String| {
         let port = reader.attribute(&format!("/sys/class/net/{name}/phys_port_name"));
@@ -15,10 +15,10 @@ pub fn uplink<'a>(reader: &dyn Reader, interfaces: &'a [String]) -> Option<&'a s
     interfaces.iter().find(|name| !represents(name)).map(String::as_str)
 }
 
-/// The same of a PF that is known by its address alone, as it is now; `None` = it has no interface here.
+/// Returns the current interface of the PF at an address; `None`: no interface here.
 ///
 /// # Errors
-/// Its interfaces cannot be read.
+/// The interfaces cannot be read.
 pub fn now(reader: &dyn Reader, pf: PciAddress) -> Result<Option<String>, ReadError> {
     let interfaces =
         reader.list(&format!("/sys/bus/pci/devices/{pf}/net")).optional()?.unwrap_or_default();
@@ -30,9 +30,9 @@ mod tests {
     use super::*;
     use bedplate_testhosts::fixture::Files;
 
-    /// The PF's own interface may be in a network namespace, and a VF's representor the only one that is left here.
+    /// The PF's own interface may be in a network namespace, with only a VF's representor left here.
     #[test]
-    fn a_representor_is_never_the_pfs_own_even_if_it_is_the_only_one() {
+    fn representor_is_never_the_uplink() {
         let port = |name: &str| format!("/sys/class/net/{name}/phys_port_name");
         let files = Files::new(&[(&port("eth1"), "pf0vf1\n"), (&port("eth0"), "p0\n")]);
         let all = ["eth1", "eth0"].map(str::to_owned);

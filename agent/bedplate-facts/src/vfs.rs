@@ -1,5 +1,5 @@
-//! What is read of VFs beside the PCI tree: the addresses that they and their PFs are known by, and whether an RDMA device is
-//! hidden from here (handbook §5.2, §5.3).
+//! Facts about VFs that are not in the PCI tree: addresses of VFs and PFs, and RDMA devices hidden in another namespace
+//! (handbook §5.2, §5.3).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 
-/// What sort of address.
+/// Kind of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AddressKind {
     /// `node_guid` of an RDMA device.
@@ -22,26 +22,26 @@ pub enum AddressKind {
 /// An address of a NIC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NicAddress {
-    /// The function.
+    /// PCI function.
     pub function: PciAddress,
-    /// What sort.
+    /// Kind of address.
     pub kind: AddressKind,
-    /// The file.
+    /// Path of the attribute.
     pub path: String,
-    /// Text.
+    /// Text of the attribute.
     pub value: Reading<String>,
 }
 
-/// What is read of VFs.
+/// Facts about VFs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VfFacts {
     /// Addresses of VFs and of their PFs.
     pub addresses: Vec<NicAddress>,
-    /// Of VFs with a driver and no RDMA device: whether it has one in another namespace.
+    /// For VFs with a driver and no visible RDMA device: whether it has one in another namespace.
     pub rdma_elsewhere: BTreeMap<PciAddress, Reading<bool>>,
 }
 
-/// Reads the VFs of NICs that no guest has.
+/// Reads the VFs of NICs that are not assigned to VMs.
 pub fn read(reader: &dyn Reader, tree: &PciTree) -> VfFacts {
     let mut facts = VfFacts::default();
     for function in tree.functions.values().filter(|function| function.is_nic() && !function.vfio) {
@@ -57,8 +57,9 @@ pub fn read(reader: &dyn Reader, tree: &PciTree) -> VfFacts {
     facts
 }
 
-/// The directory is there with the device, its entries only for those who share its namespace (drivers/base/core.c,
-/// get_device_parent; drivers/infiniband/core/device.c, net_namespace of ib_class).
+/// Whether the RDMA device is in another namespace. The directory exists with the device; its entries are visible only
+/// in the device's namespace (drivers/base/core.c, get_device_parent; drivers/infiniband/core/device.c, net_namespace
+/// of ib_class).
 fn is_elsewhere(reader: &dyn Reader, vf: &Function) -> Result<bool, bedplate_base::ReadError> {
     Ok(reader.list(&vf.attribute("infiniband")).optional()?.is_some())
 }
@@ -75,7 +76,7 @@ fn addresses(reader: &dyn Reader, function: &Function) -> Vec<NicAddress> {
     };
     let mut all: Vec<NicAddress> = function.infiniband.iter().map(guid).collect();
     let own = uplink::uplink(reader, &function.net).filter(|_| function.class >> 8 == ETHERNET);
-    // Every port of a bond shows the bond's address.
+    // Every port of a bond reports the bond's address.
     let bonded =
         |interface: &&str| reader.exists(&format!("/sys/class/net/{interface}/master")) == Ok(true);
     let mac = |interface| read(AddressKind::Mac, format!("/sys/class/net/{interface}/address"));

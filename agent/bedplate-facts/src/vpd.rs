@@ -1,37 +1,37 @@
-//! Vital Product Data of a function, as sysfs gives it (`vpd`): a name, then keywords of two letters with their values
-//! (PCI Local Bus Specification 3.0, appendix I; Linux drivers/pci/vpd.c). Pure.
+//! Vital Product Data of a function from sysfs (`vpd`): a name, then two-letter keywords with their values (PCI Local
+//! Bus Specification 3.0, appendix I; Linux drivers/pci/vpd.c). No I/O.
 //!
-//! It is what a ConnectX-8 and its Data Direct function have in common: they sit in different places of the tree, and
-//! `V3` names the card to both (rdma-core kernel-boot/rdma_topo; handbook §14.1).
+//! It links a ConnectX-8 to its Data Direct function: they are in different parts of the tree, but `V3` identifies the
+//! card in both (rdma-core kernel-boot/rdma_topo; handbook §14.1).
 
 use std::ops::Range;
 
-/// What pairs functions of one card.
+/// Keys that pair functions of one card.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Vpd {
     /// `V3`: the same for all functions of one adapter.
     pub adapter: Option<String>,
-    /// `SN`: the same for everything on one board.
+    /// `SN`: the same for all devices on one board.
     pub board: Option<String>,
-    /// The firmware is there to manage NVSwitches, and for nothing else.
+    /// Whether the firmware only manages NVSwitches.
     pub manages_switches: bool,
 }
 
-/// How the firmware of a ConnectX that manages NVSwitches says so (NVIDIA/gpu-driver-container nvidia-driver,
+/// Marker in the firmware of a ConnectX that manages NVSwitches (NVIDIA/gpu-driver-container nvidia-driver,
 /// `_assert_nvlink5_system`).
 pub const MANAGES_SWITCHES: &[u8] = b"SMDL=SW_MNG";
 
 /// Resource tags of the large form: read-only keywords, writable keywords.
 const KEYWORDS: [u8; 2] = [0x90, 0x91];
-/// The end tag.
+/// End tag.
 const END: u8 = 0x78;
 
-/// Every keyword with the place of its value. What is cut off or makes no sense ends the list.
+/// Returns every keyword with the range of its value. Truncated or invalid data ends the list.
 pub fn keywords(bytes: &[u8]) -> Vec<([u8; 2], Range<usize>)> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some([tag, low, high]) = head(bytes, at, bytes.len()) {
-        // Only the end tag has the small form here.
+        // Here only the end tag has the small form.
         if tag == END || tag & 0x80 == 0 {
             break;
         }
@@ -53,12 +53,12 @@ pub fn keywords(bytes: &[u8]) -> Vec<([u8; 2], Range<usize>)> {
     found
 }
 
-/// Three bytes, if there are as many before `end`.
+/// Returns three bytes, if they fit before `end`.
 fn head(bytes: &[u8], at: usize, end: usize) -> Option<[u8; 3]> {
     bytes.get(at..end.min(at + 3))?.try_into().ok()
 }
 
-/// What pairs functions; `None`: these bytes hold no keyword.
+/// Parses the keys. Returns `None` if there is no keyword.
 pub fn parse(bytes: &[u8]) -> Option<Vpd> {
     let all = keywords(bytes);
     let value = |wanted: &[u8; 2]| {
@@ -77,7 +77,7 @@ pub fn parse(bytes: &[u8]) -> Option<Vpd> {
 mod tests {
     use super::*;
 
-    /// From a ConnectX-7, shortened.
+    /// Data of a ConnectX-7, shortened.
     fn sample() -> Vec<u8> {
         let fields = b"PN\x04MCX7SN\x08MT2334XZV3\x041e6bRV\x01\x5a";
         let mut bytes = b"\x82\x04\x00Card\x90".to_vec();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_data_ends_the_list_and_nothing_else() {
+    fn damaged_data_only_ends_the_list() {
         let whole = sample();
         for end in 0..whole.len() {
             let _ = parse(&whole[..end]);
@@ -103,14 +103,14 @@ mod tests {
         assert_eq!(parse(b""), None);
         assert_eq!(parse(&[0xff; 64]), None);
         assert_eq!(parse(&[0; 64]), None);
-        // A value that would reach beyond its resource.
+        // A value that extends beyond its resource.
         assert_eq!(keywords(b"\x90\x04\x00SN\xffx"), []);
         let cut = &whole[..whole.len() - 8];
         assert_eq!(parse(cut).unwrap().board.as_deref(), Some("MT2334XZ"));
     }
 
     #[test]
-    fn firmware_that_manages_switches_says_so() {
+    fn switch_manager_firmware_is_recognised() {
         let other = parse(&sample()).unwrap();
         assert!(!other.manages_switches);
         let mut bytes = b"\x82\x04\x00Card\x90".to_vec();

@@ -22,7 +22,7 @@ fn distance(machine: &Machine, a: &str, b: &str) -> Distance {
 }
 
 #[test]
-fn an_eight_gpu_machine_pairs_within_each_switch() {
+fn eight_gpu_machine_pairs_within_each_switch() {
     let machine = hgx();
     let topology = Topology::new(&machine.tree);
     let pairs = topology.pairs();
@@ -40,7 +40,7 @@ fn an_eight_gpu_machine_pairs_within_each_switch() {
 }
 
 #[test]
-fn two_switch_levels_are_pxb_and_both_levels_are_on_the_way() {
+fn two_switch_levels_are_pxb_with_ports_of_both() {
     let mut machine = Machine::default();
     machine.root_port("0000:10:00.0", 0);
     let upper = machine.switch("0000:10:00.0", "0000:11:00.0", 2);
@@ -66,7 +66,7 @@ fn two_switch_levels_are_pxb_and_both_levels_are_on_the_way() {
 }
 
 #[test]
-fn ports_of_an_emulated_switch_are_judged_by_place() {
+fn emulated_switch_ports_get_role_by_location() {
     let machine = lab();
     let topology = Topology::new(&machine.tree);
     let roles = [
@@ -87,7 +87,7 @@ fn ports_of_an_emulated_switch_are_judged_by_place() {
 }
 
 #[test]
-fn unread_port_types_are_judged_by_place_alone() {
+fn unreadable_port_types_get_role_by_location() {
     let mut machine = hgx();
     let bridges: Vec<_> =
         machine.tree.functions.values().filter(|f| f.is_bridge()).cloned().collect();
@@ -105,7 +105,7 @@ fn unread_port_types_are_judged_by_place_alone() {
 }
 
 #[test]
-fn nodes_the_firmware_does_not_name_are_unknown() {
+fn missing_numa_node_gives_unknown_distance() {
     let mut machine = Machine::default();
     machine.root_port("0000:10:00.0", -1);
     machine.root_port("0000:20:00.0", 0);
@@ -120,7 +120,7 @@ fn nodes_the_firmware_does_not_name_are_unknown() {
 }
 
 #[test]
-fn functions_of_one_device_or_one_slot_are_near_without_a_switch() {
+fn functions_of_one_device_or_slot_are_pix() {
     let mut machine = Machine::default();
     machine.root_port("0000:10:00.0", 0);
     machine.gpu("0000:11:00.0", Some("0000:10:00.0"));
@@ -132,7 +132,7 @@ fn functions_of_one_device_or_one_slot_are_near_without_a_switch() {
 }
 
 #[test]
-fn a_vf_is_where_its_pf_is() {
+fn vf_has_location_of_its_pf() {
     let mut machine = hgx();
     machine.vf("0000:1a:10.0", "0000:1a:00.0").parent = Some(at("0000:b8:00.0"));
     machine.get("0000:1a:10.0").root = "elsewhere".into();
@@ -144,7 +144,7 @@ fn a_vf_is_where_its_pf_is() {
 }
 
 #[test]
-fn a_virtual_machine_sees_functions_without_bridges_and_wide_domains_count() {
+fn vm_without_bridges_and_wide_domains_have_distances() {
     let mut machine = Machine::default();
     machine.gpu("0000:00:05.0", None).root = "pci0000:00".into();
     machine.nic("0000:00:06.0", None).root = "pci0000:00".into();
@@ -156,7 +156,7 @@ fn a_virtual_machine_sees_functions_without_bridges_and_wide_domains_count() {
 }
 
 #[test]
-fn lying_parents_do_no_harm() {
+fn wrong_parents_are_tolerated() {
     let mut machine = hgx();
     machine.get("0000:16:01.0").parent = Some(at("0000:18:00.0"));
     machine.get("0000:37:00.0").parent = Some(at("0000:37:00.0"));
@@ -164,7 +164,7 @@ fn lying_parents_do_no_harm() {
     let topology = Topology::new(&machine.tree);
     assert_eq!(topology.role(at("0000:16:01.0")), Role::Other);
     assert!(topology.below(at("0000:16:01.0")).contains(&at("0000:19:00.0")));
-    // The switch whose parent is filtered away still is a switch; only its root port is not to be seen.
+    // A switch with an unlisted parent is still a switch; only its root port is unknown.
     let orphaned: Vec<_> =
         topology.pairs().into_iter().filter(|p| p.switch == at("0000:97:00.0")).collect();
     assert_eq!(orphaned.len(), 5);
@@ -172,25 +172,25 @@ fn lying_parents_do_no_harm() {
 }
 
 #[test]
-fn each_gpu_counts_for_one_nearest_nic() {
+fn each_gpu_is_counted_at_one_nearest_nic() {
     let machine = hgx();
     let topology = Topology::new(&machine.tree);
     let counts = topology.gpus_per_nic(&topology.gpus(), &topology.nics());
     assert_eq!(counts.len(), 8);
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
-    // With one NIC a switch, both GPUs of the switch are its own.
+    // With one NIC per switch, both GPUs of the switch use it.
     let firsts: Vec<_> =
         ["0000:1a:00.0", "0000:3a:00.0", "0000:9a:00.0", "0000:ba:00.0"].map(at).to_vec();
     assert!(topology.gpus_per_nic(&topology.gpus(), &firsts).values().all(|count| *count == 2));
-    // NICs on one socket only: its own switches' GPUs first, the far ones are shared out evenly.
+    // NICs on one socket only: GPUs of their own switches first, then the distant ones, evenly.
     let counts = topology.gpus_per_nic(&topology.gpus(), &[at("0000:1a:00.0"), at("0000:3a:00.0")]);
     assert_eq!(counts.values().copied().collect::<Vec<_>>(), [4, 4]);
     assert_eq!(topology.gpus_per_nic(&topology.gpus(), &[]), BTreeMap::new());
 }
 
-/// 10,000 functions: what takes time per pair of functions would not come to an end here.
+/// 10,000 functions: work per pair of functions would not finish here.
 #[test]
-fn ten_thousand_functions_are_no_trouble() {
+fn ten_thousand_functions_are_handled_in_time() {
     let mut machine = Machine::default();
     for domain in 0..40 {
         let root = format!("{domain:04x}:16:01.0");
@@ -240,9 +240,9 @@ fn ids(names: &[&str]) -> Vec<String> {
     found.nics.iter().map(|nic| nic.id.clone()).collect()
 }
 
-/// Legends of published matrices, each in the PCI order that its names tell; the first NIC here has no RDMA device.
+/// Legends of published matrices, each in the PCI order that its names imply; the first NIC here has no RDMA device.
 #[test]
-fn nics_are_numbered_as_nvidia_smi_does() {
+fn nics_are_numbered_as_in_nvidia_smi() {
     let twelve: Vec<String> = (0..12).map(|n| format!("mlx5_{n}")).collect();
     let twelve: Vec<&str> = twelve.iter().map(String::as_str).collect();
     assert_eq!(ids(&twelve)[0], "NIC12");
@@ -257,7 +257,7 @@ fn nics_are_numbered_as_nvidia_smi_does() {
 }
 
 #[test]
-fn vfs_with_an_rdma_device_are_numbered_among_the_others() {
+fn vfs_with_rdma_device_are_numbered_with_nics() {
     let mut machine = Machine::default();
     machine.nic("0000:11:00.0", None).infiniband = vec!["mlx5_0".into()];
     machine.nic("0000:12:00.0", None).infiniband = vec!["mlx5_1".into()];

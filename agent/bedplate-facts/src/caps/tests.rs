@@ -1,10 +1,10 @@
-//! Capability lists as hardware, unprivileged readers and broken devices show them.
+//! Capability lists of working hardware, unprivileged readers and broken devices.
 
 use std::cell::Cell;
 
 use super::*;
 
-/// A config space in memory that counts reads.
+/// In-memory config space that counts reads.
 struct Memory {
     bytes: Vec<u8>,
     reads: Cell<u32>,
@@ -23,7 +23,7 @@ impl Memory {
         }
     }
 
-    /// A switch port: PM, then PCIe, then AER and ACS.
+    /// A switch port with PM, PCIe, AER and ACS capabilities.
     fn port(length: usize, flags: u32) -> Self {
         let mut memory = Memory::new(length);
         memory.put(0x34, 0x40);
@@ -47,7 +47,7 @@ impl ConfigSpace for Memory {
 }
 
 #[test]
-fn a_port_is_told_with_seven_dwords() {
+fn acs_port_takes_seven_reads() {
     let memory = Memory::port(4096, 0x0162);
     assert_eq!(pcie(&memory).unwrap().unwrap().port(), PortType::Downstream);
     let acs = acs(&memory).unwrap().unwrap();
@@ -57,7 +57,7 @@ fn a_port_is_told_with_seven_dwords() {
 }
 
 #[test]
-fn an_unprivileged_reader_cannot_tell() {
+fn unprivileged_read_is_unknown() {
     let memory = Memory::port(64, 0x0162);
     assert_eq!(pcie(&memory), Err(CapError::Unprivileged));
     let Reading::Unknown(why) = reading(pcie(&memory)) else { panic!("claimed") };
@@ -65,7 +65,7 @@ fn an_unprivileged_reader_cannot_tell() {
 }
 
 #[test]
-fn without_extended_space_acs_is_not_claimed_absent() {
+fn missing_extended_space_is_not_acs_absent() {
     let memory = Memory::port(256, 0x0162);
     assert!(pcie(&memory).unwrap().is_some());
     assert_eq!(acs(&memory), Err(CapError::NoExtended));
@@ -84,7 +84,7 @@ fn conventional_pci_has_no_port() {
 }
 
 #[test]
-fn dead_devices_do_not_answer() {
+fn all_ones_device_gives_no_answer() {
     let dead = Memory { bytes: vec![0xff; 4096], reads: Cell::new(0) };
     assert_eq!(pcie(&dead), Err(CapError::NoAnswer));
     let mut dying = Memory::port(4096, 0x0162);
@@ -96,7 +96,7 @@ fn dead_devices_do_not_answer() {
 }
 
 #[test]
-fn all_ones_at_the_start_means_nothing_extended() {
+fn all_ones_first_header_means_empty_list() {
     let mut memory = Memory::port(4096, 0x0162);
     memory.put(0x100, u32::MAX);
     assert_eq!(acs(&memory), Ok(None));
@@ -105,7 +105,7 @@ fn all_ones_at_the_start_means_nothing_extended() {
 }
 
 #[test]
-fn loops_end() {
+fn looping_lists_end_with_error() {
     let mut classic = Memory::new(4096);
     classic.put(0x34, 0x40);
     classic.put(0x40, 0x0000_4401);
@@ -120,9 +120,9 @@ fn loops_end() {
 }
 
 #[test]
-fn truncated_lists_are_not_read_past_their_end() {
+fn truncated_list_is_not_read_past_its_end() {
     let mut memory = Memory::port(4096, 0x0162);
-    // The last dword of the space: its body is beyond the end.
+    // The last dword of the space: its registers are beyond the end.
     memory.put(0x100, 0xffc1_0001);
     memory.put(0xffc, 0x0001_000d);
     assert_eq!(acs(&memory), Err(CapError::NoExtended));
@@ -131,7 +131,7 @@ fn truncated_lists_are_not_read_past_their_end() {
 }
 
 #[test]
-fn thorough_reads_the_bodies() {
+fn thorough_walk_reads_registers() {
     let mut memory = Memory::port(4096, 0x0002);
     memory.put(0x148, 0x1801_000f);
     memory.put(0x14c, 0x8000_0000);
@@ -147,7 +147,7 @@ fn thorough_reads_the_bodies() {
 }
 
 #[test]
-fn device_control_fields() {
+fn device_control_fields_are_decoded() {
     let mut memory = Memory::port(4096, 0x0002);
     memory.put(0x6c, 0x0000_8fe2);
     memory.put(0x70, 0x0000_5150);
@@ -165,7 +165,7 @@ fn device_control_fields() {
 }
 
 #[test]
-fn sunrise_point_root_ports_are_known() {
+fn sunrise_point_root_ports_have_misplaced_acs() {
     assert!(has_misplaced_acs(PciId(0x8086), PciId(0xa112), PortType::RootPort));
     assert!(!has_misplaced_acs(PciId(0x8086), PciId(0xa112), PortType::Endpoint));
     assert!(!has_misplaced_acs(PciId(0x8086), PciId(0x2030), PortType::RootPort));

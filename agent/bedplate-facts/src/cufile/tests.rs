@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn comments_are_no_part_of_it_but_in_strings() {
+fn comments_are_blanked_except_in_strings() {
     let text =
         "{ // a \"quote\"\n /* two\n lines */ \"logging\": { \"dir\": \"http://x/*y*/\\\"//\" } }";
     assert_eq!(without_comments(text).lines().count(), 3);
@@ -13,7 +13,7 @@ fn comments_are_no_part_of_it_but_in_strings() {
 }
 
 #[test]
-fn every_setting_is_held_to_its_type() {
+fn every_setting_is_checked_against_its_type() {
     use serde_json::json;
     let values = [json!(true), json!(1), json!("x"), json!(["x"]), json!({ "x": 1 }), json!([1])];
     for (path, wanted) in TYPES {
@@ -43,7 +43,7 @@ fn every_setting_is_held_to_its_type() {
 }
 
 #[test]
-fn a_wrong_type_is_found_at_its_line() {
+fn mistakes_are_reported_with_their_line() {
     let wrong = |text: &str| {
         let Mistake { line, problem } = parse(text).unwrap_err();
         (line, problem)

@@ -1,37 +1,37 @@
-//! The messages: a pattern each, below the file that prints it.
+//! Message patterns, below the file that prints each.
 
 use super::MessageKind;
 
-/// A part of a line that is kept beside the text of its pattern.
+/// Part of a line that is retained next to the text of its pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Nothing,
-    /// Nothing follows.
+    /// End of the line.
     End,
-    /// `2) succeeded!`.
+    /// Reset number and result: `2) succeeded!`.
     Reset,
     /// A PCI function.
     Function,
-    /// A module, or a symbol.
+    /// A module or a symbol.
     Name,
-    /// A version, or a number.
+    /// A version or a number.
     Number,
-    /// `0000:18:00): 79`.
+    /// Device and Xid number: `0000:18:00): 79`.
     Xid,
-    /// `0000:ab:00.0): 12028, Non-fatal`.
+    /// Device, SXid number and severity: `0000:ab:00.0): 12028, Non-fatal`.
     SXid,
-    /// Only that it calls itself an error.
+    /// The word `ERROR`.
     Error,
 }
 
 pub(super) struct MessagePattern {
     /// Meaning.
     pub kind: MessageKind,
-    /// Kept of the text before.
+    /// Part retained from the text before.
     pub before: Part,
-    /// Its own text, at the start of a line or behind what the kernel puts before it.
+    /// Literal text, at the start of a line or after the kernel's prefix.
     pub text: &'static str,
-    /// Kept of the text behind.
+    /// Part retained from the text after.
     pub after: Part,
 }
 
@@ -86,8 +86,8 @@ pub(super) const MESSAGES: &[MessagePattern] = &[
     // the same, kernel-open/nvidia/nv.c
     pattern(MessageKind::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine was not called for ", Part::Number),
     pattern(MessageKind::NotTaken, Part::Nothing, "NVRM: The NVIDIA probe routine failed for ", Part::Number),
-    // the same, kernel-open/nvidia/nv-pci.c and src/nvidia/arch/nvalloc/unix/src/osinit.c: not supported by this release or by
-    // these kernel modules, or lost
+    // the same, kernel-open/nvidia/nv-pci.c and src/nvidia/arch/nvalloc/unix/src/osinit.c: not supported by this
+    // release or by these kernel modules, or lost
     pattern(MessageKind::NotTaken, Part::Nothing, "NVRM: The NVIDIA GPU ", Part::Function),
     pattern(MessageKind::NotTaken, Part::Function, "RmInitAdapter failed!", Part::Nothing),
     // the same, kernel-open/nvidia-peermem/nvidia-peermem.c peer_err
@@ -103,15 +103,15 @@ pub(super) const MESSAGES: &[MessagePattern] = &[
     pattern(MessageKind::Bound, Part::Function, "enabling device (", Part::Nothing),
     // drivers/gpu/drm/amd/amdgpu/amdgpu_device.c amdgpu_device_gpu_recover
     pattern(MessageKind::Recovered, Part::Function, "GPU reset succeeded", Part::Nothing),
-    // the same, later: `GPU reset(2) succeeded!`
+    // the same, newer kernels: `GPU reset(2) succeeded!`
     pattern(MessageKind::Recovered, Part::Function, "GPU reset(", Part::Reset),
     // drivers/net/ethernet/mellanox/mlx5/core/health.c mlx5_health_try_recover
     pattern(MessageKind::Recovered, Part::Function, "health recovery succeeded", Part::Nothing),
-    // the same up to 5.15, as it is spelt there
+    // the same up to 5.15, with its original spelling
     pattern(MessageKind::Recovered, Part::Function, "health revovery succeded", Part::Nothing),
-    // drivers/pci/hotplug/pciehp_ctrl.c: the link was down for the length of a recovery
+    // drivers/pci/hotplug/pciehp_ctrl.c: the link was down only during a recovery
     pattern(MessageKind::Recovered, Part::Function, "Link Down/Up ignored", Part::Nothing),
-    // drivers/pci/pcie/err.c pcie_do_recovery; up to 5.5 with a capital
+    // drivers/pci/pcie/err.c pcie_do_recovery; capitalised up to 5.5
     pattern(MessageKind::Recovered, Part::Function, "Device recovery successful", Part::Nothing),
     pattern(MessageKind::Recovered, Part::Function, "device recovery successful", Part::Nothing),
     // drivers/pci/pcie/aer.c aer_print_error

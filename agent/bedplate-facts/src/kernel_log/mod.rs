@@ -1,6 +1,6 @@
-//! What lines of the kernel's log mean for GPUDirect: one table, a pattern a message, below the file that prints it. A line is
-//! taken apart and put together again from the kernel's own words, addresses, names and numbers: nothing else of a log is
-//! kept, shown or recorded. Pure.
+//! Meaning of kernel log messages for GPUDirect: one table with one pattern per message, below the file that prints it.
+//! A recognised line is rebuilt from the kernel's own words, addresses, names and numbers. Nothing else of a log is
+//! retained, shown or recorded. No I/O.
 
 use std::collections::BTreeSet;
 
@@ -20,58 +20,58 @@ pub mod xid;
 
 use messages::{MESSAGES, MessagePattern, Part};
 
-/// What a message means.
+/// Meaning of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schemars", schemars(rename = "Sign"))]
 pub enum MessageKind {
-    /// VT-d or AMD-Vi was brought up.
+    /// VT-d or AMD-Vi was initialised.
     IommuUp,
-    /// `intel_iommu=on` was read. Says nothing of whether there is an IOMMU.
+    /// `intel_iommu=on` was parsed. Does not prove that there is an IOMMU.
     IommuAsked,
-    /// The firmware describes its IOMMU wrongly.
+    /// The firmware describes its IOMMU incorrectly.
     IommuFirmware,
-    /// A kernel before this one left the IOMMU on, and its tables were taken over (kexec).
+    /// The previous kernel left the IOMMU on, and this kernel copied its tables (kexec).
     IommuCopied,
-    /// The IOMMU refused a function's DMA.
+    /// The IOMMU rejected a function's DMA.
     DmaFault,
     /// A module was built for another kernel, or another ib_core.
     WrongBuild,
-    /// A module was not let in: blacklisted, or not signed as Secure Boot wants it.
+    /// A module was rejected: blacklisted, or without a signature that Secure Boot accepts.
     KeptOut,
-    /// A module does not know a parameter that it was given.
+    /// A module does not know one of its configured parameters.
     WrongParameter,
-    /// NVIDIA's libraries and kernel modules are of different versions.
+    /// NVIDIA's libraries and kernel modules have different versions.
     ApiMismatch,
-    /// The driver did not take a GPU.
+    /// The driver did not bind a GPU.
     NotTaken,
-    /// nvidia_peermem could not do its work.
+    /// nvidia_peermem reported an error.
     Peermem,
     /// A GPU no longer answers on the bus.
     OffTheBus,
-    /// A GPU reported an error of its own.
+    /// A GPU reported an error (Xid).
     Xid,
-    /// An NVSwitch reported an error after which its links work on.
+    /// An NVSwitch reported an error that its links survive.
     Switch,
-    /// An NVSwitch reported an error that ends the jobs of the GPUs below.
+    /// An NVSwitch reported an error that ends the jobs of the GPUs below it.
     SwitchFatal,
-    /// A PCIe transaction was lost, and the link is as reliable as before.
+    /// A PCIe transaction was lost; the link is still reliable.
     Uncorrected,
     /// A PCIe link is no longer reliable.
     Fatal,
-    /// A port cut off what is below it, to contain an error.
+    /// A port disconnected the devices below it, to contain an error.
     Contained,
     /// The link of a slot went down.
     LinkDown,
-    /// An error was recovered from, or a device was reset and works on.
+    /// An error was recovered, or a device was reset successfully.
     Recovered,
-    /// A driver was loaded, or took a device.
+    /// A driver was loaded or bound a device.
     Bound,
 }
 
 impl MessageKind {
-    /// The recovery action, as far as the message tells.
+    /// Recovery action that the message alone implies.
     pub fn recovery(self) -> Recovery {
         match self {
             MessageKind::OffTheBus => Recovery::PowerCycle,
@@ -86,8 +86,8 @@ impl MessageKind {
     }
 }
 
-/// Recovery actions in the words of Xid 154 (open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/gpu/gpu.c). That it asks
-/// for nothing is printed as well, once it is over.
+/// Recovery actions as worded by Xid 154 (open-gpu-kernel-modules 595.45.04, src/nvidia/src/kernel/gpu/gpu.c). The
+/// driver also prints the return to `(None)`.
 const ACTIONS: [(Recovery, &str); 6] = [
     (Recovery::Reboot, "Recover IMEX Domain"),
     (Recovery::ResetGpu, "GPU Reset Required"),
@@ -97,36 +97,36 @@ const ACTIONS: [(Recovery, &str); 6] = [
     (Recovery::None, "(None)"),
 ];
 
-/// The content of a line.
+/// Recognised content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelMessage {
     /// Meaning.
     pub kind: MessageKind,
-    /// The function that it is about.
+    /// Function in the message.
     pub function: Option<PciAddress>,
-    /// The module that it is about, as /sys/module spells it.
+    /// Module in the message, as /sys/module spells it.
     pub module: Option<String>,
-    /// The number of an Xid or SXid.
+    /// Number of an Xid or SXid.
     pub number: Option<u32>,
-    /// The version that a program of NVIDIA's has, where another one is loaded.
+    /// Version of the NVIDIA program that mismatches the loaded module.
     pub version: Option<String>,
-    /// The recovery that a GPU asks for in words.
+    /// Recovery action that the GPU requests by name.
     pub action: Option<Recovery>,
-    /// The line, of the kernel's own words.
+    /// The redacted line: only the kernel's own words.
     pub text: String,
 }
 
-/// Meaning of a line; `None`: nothing here.
+/// Classifies a line. Returns `None` for an unknown message.
 pub fn classify(line: &str) -> Option<KernelMessage> {
     MESSAGES.iter().find_map(|pattern| pattern.match_line(line))
 }
 
-/// Modules that a log complains of.
+/// Modules that messages in the log complain about.
 pub fn modules(log: &KernelLog) -> BTreeSet<String> {
     log.lines.iter().filter_map(|line| classify(&line.text)?.module).collect()
 }
 
-/// Of a line what is kept: of one that means something here, and of a rejection of an argument.
+/// Returns the redacted form of a recognised line, including rejected kernel arguments.
 pub fn redacted_line(line: &str) -> Option<String> {
     let rejection = rejected_argument::parse(line).map(|parts| parts.to_string());
     rejection.or_else(|| classify(line).map(|message| message.text))
@@ -197,7 +197,7 @@ impl MessagePattern {
 }
 
 impl KernelMessage {
-    /// Takes the function and the number of `0000:18:00): 79, …`, and returns them with the text from the number on.
+    /// Parses `0000:18:00): 79, …`: stores function and number, and returns them with the text from the number on.
     fn numbered<'r>(&mut self, rest: &'r str) -> Option<(PciAddress, u32, &'r str)> {
         let (at, rest) = rest.split_once("): ")?;
         let at = addresses(at).next()?;
@@ -206,7 +206,7 @@ impl KernelMessage {
         Some((at, number, rest))
     }
 
-    /// `0000:18:00): 79, pid=…`.
+    /// Parses `0000:18:00): 79, pid=…`.
     fn xid(&mut self, rest: &str) -> Option<()> {
         let (at, number, rest) = self.numbered(rest)?;
         self.kind = match number {
@@ -234,7 +234,7 @@ impl KernelMessage {
         Some(())
     }
 
-    /// `0000:ab:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error`.
+    /// Parses `0000:ab:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error`.
     fn sxid(&mut self, rest: &str) -> Option<()> {
         let (at, number, rest) = self.numbered(rest)?;
         let is_fatal = rest.contains(", Fatal");
@@ -244,7 +244,7 @@ impl KernelMessage {
         Some(())
     }
 
-    /// Recovery action.
+    /// Recovery action for this message: the GPU's own request, else that of the Xid, else that of the kind.
     pub fn recovery(&self) -> Recovery {
         match (self.kind, self.action, self.number.and_then(xid::find)) {
             (_, Some(action), _) => action,
@@ -254,14 +254,14 @@ impl KernelMessage {
     }
 }
 
-/// The characters at the start that are such; none is no word, nor is anything longer than a name.
+/// Returns the leading characters that satisfy `is_such`, up to 64. An empty, longer or identifying text is not a word.
 fn word(text: &str, is_such: impl Fn(char) -> bool) -> Option<&str> {
     let word = &text[..text.find(|c| !is_such(c)).unwrap_or(text.len())];
     (!word.is_empty() && word.len() <= 64 && bedplate_base::mask::identity::places(word).is_empty())
         .then_some(word)
 }
 
-/// PCI functions in a text; a device without its function is its function 0.
+/// PCI functions in a text. A device without a function number means function 0.
 fn addresses(text: &str) -> impl Iterator<Item = PciAddress> {
     let words = text.split(|c: char| !(c.is_ascii_hexdigit() || ":.".contains(c)));
     words.filter_map(|word| {

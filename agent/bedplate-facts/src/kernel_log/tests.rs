@@ -1,10 +1,10 @@
-//! Lines as the kernel prints them, and lines that only look like it.
+//! Lines as the kernel prints them, and lines that resemble them.
 
 use super::messages::MESSAGES;
 use super::*;
 
-/// The kernel's words, one a row of the table, in its order; what they are about, and what is kept (␣: a
-/// blank at its end).
+/// One kernel message per table entry, in table order, with its redacted form (empty: the line itself; ␣: a trailing
+/// blank).
 const SAID: &str = r#"
     DMAR: Intel(R) Virtualization Technology for Directed I/O =>
     AMD-Vi: Interrupt remapping enabled =>
@@ -58,7 +58,7 @@ fn said() -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn every_pattern_is_understood_and_what_is_kept_says_the_same() {
+fn redacted_line_of_every_pattern_has_same_meaning() {
     assert_eq!(said().len(), MESSAGES.len());
     for ((line, rest), pattern) in said().into_iter().zip(MESSAGES) {
         let found = classify(line).unwrap_or_else(|| panic!("{line}"));
@@ -70,7 +70,7 @@ fn every_pattern_is_understood_and_what_is_kept_says_the_same() {
 }
 
 #[test]
-fn a_gpu_that_is_gone_is_told_from_a_program_that_failed() {
+fn lost_gpu_is_reported_and_program_fault_is_not() {
     let gone =
         classify("NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.").unwrap();
     assert_eq!(
@@ -81,7 +81,7 @@ fn a_gpu_that_is_gone_is_told_from_a_program_that_failed() {
 }
 
 #[test]
-fn nothing_else_of_a_log_is_kept() {
+fn unrecognised_lines_are_dropped() {
     for line in [
         "Command line: ro token=hunter2 DMAR: Unknown option - 'x'",
         "Module hunter2 was loaded",
@@ -103,8 +103,8 @@ fn nothing_else_of_a_log_is_kept() {
 }
 
 #[test]
-fn the_name_of_a_program_is_no_message() {
-    // A name has fifteen characters at most, of any kind (Linux TASK_COMM_LEN).
+fn text_in_process_or_file_name_is_not_a_message() {
+    // A process name has up to fifteen characters of any kind (Linux TASK_COMM_LEN).
     for name in [") succeeded!", "Link Down", " is blacklisted", "SXid (PCI:", ": Unknown symbo"] {
         let program = format!("NVRM: Xid (PCI:0000:18:00): 31, pid=7, name={name}, MMU Fault");
         assert_eq!(classify(&program), None, "{program}");
@@ -113,7 +113,7 @@ fn the_name_of_a_program_is_no_message() {
         let amd = format!("amdgpu 0000:18:00.0: amdgpu:  in process {name} pid 7 thread x pid 8");
         assert_eq!(classify(&amd), None, "{amd}");
     }
-    // A file has any name, and every user may let a program crash in it, or mount over it.
+    // A file can have any name, and every user can make a program crash in it, or mount over it.
     for pattern in MESSAGES {
         let name = format!("0000:18:00.0: nvidia {}0000:18:00.0): 79 570.1 ERROR", pattern.text);
         for line in [

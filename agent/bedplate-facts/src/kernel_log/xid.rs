@@ -1,14 +1,14 @@
-//! Xid numbers of NVIDIA's driver, with their meaning for a host (NVIDIA's Xid catalogue; from 162 on only the names in
-//! open-gpu-kernel-modules 595.45.04, src/common/sdk/nvidia/inc/nverror.h: what brings those back is inferred; handbook §6.2). Pure.
+//! Xid numbers of NVIDIA's driver with their meaning for a host (NVIDIA's Xid catalogue; handbook §6.2). From 162 on
+//! only the names in open-gpu-kernel-modules 595.45.04, src/common/sdk/nvidia/inc/nverror.h are known; their recovery
+//! is inferred. No I/O.
 
 use std::ops::RangeInclusive;
 
 use bedplate_base::Recovery;
 
-/// A number.
+/// An Xid number and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Xid {
-    /// The number.
     pub number: u32,
     /// Meaning, in a few words.
     pub means: &'static str,
@@ -20,7 +20,7 @@ const fn xid(number: u32, means: &'static str, recovery: Recovery) -> Xid {
     Xid { number, means, recovery }
 }
 
-/// Those of programs: a fault or the end of one process, after which the GPU works on, and remarks.
+/// Numbers that concern programs: remarks, and a fault or the end of one process, which the GPU survives.
 const OF_PROGRAMS: &[RangeInclusive<u32>] = &[
     8..=8,
     11..=11,
@@ -48,7 +48,7 @@ const OF_PROGRAMS: &[RangeInclusive<u32>] = &[
     174..=174,
 ];
 
-/// Those of the GPU, by number.
+/// Numbers that concern the GPU, in numerical order.
 #[rustfmt::skip]
 const OF_GPUS: &[Xid] = &[
     xid(38, "a watchdog of the GPU's firmware", Recovery::None),
@@ -94,20 +94,20 @@ const OF_GPUS: &[Xid] = &[
     xid(176, "many corrected PCIe errors", Recovery::None),
 ];
 
-/// Numbers whose line says whether the error is fatal (NVLink of Blackwell).
+/// Numbers with the severity in their line (NVLink of Blackwell).
 pub(crate) const OF_NVLINK5: RangeInclusive<u32> = 144..=149;
 
-/// Whether a number is of a program, or a remark.
+/// Whether a number concerns a program or is a remark.
 pub(crate) fn is_of_a_program(number: u32) -> bool {
     OF_PROGRAMS.iter().any(|range| range.contains(&number))
 }
 
-/// The Xid of a GPU that no longer answers.
+/// Xid of a GPU that no longer answers.
 pub const OFF_THE_BUS: u32 = 79;
-/// The Xid that says which recovery the GPU asks for, in words.
+/// Xid that names the recovery action requested by the GPU.
 pub(crate) const ACTION: u32 = 154;
 
-/// The row of a number; `None`: it is not in the table.
+/// Returns the entry of a number; `None`: not in the table.
 pub fn find(number: u32) -> Option<&'static Xid> {
     OF_GPUS.binary_search_by_key(&number, |xid| xid.number).ok().map(|at| &OF_GPUS[at])
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_sorted_and_of_one_kind() {
+    fn gpu_numbers_are_sorted_and_not_of_programs() {
         assert!(OF_GPUS.windows(2).all(|pair| pair[0].number < pair[1].number));
         assert!(OF_GPUS.iter().all(|xid| !is_of_a_program(xid.number)));
         assert_eq!(find(OFF_THE_BUS).map(|xid| xid.recovery), Some(Recovery::PowerCycle));

@@ -1,5 +1,5 @@
-//! What depends on more than one function: which are there for guests, ATS of NICs behind a switch, Vital Product Data
-//! where there is something to pair.
+//! Facts that depend on more than one function: VFIO reservation, ATS of NICs behind a switch, and Vital Product Data
+//! where functions must be paired.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,15 @@ use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
 use bedplate_host::Reader;
 
-/// Directory of the devices that are there for guests (Linux drivers/vfio/vfio_main.c, since 6.1).
+/// Directory of VFIO devices (Linux drivers/vfio/vfio_main.c, since 6.1).
 const VFIO_DEVICES: &str = "/sys/class/vfio-dev";
-/// Directory of the mediated devices (drivers/vfio/mdev/mdev_driver.c): before 6.1 the only sign that a vGPU is a guest's.
+/// Directory of mediated devices (drivers/vfio/mdev/mdev_driver.c): before 6.1 the only evidence that a vGPU belongs to
+/// a VM.
 const MEDIATED_DEVICES: &str = "/sys/bus/mdev/devices";
 
-/// Functions with a VFIO device or a mediated one, by the places of the devices: a driver need not say vfio in its name (NVIDIA's
-/// vGPU driver does not). A mediated device stands for the function that it is cut from. The links lead through every bridge
-/// above, so that a function counts below them even where it is not listed itself.
+/// Finds functions with a VFIO or mediated device by the locations of these devices. A driver need not have "vfio" in
+/// its name (NVIDIA's vGPU driver does not). A mediated device represents its parent function. The links name every
+/// bridge above, so an unlisted function counts below them too.
 pub(super) fn vfio_devices(reader: &dyn Reader) -> BTreeMap<PciAddress, Option<Place>> {
     let links = [VFIO_DEVICES, MEDIATED_DEVICES]
         .into_iter()
@@ -26,8 +27,8 @@ pub(super) fn vfio_devices(reader: &dyn Reader) -> BTreeMap<PciAddress, Option<P
     links.filter_map(|(_, text)| Place::of_child(&text)).collect()
 }
 
-/// Where the class is not to be seen (a container, part of a recording) the function's own directory still may be. Kernels
-/// before 6.1 have neither: there the driver's name has to do.
+/// Finds VFIO devices in each function's own directory if the class is not visible (a container, part of a recording).
+/// Kernels before 6.1 have neither, so only the driver's name remains.
 fn vfio_devices_one_by_one(reader: &dyn Reader, tree: &mut PciTree) {
     if reader.links(VFIO_DEVICES).is_ok() {
         return;
@@ -38,14 +39,15 @@ fn vfio_devices_one_by_one(reader: &dyn Reader, tree: &mut PciTree) {
     }
 }
 
-/// Reads them, once the tree is complete.
+/// Reads these facts. The tree must be complete.
 pub(super) fn read(reader: &dyn Reader, tree: &mut PciTree) {
     vfio_devices_one_by_one(reader, tree);
     ats_of_nics(reader, tree);
     vpd_of_adapters(reader, tree);
 }
 
-/// ATS decides what a NIC's way through a switch needs; a ConnectX on a root port is to have none (handbook §14.1).
+/// Reads ATS: it determines the requirements of a NIC's path through a switch, and a ConnectX on a root port should
+/// have it off (handbook §14.1).
 fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
     let can_matter = |function: &&Function| {
         let is_connectx = function.vendor.0 == 0x15b3;
@@ -58,7 +60,7 @@ fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
     for nic in nics {
         let Some(function) = tree.functions.get_mut(&nic) else { continue };
         function.ats = match &function.detail {
-            // A thorough look has read it already.
+            // A thorough scan has already read it.
             Some(detail) => detail.ats.clone(),
             None => match reader.config(nic) {
                 Ok(config) => caps::reading(caps::ats(config.as_ref())),
@@ -68,8 +70,8 @@ fn ats_of_nics(reader: &dyn Reader, tree: &mut PciTree) {
     }
 }
 
-/// Vital Product Data is slow to read (a register handshake a dword): only where it has something to pair, or where a
-/// ConnectX-7 may be there for NVSwitches.
+/// Reads Vital Product Data, which is slow (a register handshake per dword). Read only if there are functions to pair,
+/// or if a ConnectX-7 may manage NVSwitches.
 fn vpd_of_adapters(reader: &dyn Reader, tree: &mut PciTree) {
     let pairs = tree.functions.values().any(Function::is_data_direct);
     let has_managers = tree.functions.values().any(is_nvlink5);

@@ -1,11 +1,11 @@
-//! The thorough half of the scan: link, windows, device control and capabilities of one function.
+//! Thorough part of the scan: link, windows, device control and capabilities of one function.
 
 use crate::caps::{self, CommandAndStatus, Lookup, Pcie};
 use crate::pci::{Bar, Detail, Function, Link};
 use bedplate_base::{ReadError, Reading, Reason};
 use bedplate_host::{ConfigSpace, Reader};
 
-/// Fill port, ACS and detail of a function.
+/// Fills in port, ACS and detail of a function.
 pub(super) fn fill(
     function: &mut Function,
     reader: &dyn Reader,
@@ -37,7 +37,7 @@ pub(super) fn fill(
         }
     }
     if let Reading::Unknown(_) = function.port {
-        // The registers cannot be read; what the kernel says of the link, everybody may read.
+        // The registers are unreadable, but the kernel's link attributes need no privileges.
         detail.link = attributes(reader, directory);
     }
     function.detail = Some(Box::new(detail));
@@ -70,10 +70,10 @@ fn capabilities(
         }
     };
     function.port = Reading::Known(pcie.port());
-    // A VF's control bits are reserved: its PF's count (handbook §7).
+    // A VF's control bits are reserved; those of its PF apply (handbook §7).
     if !function.has_reserved_registers() {
         let control = caps::control(config, pcie);
-        // An integrated endpoint has no link; its registers, if there are any, say zero.
+        // An integrated endpoint has no link; its link registers, if implemented, are zero.
         detail.link = match &control {
             Ok(control) => registers(control.link_best, control.link_now),
             Err(_) => Link::default(),
@@ -95,7 +95,7 @@ fn capabilities(
     }
 }
 
-/// Both link registers: speed in bits 3:0, width in bits 9:4 (handbook §7).
+/// Decodes both link registers: speed in bits 3:0, width in bits 9:4 (handbook §7).
 fn registers(best: u32, now: u32) -> Link {
     let speed = |register: u32| {
         let rate = ["2.5", "5.0", "8.0", "16.0", "32.0", "64.0"]
@@ -108,7 +108,7 @@ fn registers(best: u32, now: u32) -> Link {
     Link { speed: speed(now), width: width(now), max_speed: speed(best), max_width: width(best) }
 }
 
-/// The kernel's words: `32.0 GT/s PCIe`; `Unknown` and negative widths are what VFs and powered-down links say.
+/// Reads the kernel's attributes: `32.0 GT/s PCIe`. VFs and powered-down links show `Unknown` and negative widths.
 fn attributes(reader: &dyn Reader, directory: &str) -> Link {
     let attribute = |name: &str| {
         let text = reader.attribute(&format!("{directory}/{name}")).ok()?;
@@ -125,7 +125,7 @@ fn attributes(reader: &dyn Reader, directory: &str) -> Link {
     }
 }
 
-/// Lines `start end flags` (handbook §6.1); unused windows are all zero.
+/// Parses lines `start end flags` (handbook §6.1); unused windows are all zero.
 fn bars(text: &str) -> Vec<Bar> {
     text.lines().take(13).enumerate().filter_map(|(index, line)| bar(index, line)).collect()
 }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_registers_read_as_the_kernel_words_them() {
+    fn link_registers_match_kernel_wording() {
         let link = registers(0x0047_7105, 0x0104);
         assert_eq!(link.max_speed.as_deref(), Some("32.0 GT/s PCIe"));
         assert_eq!((link.max_width, link.width), (Some(16), Some(16)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_in_use_are_kept_with_their_line_number() {
+    fn used_windows_have_their_line_number() {
         let text = "0x00000000 0x00000000 0x00000000\n\
                     0x00000c0000000000 0x00000c1fffffffff 0x000000000014220c\n\
                     0xffff 0x0 0x200\nrubbish\n";

@@ -1,12 +1,12 @@
-//! What a function is and where it hangs, from the texts of its `uevent` and its link in /sys/bus/pci/devices. Pure.
+//! Identity and location of a function, from its `uevent` and its link in /sys/bus/pci/devices. No I/O.
 
 use bedplate_base::value::{PciAddress, PciId};
 
-/// Where a function hangs, from its link's text (`../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0`).
+/// Location of a function, from its link (`../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) root: String,
-    /// The bridges above, from the root bus down.
+    /// Bridges above, from the root bus down.
     pub(super) above: Vec<PciAddress>,
 }
 
@@ -16,7 +16,7 @@ impl Place {
         let mut path = Vec::new();
         for part in link.split('/').filter(|part| !part.is_empty()) {
             if part.starts_with("pci") && part.contains(':') {
-                // A volume-management device has a host bridge of its own below it: the last one counts.
+                // A volume-management device has its own host bridge below it; the last host bridge applies.
                 root = Some(part);
                 path.clear();
             } else if root.is_some() {
@@ -27,7 +27,8 @@ impl Place {
         Some(Place { root: root?.to_owned(), above: path })
     }
 
-    /// The function that a device below it belongs to (`…/0000:17:00.0/vfio-dev/vfio0`), and its place where that is understood.
+    /// Returns the function that a device below it belongs to (`…/0000:17:00.0/vfio-dev/vfio0`), and its location if
+    /// parsable.
     pub(super) fn of_child(link: &str) -> Option<(PciAddress, Option<Self>)> {
         let parts: Vec<&str> = link.split('/').collect();
         let last = parts.iter().rposition(|part| part.parse::<PciAddress>().is_ok())?;
@@ -35,7 +36,7 @@ impl Place {
     }
 }
 
-/// What `uevent` says, or the single files where it says nothing.
+/// Content of `uevent`. Missing fields are read from single files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) class: Option<u32>,

@@ -1,9 +1,9 @@
-//! What the scan makes of links and uevents.
+//! Parsing of links and uevents, and scans of unusual trees.
 
 use super::*;
 
 #[test]
-fn places_come_from_the_link_text() {
+fn location_is_parsed_from_link() {
     let place =
         Place::from_link("../../../devices/pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:00.0")
             .unwrap();
@@ -16,7 +16,7 @@ fn places_come_from_the_link_text() {
 }
 
 #[test]
-fn a_host_bridge_inside_a_device_is_a_root_of_its_own() {
+fn nested_host_bridge_is_its_own_root() {
     let place = Place::from_link(
         "../../../devices/pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0",
     )
@@ -26,7 +26,7 @@ fn a_host_bridge_inside_a_device_is_a_root_of_its_own() {
 }
 
 #[test]
-fn other_links_have_no_place() {
+fn other_links_have_no_location() {
     for text in
         ["", "../../../devices/platform/x", "../../../devices/pci0000:16", "pci0000:16/what"]
     {
@@ -35,7 +35,7 @@ fn other_links_have_no_place() {
 }
 
 #[test]
-fn uevents_carry_the_identity() {
+fn identity_is_parsed_from_uevent() {
     let identity = Identity::from_uevent(
         "DRIVER=mlx5_core\nPCI_CLASS=20700\nPCI_ID=15B3:1021\nPCI_SUBSYS_ID=15B3:0041\nPCI_SLOT_NAME=0000:18:00.0\n",
     );
@@ -46,9 +46,9 @@ fn uevents_carry_the_identity() {
     assert_eq!(Identity::from_uevent("rubbish\nPCI_CLASS=zz\n"), Identity::default());
 }
 
-/// Four functions of the HGX demo, with one thing taken away or changed on each.
+/// Four functions of the HGX demo, each with one entry removed or changed.
 #[test]
-fn odd_trees_are_read_for_what_they_are() {
+fn incomplete_trees_are_scanned_with_gaps() {
     use crate::Depth;
     use bedplate_testhosts::HostSpec;
     let gpu = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0";
@@ -67,7 +67,7 @@ fn odd_trees_are_read_for_what_they_are() {
     assert_eq!(gpu.numa_node, Reading::Known(1), "its own file, whatever the host bridge has");
     assert_eq!(nic.numa_node, Reading::Known(0));
     assert_eq!(nic.iommu_group, Reading::Known(7), "the link ends in a slash");
-    // Both bridges above the ports are gone from the list, and the links still name them.
+    // Both bridges above the ports are unlisted, but the links still name them.
     let above = ["0000:17:00.0", "0000:16:00.0", "0000:15:01.0"].map(at);
     assert_eq!(tree.path_up(at("0000:18:00.0")), above);
     let gaps: BTreeSet<PciAddress> = tree.gaps.iter().map(|gap| gap.address).collect();
@@ -75,7 +75,7 @@ fn odd_trees_are_read_for_what_they_are() {
 }
 
 #[test]
-fn a_virtio_nic_has_the_name_of_the_device_below_it() {
+fn virtio_nic_is_named_after_its_child_device() {
     use crate::Depth;
     use bedplate_testhosts::HostSpec;
     let directory = "/sys/devices/pci0000:00/0000:00:03.0";
@@ -94,7 +94,7 @@ fn a_virtio_nic_has_the_name_of_the_device_below_it() {
 }
 
 #[test]
-fn a_vfio_device_is_found_without_its_class() {
+fn vfio_device_is_found_without_its_class() {
     use crate::Depth;
     use bedplate_testhosts::HostSpec;
     let nic = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0";

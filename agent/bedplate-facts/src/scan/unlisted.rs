@@ -1,4 +1,4 @@
-//! Functions that the tree names and the directory of devices does not list.
+//! Functions that links name and the directory of devices does not list.
 
 use super::Scan;
 use super::identity::Place;
@@ -11,7 +11,7 @@ impl Scan<'_> {
         self.tree.hidden.retain(|bridge, _| !listed.contains_key(bridge));
         let hidden: Vec<PciAddress> = self.tree.hidden.keys().copied().collect();
         for bridge in hidden {
-            // One that is listed and could not be read has its gap already.
+            // A bridge that is listed but unreadable already has its gap.
             if !self.tree.gaps.iter().any(|gap| gap.address == bridge) {
                 let reason = "a bridge that others hang from, and that is not listed itself";
                 self.gap(bridge, reason);
@@ -19,7 +19,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Guests' functions that are not listed, or that could not be understood: their isolation counts all the same.
+    /// Records functions reserved for VMs that are unlisted or not understood; their isolation matters too.
     pub(super) fn note_unlisted_guests(&mut self) {
         let (listed, hidden) = (&self.tree.functions, &self.tree.hidden);
         self.tree.unread_drivers.retain(|address, _| {

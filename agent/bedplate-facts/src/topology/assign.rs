@@ -1,18 +1,18 @@
-//! Rows to columns, so that the load is spread as evenly as it can be and then the sum of costs is least. Pure.
+//! Assigns rows to columns: balances the load first, then minimises the sum of costs. No I/O.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Steps (rows twice, times columns) up to which the best assignment is looked for: 128 GPUs and as many NICs on one NUMA node.
-/// Beyond, where no machine has been seen, a good one has to do.
+/// Limit of steps (rows squared times columns) for an optimal assignment: 128 GPUs and as many NICs on one NUMA node.
+/// Larger tables, which no known machine needs, get a greedy one.
 const EXACT: usize = 1 << 21;
-/// One more user costs more than any way: far above what all distances can come to.
+/// Cost of one more user of a column: far above the sum of all distances.
 const LOAD: i64 = 1 << 32;
 
-/// For each of `rows` one of `columns`. `cost`: what that costs; `None`: the row may not have the column. `None`: there are no
-/// rows, one has no column that it may have, or a column would have more than `most` rows.
+/// Chooses one of `columns` for each of `rows`. `cost` is `None` if the row may not use the column. Returns `None` if
+/// there are no rows, a row has no allowed column, or a column would have more than `most` rows.
 ///
-/// What does not hang together is assigned by itself: rows that may have no column in common, not even by way of others, do not
-/// get in each other's way. That leaves small tables, for GPUs share a switch or a NUMA node with few devices.
+/// Independent parts are assigned separately: rows without a common allowed column, direct or through other rows,
+/// cannot conflict. The tables stay small, because GPUs share a switch or a NUMA node with few devices.
 pub(super) fn assign(
     (rows, columns): (usize, usize),
     cost: impl Fn(usize, usize) -> Option<u8>,
@@ -34,13 +34,13 @@ pub(super) fn assign(
     (!chosen.is_empty()).then_some(chosen)
 }
 
-/// Rows and columns that hang together. `None`: a row has no column.
+/// Splits rows and columns into connected parts. Returns `None` if a row has no column.
 fn parts(
     rows: usize,
     columns: usize,
     cost: impl Fn(usize, usize) -> Option<u8>,
 ) -> Option<Vec<(Vec<usize>, Vec<usize>)>> {
-    // For each column another one of its part, or itself: the first one's way leads to the part's last.
+    // Union-find: each column refers to another column of its part, or to itself if it is the representative.
     let mut above: Vec<usize> = (0..columns).collect();
     let top = |above: &mut Vec<usize>, mut at: usize| {
         while above[at] != at {
@@ -71,8 +71,8 @@ fn parts(
     Some(parts.into_values().collect())
 }
 
-/// The best one. Rows are added one after the other, each by the cheapest way of moving earlier ones aside (successive shortest
-/// paths): the result is optimal after each. The way is looked for among columns, with a queue (Bellman and Ford's).
+/// Finds an optimal assignment. Adds rows one by one, each by the cheapest way to move earlier rows (successive
+/// shortest paths), so every intermediate result is optimal. Searches paths among columns with a queue (Bellman–Ford).
 fn optimal_assignment(
     (rows, columns): (usize, usize),
     cost: impl Fn(usize, usize) -> Option<u8>,
@@ -82,7 +82,7 @@ fn optimal_assignment(
     let mut column_of: Vec<usize> = Vec::with_capacity(rows);
     let cost = |row: usize, column: usize| cost(row, column).map(i64::from);
     for row in 0..rows {
-        // The least that it costs to bring the new row in and to have `column` take one row more, and which row that is.
+        // Minimum cost of adding the new row such that `column` has one row more, and the row that moves there.
         let mut least: Vec<Option<i64>> = (0..columns).map(|column| cost(row, column)).collect();
         let mut mover: Vec<Option<usize>> = vec![None; columns];
         let mut queue: VecDeque<usize> = (0..columns).filter(|at| least[*at].is_some()).collect();
@@ -117,8 +117,8 @@ fn optimal_assignment(
     Some(column_of)
 }
 
-/// A good one, in time by the number of cells: rows with a near column choose before others, each the column with the fewest rows
-/// so far, then the nearest.
+/// Finds a good assignment in time proportional to the cells. Rows with a near column choose first, each the column
+/// with the fewest rows, then the nearest.
 fn greedy_assignment(
     (rows, columns): (usize, usize),
     cost: impl Fn(usize, usize) -> Option<u8>,
@@ -151,7 +151,7 @@ mod tests {
         assign((costs.len(), columns), |row, column| costs[row][column], most)
     }
 
-    /// Sum of squares of the loads, then sum of costs: what [`assign`] makes least.
+    /// Sum of squared loads, then sum of costs: the quantities that [`assign`] minimises.
     fn total_cost(costs: &[Vec<Option<u8>>], chosen: &[usize]) -> Option<(usize, i64)> {
         let mut loads = vec![0_usize; costs[0].len()];
         let mut sum = 0;
@@ -162,7 +162,7 @@ mod tests {
         Some((loads.iter().map(|load| load * load).sum(), sum))
     }
 
-    /// The best of all assignments, one by one.
+    /// Minimum over all assignments, by enumeration.
     fn best_of_all(costs: &[Vec<Option<u8>>]) -> Option<(usize, i64)> {
         let columns = costs[0].len();
         let all = columns.pow(costs.len() as u32);
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_best_there_is(
+        fn assignment_is_optimal(
             costs in (1..5_usize, 1..5_usize).prop_flat_map(|(rows, columns)| {
                 let cell = prop::option::weighted(0.6, 0..4_u8);
                 prop::collection::vec(prop::collection::vec(cell, columns), rows)
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_go_together_by_address() {
+    fn equal_costs_are_assigned_in_order() {
         let equal = vec![vec![Some(0); 4]; 4];
         assert_eq!(of_table(&equal, 1), Some(vec![0, 1, 2, 3]));
         assert_eq!(of_table(&vec![vec![Some(0); 2]; 4], usize::MAX), Some(vec![0, 1, 0, 1]));
@@ -200,9 +200,9 @@ mod tests {
         assert_eq!(of_table(&[], 1), None);
     }
 
-    /// Too many for the best one: all have one of their own all the same, the near ones their near one.
+    /// Too large for the optimal search: every row still has a column of its own, and its near one if there is one.
     #[test]
-    fn large_tables_are_spread_evenly_and_near_ones_stay_together() {
+    fn large_table_is_balanced_and_near_pairs_stay_together() {
         let cost = |row: usize, column: usize| Some(u8::from(row + 1 != column));
         let chosen = assign((300, 300), cost, usize::MAX).unwrap();
         assert!(chosen[..299].iter().enumerate().all(|(row, column)| row + 1 == *column));
@@ -210,9 +210,9 @@ mod tests {
         assert_eq!(assign((300, 299), cost, 1), None);
     }
 
-    /// What it takes grows with the number of cells and no faster, whatever hangs together.
+    /// Cost evaluations grow with the number of cells and no faster, for any connected parts.
     #[test]
-    fn no_table_takes_more_than_a_few_looks_at_each_cell() {
+    fn cost_is_evaluated_few_times_per_cell() {
         let looks = |rows: usize, columns: usize, part: usize| {
             let count = Cell::new(0_usize);
             let cost = |row: usize, column: usize| {
@@ -222,7 +222,7 @@ mod tests {
             assert!(assign((rows, columns), cost, usize::MAX).is_some());
             count.get() as f64 / (rows * columns) as f64
         };
-        // One part, many small ones, one row, one column.
+        // One part, many small parts, one row, one column.
         for (rows, columns, part) in
             [(1_000, 1_000, 1_000), (1_000, 1_000, 4), (1, 9_999, 9_999), (9_999, 1, 9_999)]
         {

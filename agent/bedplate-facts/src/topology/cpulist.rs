@@ -1,17 +1,17 @@
-//! Sets of CPUs as the kernel writes them: lists (`0-3,8`) and masks (`ff,0000000f`). Pure.
+//! CPU sets in the kernel's formats: lists (`0-3,8`) and masks (`ff,0000000f`). No I/O.
 
 use std::collections::BTreeSet;
 
-/// As many CPUs as Linux can have (NR_CPUS): what goes beyond is no set of CPUs.
+/// Maximum number of CPUs in Linux (NR_CPUS); larger sets are invalid.
 const MOST: u32 = 8192;
 
-/// The CPUs of a list; `None`: it is none.
+/// Parses a list, if valid.
 pub fn of_list(list: &str) -> Option<BTreeSet<u32>> {
     let (mut found, mut named) = (BTreeSet::new(), 0);
     for range in list.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        // Ranges that overlap must not cost more than all CPUs that there can be.
+        // Overlapping ranges must not cost more than the maximum number of CPUs.
         named = last.saturating_sub(first).saturating_add(1).saturating_add(named);
         if last >= MOST || named > MOST {
             return None;
@@ -21,7 +21,7 @@ pub fn of_list(list: &str) -> Option<BTreeSet<u32>> {
     Some(found)
 }
 
-/// The CPUs of a mask: groups of 32 bits in hexadecimal digits, the highest first; `None`: it is none.
+/// Parses a mask: groups of 32 bits in hexadecimal digits, highest first.
 pub fn of_mask(mask: &str) -> Option<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     for (nth, group) in mask.rsplit(',').enumerate() {
@@ -32,7 +32,7 @@ pub fn of_mask(mask: &str) -> Option<BTreeSet<u32>> {
     Some(found)
 }
 
-/// A list as `cpumap` shows it, for CPUs up to `last` (lib/vsprintf.c, bitmap_string).
+/// Converts a list to a mask in the format of `cpumap`, for CPUs up to `last` (lib/vsprintf.c, bitmap_string).
 pub fn mask(list: &str, last: u32) -> Option<String> {
     let members = of_list(list)?;
     let last = last.max(*members.last()?).min(MOST - 1);
@@ -46,7 +46,7 @@ pub fn mask(list: &str, last: u32) -> Option<String> {
     Some(groups.collect::<Vec<String>>().join(","))
 }
 
-/// A set as a list.
+/// Formats a set as a list.
 pub fn list(cpus: &BTreeSet<u32>) -> String {
     bedplate_base::ranges(cpus.iter().copied()).join(",")
 }
@@ -57,13 +57,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ranges_that_overlap_for_ever_are_no_list() {
+    fn excessive_overlapping_ranges_are_rejected() {
         assert_eq!(of_list("0-8191,0"), None);
         assert_eq!(of_list("5-3"), Some(BTreeSet::new()));
     }
 
     #[test]
-    fn cpus_are_masked_as_the_kernel_does() {
+    fn masks_match_kernel_format() {
         assert_eq!(mask("0-3", 3).as_deref(), Some("f"));
         assert_eq!(mask("4-7,12", 19).as_deref(), Some("010f0"));
         assert_eq!(
@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(cpus in prop::collection::btree_set(0..300_u32, 1..40)) {
+        fn lists_and_masks_round_trip(cpus in prop::collection::btree_set(0..300_u32, 1..40)) {
             let text = list(&cpus);
             prop_assert_eq!(of_list(&text), Some(cpus.clone()));
             prop_assert_eq!(of_mask(&mask(&text, 299).unwrap()), Some(cpus));

@@ -1,4 +1,4 @@
-//! GPUs, NICs and disks of a host, with the numbers and names by which people know them. Pure.
+//! GPUs, NICs and disks of a host, with the numbers and names that operators know. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::pci::Function;
 use crate::placement::Placement;
 use bedplate_base::value::PciAddress;
 
-/// What a device is to its neighbours.
+/// Role of a device for its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -18,9 +18,9 @@ use bedplate_base::value::PciAddress;
 pub enum DeviceClass {
     /// A GPU or accelerator.
     Gpu,
-    /// A network function that is no VF.
+    /// A network function other than a VF.
     Nic,
-    /// The DMA function of a NIC that sits elsewhere.
+    /// The DMA function of a NIC that is located elsewhere.
     DataDirect,
     /// A virtual function of a NIC.
     Vf,
@@ -28,51 +28,51 @@ pub enum DeviceClass {
     Nvme,
 }
 
-/// One of them.
+/// A GPU, NIC or disk.
 #[derive(Debug)]
 pub struct Device<'a> {
-    /// What it is.
+    /// Role of the device.
     pub class: DeviceClass,
-    /// The function.
+    /// PCI function.
     pub function: &'a Function,
-    /// Its number among its kind, as `nvidia-smi topo` numbers: `GPU0`, `NIC0`, `NVMe0`; `NIC0v3`: a VF without an RDMA device.
+    /// Number within its class, as in `nvidia-smi topo`: `GPU0`, `NIC0`, `NVMe0`; `NIC0v3`: a VF without an RDMA
+    /// device.
     pub id: String,
-    /// Its usual name: `mlx5_0` (of a Data Direct function `mlx5_0_dma`, as NCCL does), the interface, `nvme0`; `None`: it
-    /// has no name.
+    /// Usual name: `mlx5_0` (for a Data Direct function `mlx5_0_dma`, as in NCCL), the interface, or `nvme0`.
     pub name: Option<String>,
-    /// The NICs that a Data Direct function belongs to, the PF of a VF.
+    /// NICs that a Data Direct function belongs to; the PF of a VF.
     pub of: Vec<PciAddress>,
-    /// Where it is.
+    /// PCI location.
     pub spot: PciPath<'a>,
 }
 
-/// All of a host, each list in PCI order.
+/// All devices of a host, each list in PCI order.
 #[derive(Debug)]
 pub struct Devices<'a> {
     /// GPUs.
     pub gpus: Vec<Device<'a>>,
-    /// NICs, each followed by its Data Direct functions and, where asked for, its VFs.
+    /// NICs, each followed by its Data Direct functions and, if requested, its VFs.
     pub nics: Vec<Device<'a>>,
     /// Disks.
     pub nvmes: Vec<Device<'a>>,
-    /// Where each is among [`Devices::all`].
+    /// Index of each device in [`Devices::all`].
     places: BTreeMap<PciAddress, usize>,
 }
 
 impl Device<'_> {
-    /// Its address.
+    /// PCI address.
     pub fn address(&self) -> PciAddress {
         self.function.address
     }
 
-    /// Its name, or its number where it has none.
+    /// Name, or the number if there is no name.
     pub fn called(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.id)
     }
 }
 
 impl<'a> Devices<'a> {
-    /// Looks for them. `vfs`: VFs of NICs, too.
+    /// Finds the devices. `vfs` includes VFs of NICs.
     pub fn find(topology: &Topology<'a>, placement: &Placement, vfs: bool) -> Self {
         let functions = || topology.tree().functions.values().filter(|f| !f.is_vf());
         let make = |class, function: &'a Function, id: String, name| {
@@ -93,12 +93,12 @@ impl<'a> Devices<'a> {
         devices
     }
 
-    /// All of them: GPUs, NICs, disks.
+    /// Iterates over GPUs, then NICs, then disks.
     pub fn all(&self) -> impl Iterator<Item = &Device<'a>> {
         self.gpus.iter().chain(&self.nics).chain(&self.nvmes)
     }
 
-    /// The one at an address.
+    /// Device at an address.
     pub fn at(&self, address: PciAddress) -> Option<&Device<'a>> {
         let at = *self.places.get(&address)?;
         let (gpus, nics) = (self.gpus.len(), self.nics.len());
@@ -153,9 +153,10 @@ fn nics<'a>(
     found
 }
 
-/// Numbers of NICs. `nvidia-smi topo -m` numbers RDMA devices, VFs' as well, and no others; in the order of their names, shorter
-/// ones first, as the matrices that people have published show (handbook §8.2: NVIDIA does not say). NICs without an RDMA device
-/// follow in PCI order, so that they take no number that `nvidia-smi` gives to another.
+/// Numbers the NICs. `nvidia-smi topo -m` numbers RDMA devices only, including VFs, in the order of their names,
+/// shorter names first. The order is inferred from published matrices; NVIDIA does not document it (handbook §8.2).
+/// NICs without an RDMA device follow in PCI order, so that they never use a number that `nvidia-smi` gives to another
+/// NIC.
 fn numbers<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<PciAddress, usize> {
     let nics: Vec<&Function> = functions.filter(|f| f.is_nic()).collect();
     let (mut rdma, others): (Vec<_>, Vec<_>) =
@@ -165,7 +166,7 @@ fn numbers<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<PciAdd
     all.enumerate().map(|(number, nic)| (nic.address, number)).collect()
 }
 
-/// `mlx5_2` comes before `mlx5_10`.
+/// Sort key that orders `mlx5_2` before `mlx5_10`.
 fn shorter_first(name: &str) -> (usize, &str) {
     (name.len(), name)
 }
@@ -174,7 +175,7 @@ fn rdma_name(function: &Function) -> Option<&String> {
     function.infiniband.iter().min_by_key(|name| shorter_first(name))
 }
 
-/// The RDMA device, which is what NCCL and perftest ask for; else the interface.
+/// Returns the RDMA device, which NCCL and perftest expect; otherwise the interface.
 fn name_of(function: &Function) -> Option<String> {
     rdma_name(function).or(function.net.first()).cloned()
 }

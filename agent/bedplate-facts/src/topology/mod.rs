@@ -1,5 +1,5 @@
-//! Where functions are in the PCI tree: what a bridge is to its neighbours, how far apart two functions are, which
-//! of them meet inside a switch, and which NIC a GPU is nearest to. Pure: it only looks at a [`PciTree`].
+//! PCI topology: roles of bridges, distance of functions, pairs that share a switch, and the nearest NIC of a GPU. No
+//! I/O: uses only a [`PciTree`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,41 +19,41 @@ pub mod pairing;
 pub mod pci_path;
 pub mod pcie_link;
 
-/// What a bridge is to the tree around it.
+/// Role of a bridge in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// A port of the root complex.
     RootPort,
-    /// The port of a switch that faces the root complex; its bus is the inside of the switch.
+    /// Port of a switch towards the root complex; its bus is internal to the switch.
     Upstream,
-    /// A port of a switch that faces a device or another switch.
+    /// Port of a switch towards a device or another switch.
     Downstream,
-    /// A conventional PCI bridge, a function that is no bridge, or one that the tree does not hold.
+    /// A conventional PCI bridge, a function other than a bridge, or one that is not in the tree.
     Other,
 }
 
-/// How far apart two functions are, in the letters of `nvidia-smi topo` (handbook §8.2), from near to far.
+/// Distance of two functions in the terms of `nvidia-smi topo` (handbook §8.2), from near to far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Distance {
-    /// Inside one switch, or on one device.
+    /// Within one switch, or on one device.
     Pix,
     /// Through several switches, without a host bridge.
     Pxb,
-    /// Through the host bridge that both hang from.
+    /// Through the host bridge above both.
     Phb,
     /// Between host bridges of one NUMA node.
     Node,
     /// Across NUMA nodes.
     Sys,
-    /// The firmware names no NUMA node for one of them, so that `NODE` and `SYS` cannot be told apart.
+    /// The NUMA node of one function is unknown, so `NODE` and `SYS` cannot be distinguished.
     Unknown,
 }
 
 impl Distance {
-    /// Its letters.
+    /// Abbreviation.
     pub fn letters(self) -> &'static str {
         match self {
             Distance::Pix => "PIX",
@@ -72,7 +72,7 @@ impl std::fmt::Display for Distance {
     }
 }
 
-/// What a GPU meets.
+/// Type of a GPU's peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peer {
@@ -80,30 +80,30 @@ pub enum Peer {
     Gpu,
     /// A network function.
     Nic,
-    /// The DMA function of a NIC that sits elsewhere.
+    /// The DMA function of a NIC that is located elsewhere.
     DataDirect,
     /// A disk.
     Nvme,
 }
 
-/// A GPU and another function whose traffic can turn round inside a switch.
+/// A GPU and another function that share a switch, in which their traffic can stay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pair {
     /// The GPU.
     pub gpu: PciAddress,
-    /// What it meets; of two GPUs the one with the higher address.
+    /// Other function; for two GPUs the one with the higher address.
     pub peer: PciAddress,
-    /// What `peer` is.
+    /// Type of `peer`.
     pub kind: Peer,
-    /// Upstream port of the switch in which both legs meet.
+    /// Upstream port of the shared switch.
     pub switch: PciAddress,
-    /// The bridges of both legs below `switch`, sorted: the ports whose ACS decides where the traffic goes.
+    /// Bridges of both path segments below `switch`, sorted: the ports with the ACS bits that route the traffic.
     pub legs: Vec<PciAddress>,
-    /// The root port above, where the tree shows one.
+    /// Root port above, if the tree has one.
     pub root_port: Option<PciAddress>,
 }
 
-/// The tree with what is worked out of it once: children and roles.
+/// A tree with its derived children and roles.
 #[derive(Debug)]
 pub struct Topology<'a> {
     tree: &'a PciTree,
@@ -115,12 +115,12 @@ pub struct Topology<'a> {
 }
 
 impl<'a> Topology<'a> {
-    /// The tree that it looks at.
+    /// The underlying tree.
     pub fn tree(&self) -> &'a PciTree {
         self.tree
     }
 
-    /// Looks through a tree once. Linear in the number of functions, whatever their parents claim.
+    /// Analyses a tree once. Linear in the number of functions, even if their parents are wrong.
     pub fn new(tree: &'a PciTree) -> Self {
         let mut children: BTreeMap<PciAddress, Vec<PciAddress>> = BTreeMap::new();
         for function in tree.functions.values() {
@@ -134,7 +134,7 @@ impl<'a> Topology<'a> {
         Topology { tree, children, roles, adapters, boards }
     }
 
-    /// What a bridge is to its neighbours; see [`Role`].
+    /// Role of a bridge; see [`Role`].
     pub fn role(&self, address: PciAddress) -> Role {
         self.roles.get(&address).copied().unwrap_or(Role::Other)
     }
@@ -144,13 +144,13 @@ impl<'a> Topology<'a> {
         self.matching(|function| function.is_gpu() && !function.is_vf())
     }
 
-    /// Network functions, without VFs (a VF is where its PF is), by address.
+    /// Network functions by address, without VFs (a VF has its PF's location).
     pub fn nics(&self) -> Vec<PciAddress> {
         self.matching(|function| function.is_nic() && !function.is_vf())
     }
 
-    /// The NIC that a Data Direct function belongs to: all functions of one adapter have the same `V3` in their Vital Product
-    /// Data; where that says nothing, the only NIC on the same board. Empty: not known.
+    /// NICs that a Data Direct function belongs to. All functions of one adapter have the same `V3` in their Vital
+    /// Product Data. If that does not match, the only NIC on the same board. Empty: unknown.
     pub fn nics_of(&self, data_direct: PciAddress) -> Vec<PciAddress> {
         let Some(Reading::Known(own)) = self.tree.get(data_direct).map(|f| &f.vpd) else {
             return Vec::new();
@@ -168,7 +168,7 @@ impl<'a> Topology<'a> {
         if one { board } else { Vec::new() }
     }
 
-    /// The NICs whose traffic with the GPU a pair is about.
+    /// NICs of a pair's traffic.
     pub fn nics_in(&self, pair: &Pair) -> Vec<PciAddress> {
         match pair.kind {
             Peer::Nic => vec![pair.peer],
@@ -186,7 +186,7 @@ impl<'a> Topology<'a> {
             .collect()
     }
 
-    /// Functions below a bridge that are not bridges themselves, VFs among them, by address.
+    /// Functions below a bridge, including VFs, without bridges, by address.
     pub fn below(&self, bridge: PciAddress) -> Vec<PciAddress> {
         let mut seen = BTreeSet::from([bridge]);
         let mut queue = VecDeque::from([bridge]);
@@ -201,7 +201,7 @@ impl<'a> Topology<'a> {
         seen.into_iter().filter(device).collect()
     }
 
-    /// How far apart two functions are, by the rule of handbook §8.3.
+    /// Distance of two functions, by the rule of handbook §8.3.
     pub fn distance(&self, a: PciAddress, b: PciAddress) -> Distance {
         match (self.path_of(a), self.path_of(b)) {
             (Some(a), Some(b)) => self.between(&a, &b),
@@ -209,8 +209,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Every pair of a GPU and a GPU, NIC, Data Direct function or NVMe disk that meets inside a switch, by address. Only
-    /// functions below the same topmost bridge are compared: no switch reaches further.
+    /// All pairs of a GPU with a GPU, NIC, Data Direct function or NVMe disk that share a switch, by address. Compares
+    /// only functions below the same topmost bridge, because no switch extends beyond it.
     pub fn pairs(&self) -> Vec<Pair> {
         let mut groups: BTreeMap<PciAddress, Legs> = BTreeMap::new();
         let peers = [
@@ -242,8 +242,8 @@ impl<'a> Topology<'a> {
         pairs
     }
 
-    /// The pair of two legs, if they meet at the upstream port of a switch. Two functions below one and the same
-    /// downstream port share a device: the switch never sees what passes between them.
+    /// Returns the pair of two path segments if they meet at the upstream port of a switch. Two functions below the
+    /// same downstream port share a device, so their traffic never reaches the switch.
     fn pair(&self, gpu: &Leg, peer: &Leg, kind: Peer) -> Option<Pair> {
         let (i, j) = meeting(&gpu.path, &peer.path)?;
         let switch = gpu.path[i];
@@ -262,8 +262,8 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// How many of `gpus` each of `nics` is the nearest to. A GPU that has several equally near goes to the one with the
-    /// fewest GPUs so far, then to the lowest address; GPUs choose in address order.
+    /// Counts, for each of `nics`, the `gpus` nearest to it. Among equally near NICs a GPU gets the one with the fewest
+    /// GPUs so far, then the lowest address; GPUs choose in address order.
     pub fn gpus_per_nic(
         &self,
         gpus: &[PciAddress],
@@ -299,7 +299,7 @@ struct Leg {
 /// GPUs and their peers below one topmost bridge.
 type Legs = (Vec<Leg>, Vec<(Peer, Leg)>);
 
-/// The function that stands for this one in the tree: the PF of a VF.
+/// Returns the function with this one's location: for a VF its PF.
 fn place<'a>(tree: &'a PciTree, function: &'a Function) -> &'a Function {
     function.physfn.and_then(|pf| tree.get(pf)).unwrap_or(function)
 }
@@ -319,14 +319,15 @@ fn nics_by(tree: &PciTree, key: fn(&Vpd) -> &Option<String>) -> BTreeMap<&str, V
     found
 }
 
-/// Where two paths first meet, as an index into each.
+/// First common bridge of two paths, as an index into each.
 fn meeting(a: &[PciAddress], b: &[PciAddress]) -> Option<(usize, usize)> {
     a.iter()
         .enumerate()
         .find_map(|(i, bridge)| Some((i, b.iter().position(|other| other == bridge)?)))
 }
 
-/// Roles of all bridges, from the top down. Bridges that are their own ancestors are never reached and stay `Other`.
+/// Determines the roles of all bridges, top down. Bridges that are their own ancestors are never reached and stay
+/// `Other`.
 fn roles(
     tree: &PciTree,
     children: &BTreeMap<PciAddress, Vec<PciAddress>>,
@@ -348,13 +349,12 @@ fn roles(
     roles
 }
 
-/// A bridge's role, from its own port type and the role of the bridge above.
+/// Determines a bridge's role from its port type and the role of the bridge above.
 ///
-/// Place comes before type: what sits on the inner bus of a switch is a downstream port of that switch, whatever it
-/// calls itself. Emulated switches put ports there whose type field says root port, and Linux goes by place as well
-/// (it enables ACS on them and splits IOMMU groups by it).
-/// A type that could not be read (64 bytes of config space, handbook §3.1) or that the specification does not know
-/// is judged by place alone.
+/// Location overrides type: a bridge on the inner bus of a switch is a downstream port, regardless of its type field.
+/// Emulated switches have ports there that call themselves root ports. Linux uses the location too (it enables ACS on
+/// them and splits IOMMU groups by it). An unreadable type (64 bytes of config space, handbook §3.1) or one that the
+/// specification does not define is decided by location alone.
 fn role(port: &Reading<PortType>, above: Option<Role>) -> Role {
     if above == Some(Role::Upstream) {
         return Role::Downstream;

@@ -1,9 +1,10 @@
-//! Which NIC and which disk a GPU should use. Pure.
+//! Recommends a NIC and a disk for each GPU. No I/O.
 //!
-//! A way inside the PCIe switches carries peer-to-peer traffic at full rate; one through the CPU does not, and one between
-//! sockets is the worst. So a GPU shares a device that it reaches by switches alone rather than take a free one beyond the CPU,
-//! and shares one on its own NUMA node rather than take one on another. Among devices of one such rank the load is spread first,
-//! so that each is used once where possible, and then the nearest is taken; among equals the lowest addresses go together.
+//! A path within PCIe switches carries peer-to-peer traffic at full rate; one through the CPU does not, and one between
+//! sockets is the worst. So a GPU shares a device that it reaches through switches alone rather than use a free one
+//! beyond the CPU, and shares one on its own NUMA node rather than use one on another. Among devices of equal rank,
+//! load is balanced first, so that each is used once where possible; then the nearest is chosen, and then the lowest
+//! address.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,26 +17,26 @@ use bedplate_base::value::PciAddress;
 /// A device that a GPU should use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// The NIC or disk.
+    /// NIC or disk.
     pub peer: PciAddress,
-    /// The Data Direct function by which the GPU reaches the NIC.
+    /// Data Direct function through which the GPU reaches the NIC.
     pub via: Option<PciAddress>,
-    /// How far.
+    /// Distance to the GPU.
     pub distance: Distance,
-    /// A nearer one, which others use.
+    /// A nearer device that other GPUs use.
     pub taken: Option<(PciAddress, Distance)>,
-    /// All GPUs that use it.
+    /// All GPUs with this choice.
     users: Rc<[PciAddress]>,
 }
 
 impl Choice {
-    /// The other GPUs that use it as well.
+    /// Other GPUs with the same choice.
     pub fn shared_with(&self, own: PciAddress) -> Vec<PciAddress> {
         self.users.iter().copied().filter(|user| *user != own).collect()
     }
 }
 
-/// What one GPU should use; the first of each list is its own, others are there because nobody else uses them.
+/// Recommendation for one GPU. The first of each list is its own; the rest are devices that no other GPU uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pairing {
     /// The GPU.
@@ -46,29 +47,29 @@ pub struct Pairing {
     pub nvmes: Vec<Choice>,
 }
 
-/// Among which NICs was chosen.
+/// Set of NICs considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Candidates {
-    /// Those with an RDMA device.
+    /// NICs with an RDMA device.
     Rdma,
-    /// All, for none has an RDMA device.
+    /// All NICs, because there is no RDMA device.
     All,
 }
 
-/// The recommended pairs of a host.
+/// Recommended pairs of a host.
 #[derive(Debug)]
 pub struct Pairings {
-    /// One for each GPU, in PCI order.
+    /// One entry per GPU, in PCI order.
     pub gpus: Vec<Pairing>,
-    /// Among which NICs was chosen.
+    /// Set of NICs considered.
     pub candidates: Candidates,
-    /// How many NICs and disks there were to choose from.
+    /// Number of NICs and disks considered.
     pub counts: (usize, usize),
-    /// NICs among them that no GPU should use.
+    /// NICs among them without a GPU.
     pub spare_nics: Vec<PciAddress>,
 }
 
-/// Chooses.
+/// Chooses NICs and disks for all GPUs.
 pub fn pair(topology: &Topology, devices: &Devices) -> Pairings {
     let has_rdma = |device: &&Device| !device.function.infiniband.is_empty();
     let answers = |device: &&Device| !device.function.is_dead();
@@ -88,7 +89,7 @@ pub fn pair(topology: &Topology, devices: &Devices) -> Pairings {
     Pairings { gpus: gpus.collect(), candidates, counts: (nics.len(), nvmes.len()), spare_nics }
 }
 
-/// For each GPU its peers, and those that nobody uses.
+/// Returns the choices of each GPU, and the unused peers.
 fn choose(
     topology: &Topology,
     gpus: &[&Device],
@@ -139,11 +140,11 @@ fn choose(
     (chosen, spare.map(|(_, peer)| peer.address()).collect())
 }
 
-/// As many devices of one kind as a GPU is given at most: no machine has more for each, and a list of thousands helps nobody.
+/// Maximum number of devices of one class per GPU. No known machine has more, and longer lists would not help.
 const MOST: usize = 16;
 
-/// A peer for each GPU and then, as long as every GPU gets one that nobody uses, that is no farther by rank and of the same model
-/// as its first, one more each.
+/// Chooses a peer for each GPU. Then adds one more each while every GPU gets an unused one of the same rank and the
+/// same model as its first.
 fn rounds(
     distances: &[Vec<Distance>],
     same_model: impl Fn(usize, usize) -> bool,
@@ -172,7 +173,7 @@ fn rounds(
     rounds
 }
 
-/// What counts more than load: inside the switches, on the NUMA node, beyond.
+/// Rank of a distance, which overrides load: within switches, on the NUMA node, beyond.
 fn rank(distance: Distance) -> u8 {
     match distance {
         Distance::Pix | Distance::Pxb => 0,
@@ -187,7 +188,7 @@ mod tests {
     use crate::placement::Placement;
 
     #[test]
-    fn dead_devices_are_paired_with_nothing() {
+    fn dead_devices_are_not_paired() {
         let host = bedplate_testhosts::HostSpec::from_toml(
             "machine = \"hgx\"\n[[pci]]\nat = \"0000:18:00.0\"\nanswers = false\n\
              [[pci]]\nat = \"0000:1b:00.0\"\nanswers = false\n",
@@ -204,24 +205,24 @@ mod tests {
     }
 
     #[test]
-    fn a_nearer_rank_is_shared_and_a_nearer_one_of_the_same_rank_is_not() {
+    fn nearer_device_is_shared_only_across_ranks() {
         use Distance::{Node, Phb, Pix, Pxb, Sys};
         let same = |_, _| false;
-        // Two GPUs at one NIC; the other NIC is beyond the CPU.
+        // Two GPUs share a switch with one NIC; the other NIC is beyond the CPU.
         assert_eq!(rounds(&[vec![Pix, Node], vec![Pix, Node]], same), [[0, 0]]);
-        // The other one is behind the second level of switches.
+        // The other NIC is behind the second level of switches.
         assert_eq!(rounds(&[vec![Pix, Pxb], vec![Pix, Pxb]], same), [[0, 1]]);
         assert_eq!(rounds(&[vec![Phb, Node], vec![Phb, Node]], same), [[0, 1]]);
         assert_eq!(rounds(&[vec![Node, Sys], vec![Node, Sys]], same), [[0, 0]]);
     }
 
     #[test]
-    fn what_is_left_over_is_shared_out_if_there_is_enough_for_all() {
+    fn spare_devices_are_added_if_enough_for_all() {
         use Distance::Node;
         let like = |one: usize, other: usize| (one < 5) == (other < 5);
         assert_eq!(rounds(&vec![vec![Node; 4]; 2], like), [[0, 1], [2, 3]]);
         assert_eq!(rounds(&vec![vec![Node; 3]; 2], like), [[0, 1]]);
-        // The last one is another model.
+        // The last device is another model.
         assert_eq!(rounds(&vec![vec![Node; 6]; 2], like), [[0, 1], [2, 3]]);
     }
 }

@@ -1,23 +1,23 @@
-//! Where one function is, worked out once, so that it can be compared with many others.
+//! Location of one function, computed once for many comparisons.
 
 use super::{Distance, Role, Topology, meeting, place, same_device};
 use crate::pci::Function;
 use bedplate_base::value::PciAddress;
 
-/// The place of a function; a VF has its PF's.
+/// Location of a function; a VF has its PF's.
 #[derive(Debug, Clone)]
 pub struct PciPath<'a> {
     at: PciAddress,
     /// Bridges above, nearest first.
     pub path: Vec<PciAddress>,
-    /// Root bus as sysfs names it (`pci0000:15`); empty: not known.
+    /// Root bus as named in sysfs (`pci0000:15`); empty: unknown.
     pub root: &'a str,
-    /// NUMA node; `None`: the firmware gives none, or it could not be read.
+    /// NUMA node, if readable and set by the firmware.
     pub node: Option<i32>,
 }
 
 impl<'a> Topology<'a> {
-    /// Where a function is; `None`: there is no such function.
+    /// Returns the location of a function, if it is in the tree.
     pub fn path_of(&self, address: PciAddress) -> Option<PciPath<'a>> {
         let function = place(self.tree(), self.tree().get(address)?);
         Some(PciPath {
@@ -28,12 +28,12 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// How far apart two places are, by the rule of handbook §8.3.
+    /// Distance of two locations, by the rule of handbook §8.3.
     pub fn between(&self, a: &PciPath, b: &PciPath) -> Distance {
         if same_device(a.at, b.at) {
             return Distance::Pix;
         }
-        // What meets at all has the topmost bridge in common.
+        // Paths that meet share their topmost bridge.
         let together = a.path.last() == b.path.last();
         if let Some((i, j)) = together.then(|| meeting(&a.path, &b.path)).flatten() {
             return if self.switches((&a.path[..=i], &b.path[..j])) > 1 {
@@ -52,13 +52,13 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Switches on the two legs of a way, the bridge at which they meet among the first.
+    /// Counts the switches on two path segments; the first one includes the bridge where they meet.
     fn switches(&self, (one, other): (&[PciAddress], &[PciAddress])) -> usize {
         one.iter().chain(other).filter(|bridge| self.role(**bridge) == Role::Upstream).count()
     }
 
-    /// The switch in which two ways meet, by its upstream port, and how many switches are on them in all. `None`: they do
-    /// not meet inside of one.
+    /// Returns the upstream port of the switch in which two paths meet, and the number of switches on both segments.
+    /// `None`: no common switch.
     pub fn meeting_switch(&self, a: &PciPath, b: &PciPath) -> Option<(PciAddress, usize)> {
         let (i, j) = meeting(&a.path, &b.path)?;
         let switch = a.path[..=i].iter().rev().find(|at| self.role(**at) == Role::Upstream)?;
@@ -66,7 +66,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// A node that the firmware has given.
+/// NUMA node, if the firmware sets one.
 pub fn numa_node(function: &Function) -> Option<i32> {
     function.numa_node.known().copied().filter(|node| *node >= 0)
 }

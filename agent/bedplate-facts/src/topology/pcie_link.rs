@@ -1,39 +1,40 @@
-//! A link by both of its ends: either may say what it is now, the weaker one says what it can be. Pure.
+//! Speed and width of a link, from both of its ends: either end may report the current value; the weaker end limits the
+//! maximum. No I/O.
 
 use crate::pci::{Function, Link};
 
 /// Speed or width of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Property {
-    /// As it is; `None`: neither end says.
+    /// Current value, if an end reports it.
     pub now: Option<u32>,
-    /// The best that both ends can; `None`: one of them does not say.
+    /// Maximum that both ends support; known only if both report it.
     pub best: Option<u32>,
 }
 
 impl Property {
-    /// Whether it can be judged.
+    /// Whether both values are known.
     pub fn is_known(self) -> bool {
         self.now.is_some() && self.best.is_some()
     }
 
-    /// Whether it is less than both ends can.
+    /// Whether the current value is below the maximum.
     pub fn is_degraded(self) -> bool {
         matches!((self.now, self.best), (Some(now), Some(best)) if now < best)
     }
 }
 
-/// Lanes of the link between a function and the port above it.
+/// Width of the link between a function and the port above it, in lanes.
 pub fn width(below: &Function, above: &Function) -> Property {
     property([below, above], |link| link.width.map(u32::from), |link| link.max_width.map(u32::from))
 }
 
-/// Its speed, in tenths of a GT/s.
+/// Speed of the link, in tenths of a GT/s.
 pub fn speed(below: &Function, above: &Function) -> Property {
     property([below, above], |link| tenths(&link.speed), |link| tenths(&link.max_speed))
 }
 
-/// A speed in words.
+/// Human-readable speed.
 pub fn in_words(tenths: u32) -> String {
     match tenths % 10 {
         0 => format!("{} GT/s", tenths / 10),
@@ -49,15 +50,15 @@ fn property(
     let ends = ends.map(|end| end.detail.as_ref().map(|detail| &detail.link));
     let [own, ports] = ends.map(|end| end.and_then(best));
     Property {
-        // Both ends have one link; where they say two things the worse one is believed.
+        // Both ends share one link. If they disagree, the lower value is used.
         now: ends.iter().filter_map(|end| end.and_then(now)).min(),
         best: own.zip(ports).map(|(one, other)| one.min(other)),
     }
 }
 
-/// `32.0 GT/s PCIe` in tenths of a GT/s.
+/// Parses `32.0 GT/s PCIe` into tenths of a GT/s.
 pub fn tenths(text: &Option<String>) -> Option<u32> {
     let number: f64 = text.as_ref()?.split(' ').next()?.parse().ok()?;
-    // For 2.5.
+    // The fraction is needed for 2.5.
     (number > 0.0 && number < 10_000.0).then_some((number * 10.0) as u32)
 }
