@@ -1,35 +1,35 @@
-//! The profile that an operator starts from: the sample with comments, and the same made out for one host. Pure.
+//! Starter profile for operators: the commented sample, and its adaptation to one host. Pure.
 
-/// The sample, as it is installed for people to read.
+/// The sample, as installed for reading.
 pub const EXAMPLE: &str = include_str!("../../profiles/example.toml");
 
-/// The parts of the sample that are of one host. A test holds that each stands in it once.
+/// Host-specific parts of the sample. A test ensures that each occurs in it exactly once.
 const HEAD: &str = "# A sample profile, as /usr/share/doc/bedplate/profile.toml. `bedplate profile init` writes one \
     for the host it runs on.\n";
 const NAME: &str = "name = \"site-hgx-h100\"\n";
 const EXTENDS: &str = "extends = \"hgx-h100\"\n";
 const RULE: &str = "#[[sriov.devices]]\n#name = \"fabric\"\n#select = { vendor = \"15b3\", device = \"1021\" }\n#vfs = 8\n";
 
-/// Where sections are put in that a host needs beside it.
+/// Position where extra sections for a host are inserted.
 const REBOOT: &str = "[reboot]\n";
 
-/// NIC ports of one model that can have virtual functions.
+/// NIC ports of one model with SR-IOV support.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports {
-    /// PCI vendor, in hexadecimal.
+    /// PCI vendor in hexadecimal.
     pub vendor: String,
-    /// PCI device, in hexadecimal.
+    /// PCI device in hexadecimal.
     pub device: String,
-    /// How many this host has.
+    /// Number of ports of this model on the host.
     pub count: usize,
-    /// Virtual functions that each can have; `None`: not known.
+    /// Maximum number of virtual functions per port; `None`: unknown.
     pub total: Option<u16>,
 }
 
-/// A profile for one host: `host` describes it in a line, `extends` is the shipped profile it starts from, `ports` are the
-/// NIC ports for which rules are proposed. Nothing but `extends` differs in what it asks for: rules stay comments.
+/// Returns a profile for one host: `host` describes it in a line, `extends` is the shipped base profile, and `ports`
+/// are the NIC ports with proposed rules. Only `extends` has an effect: rules stay comments.
 pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[SuggestedSetting]) -> String {
-    // The host's own words must not leave the comment.
+    // Text of the host must not leave the comment.
     let host = bedplate_base::terminal::one_line(host);
     let rules: Vec<String> =
         ports.iter().enumerate().map(|(number, ports)| rule(number, ports)).collect();
@@ -42,17 +42,17 @@ pub fn for_host(host: &str, extends: &str, ports: &[Ports], asks: &[SuggestedSet
         .replacen(REBOOT, &(asks.iter().map(|ask| ask.section()).collect::<String>() + REBOOT), 1)
 }
 
-/// A setting that `bedplate verify` asks for on a host, and that the shipped profile leaves to the operator.
+/// A setting that `bedplate verify` suggests for a host and the shipped profile leaves to the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuggestedSetting {
-    /// Redirection between GPUs and NICs, off (`acs.path`).
+    /// No ACS redirection between GPUs and NICs (`acs.path`).
     DirectTraffic,
-    /// nouveau, kept off the GPUs (`modules.driver`).
+    /// No nouveau driver on GPUs (`modules.driver`).
     NoNouveau,
 }
 
 impl SuggestedSetting {
-    /// As comments with a setting to switch on.
+    /// Returns comments with a setting to enable.
     fn section(self) -> &'static str {
         match self {
             SuggestedSetting::DirectTraffic => {
@@ -99,15 +99,15 @@ mod tests {
         [SuggestedSetting::DirectTraffic, SuggestedSetting::NoNouveau];
 
     #[test]
-    fn every_part_of_a_host_stands_once_in_the_sample() {
+    fn sample_contains_each_host_part_once() {
         for part in [HEAD, NAME, EXTENDS, RULE, REBOOT] {
             assert_eq!(EXAMPLE.matches(part).count(), 1, "{part}");
         }
     }
 
-    /// It is valid, and its one finding is the question that only the operator can answer.
+    /// Both are valid, with one finding: the reboot window, which only the operator can choose.
     #[test]
-    fn the_sample_and_what_is_made_of_it_are_valid_and_ask_for_the_window() {
+    fn sample_and_starter_profiles_only_lack_a_window() {
         let mut texts = vec![EXAMPLE.to_owned()];
         texts.extend(
             shipped()
@@ -129,9 +129,9 @@ mod tests {
         }
     }
 
-    /// Beside the question of the reboot it asks for what the shipped profile asks for, and for nothing else.
+    /// Apart from the reboot section, the starter profile requests what the shipped profile does.
     #[test]
-    fn it_asks_for_what_the_shipped_profile_asks_for() {
+    fn starter_profile_equals_shipped_profile() {
         for shipped in shipped() {
             let own =
                 loaded(&for_host("a host", shipped.name, &[ports("15b3", "1021")], &ASKS)).profile;
@@ -144,9 +144,9 @@ mod tests {
         }
     }
 
-    /// A setting that is switched on as it stands there is valid, too.
+    /// A setting is valid as soon as its comment sign is removed.
     #[test]
-    fn settings_in_comments_are_valid() {
+    fn commented_settings_are_valid() {
         let text = for_host(
             "a host",
             "generic-intel",
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_words_stay_a_comment() {
+    fn host_text_stays_in_the_comment() {
         let text = for_host("evil\nname = \"x\"\r\x1b[31m", "vfio", &[], &[]);
         assert_eq!(loaded(&text).profile.name, "site-vfio");
         assert!(!text.contains(['\x1b', '\r']));

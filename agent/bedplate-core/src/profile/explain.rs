@@ -1,4 +1,4 @@
-//! What a key of the profile means, as text for a terminal, from the JSON Schema.
+//! Descriptions of profile keys as terminal text, from the JSON Schema.
 
 use std::fmt::Write as _;
 
@@ -7,32 +7,31 @@ use serde_json::Value;
 use super::schema;
 use super::suggest::nearest;
 
-/// Width of the text, indentation not counted.
+/// Width of the text without indentation.
 const WIDTH: usize = 76;
 
-/// What is known of a key: what `explain` prints, and the manual page of the format.
+/// Description of a key, for `explain` and the manual page of the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyDescription {
-    /// Dotted, `acs.policy`.
+    /// Dotted key, `acs.policy`.
     pub key: String,
-    /// `word`, `string or table`, ….
+    /// Types: `word`, `string or table`, ….
     pub types: String,
-    /// Paragraphs, one a line, an empty line between two.
+    /// Paragraphs, one per line, separated by empty lines.
     pub description: String,
     /// Allowed words and ranges, each with its meaning.
     pub values: Vec<String>,
-    /// The keys of a table, each with the first sentence of its meaning.
+    /// Keys of a table, each with the first sentence of its description.
     pub keys: Vec<String>,
-    /// The default, in TOML.
+    /// Default in TOML.
     pub default: Option<String>,
-    /// `key = value`.
+    /// Examples: `key = value`.
     pub examples: Vec<String>,
-    /// Where the facts come from.
+    /// Source of the facts.
     pub source: Option<String>,
 }
 
-/// The meaning of a dotted key (`acs.policy`, `sriov.devices.vfs`, `match`): description, allowed values, default,
-/// examples, source. `None` when there is no such key.
+/// Describes a dotted key (`acs.policy`, `sriov.devices.vfs`, `match`). Returns `None` if there is no such key.
 pub fn explained(key: &str) -> Option<KeyDescription> {
     let found = schema::find(key)?;
     let examples = found.get("examples").and_then(Value::as_array).into_iter().flatten();
@@ -48,7 +47,7 @@ pub fn explained(key: &str) -> Option<KeyDescription> {
     })
 }
 
-/// The same as text for a terminal.
+/// Returns the description as text for a terminal.
 pub fn explain(key: &str) -> Option<String> {
     let found = explained(key)?;
     let mut out = format!("{key} ({})\n", found.types);
@@ -61,12 +60,12 @@ pub fn explain(key: &str) -> Option<String> {
     Some(out)
 }
 
-/// What a profile is, as the schema says it.
+/// Returns the schema's description of a profile.
 pub fn about() -> &'static str {
     description(schema::schema())
 }
 
-/// Every key that [`explain`] knows, in the order of their names.
+/// Returns every key that [`explain`] knows, sorted by name.
 pub fn explained_keys() -> Vec<String> {
     let mut keys = Vec::new();
     collect_keys(schema::schema(), "", &mut keys);
@@ -74,7 +73,7 @@ pub fn explained_keys() -> Vec<String> {
     keys
 }
 
-/// The key that was probably meant by one that does not exist: one spelled much like it, or one that ends in it.
+/// Returns the probable intended key for an unknown one: a similar spelling, or a key with that last part.
 pub fn similar_key(wrong: &str) -> Option<String> {
     let keys = explained_keys();
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
@@ -111,7 +110,7 @@ fn section(out: &mut String, title: &str, lines: Vec<String>) {
     }
 }
 
-/// Allowed words and ranges, one a line.
+/// Returns the allowed words and ranges, one per line.
 fn values(schema: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for choice in schema::alternatives(schema) {
@@ -124,7 +123,7 @@ fn values(schema: &Value) -> Vec<String> {
     lines
 }
 
-/// The keys of a table, each with the first sentence of its meaning.
+/// Returns the keys of a table, each with the first sentence of its description.
 fn table_keys(schema: &Value) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for child in schema::children(schema) {
@@ -164,13 +163,13 @@ fn type_names(schema: &Value) -> Vec<&'static str> {
     names
 }
 
-/// `key = value` as it stands in the key's section.
+/// Returns `key = value` as written in the key's section.
 fn assignment(key: &str, value: &Value) -> String {
     let name = key.rsplit('.').next().unwrap_or(key);
     format!("{name} = {}", toml_text(value))
 }
 
-/// A JSON value in TOML. The schema's defaults and examples are all expressible.
+/// Converts a JSON value to TOML. All defaults and examples of the schema are expressible.
 fn toml_text(value: &Value) -> String {
     match value {
         Value::Object(entries) => {
@@ -189,7 +188,7 @@ fn toml_text(value: &Value) -> String {
     }
 }
 
-/// A key as it stands in a table; one with a dot in it would be two.
+/// Returns a key as written in a table; a key with a dot must be quoted.
 fn toml_key(key: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match key.chars().all(bare) {
@@ -198,7 +197,7 @@ fn toml_key(key: &str) -> String {
     }
 }
 
-/// Appends a text, wrapped; `first` stands before each paragraph, `further` before its other lines.
+/// Appends a text, wrapped; `first` precedes each paragraph's first line, `further` its other lines.
 fn paragraphs(out: &mut String, text: &str, first: &str, further: &str) {
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.is_empty()) {
         let mut column = 0;

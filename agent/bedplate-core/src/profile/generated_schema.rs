@@ -1,11 +1,11 @@
-//! The JSON Schema of profile files as the types of its sections give it: the text of `schemas/profile.json`.
+//! JSON Schema of profile files, generated from the types of the sections: the text of `schemas/profile.json`.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use super::root::ProfileFile;
 
-/// The schema; in its descriptions each paragraph is one line.
+/// Returns the schema; each paragraph of its descriptions is one line.
 pub(crate) fn generated_schema() -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
@@ -15,7 +15,7 @@ pub(crate) fn generated_schema() -> Value {
     schema
 }
 
-/// TOML has no null, so no schema speaks of it.
+/// Removes null from the schema: TOML has no null.
 fn remove_null(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -54,7 +54,7 @@ fn tidy_object(object: &mut Map<String, Value>) {
     }
 }
 
-/// Removes the line breaks of the source from descriptions; blank lines stay between paragraphs.
+/// Removes the source's line breaks from descriptions; blank lines stay between paragraphs.
 fn reflow(value: &mut Value) {
     let line = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     match value {

@@ -1,4 +1,4 @@
-//! The way from texts to a [`LoadedProfile`]: read each file, follow `extends`, check and merge, lint.
+//! Conversion of texts to a [`LoadedProfile`]: reads each file, follows `extends`, checks, merges, lints.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,31 @@ use super::syntax;
 use crate::section::{Checker, Diagnostic, Origin, ProfileErrors, SourceFile, Spanned};
 use crate::verify::CHECKS;
 
-/// A text of a profile and what to call it in messages.
+/// A profile text and its name in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerText<'a> {
-    /// The file's path, or another name for it.
+    /// Path of the file, or another name.
     pub path: &'a str,
-    /// Its content.
+    /// Content of the file.
     pub text: &'a str,
 }
 
-/// A profile, merged and valid.
+/// A valid, merged profile.
 #[derive(Debug, Clone)]
 pub struct LoadedProfile {
     /// The profile.
     pub profile: Profile,
-    /// Where each value was said, by dotted key; what is not here is a default.
+    /// Place of each value, by dotted key; keys without an entry have their default.
     pub origins: BTreeMap<String, Origin>,
-    /// What is valid but seldom or never right.
+    /// Lint findings: values that are valid, but never or seldom intended.
     pub lints: Vec<Diagnostic>,
 }
 
-/// Loads a profile: `layers` is the profile itself followed by its drop-ins, which are taken in order of their file
-/// names; `shipped` is what `extends` may name.
+/// Loads a profile. `layers` is the profile itself followed by its drop-ins, which apply in order of their file names;
+/// `shipped` lists the profiles that `extends` may name.
 ///
 /// # Errors
-/// [`ProfileErrors`] with everything that is wrong, in all files.
+/// [`ProfileErrors`] with every fault in all files.
 pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<LoadedProfile, ProfileErrors> {
     let checks: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
     let mut checker = Checker::new(&checks);
@@ -46,7 +46,7 @@ pub fn load(layers: &[LayerText<'_>], shipped: &[Shipped]) -> Result<LoadedProfi
     Ok(LoadedProfile { profile, origins, lints })
 }
 
-/// The files of a profile in the order in which they are merged, as far as they can be read.
+/// Returns the readable files of a profile in merge order.
 fn read_all(
     checker: &mut Checker<'_>,
     layers: &[LayerText<'_>],
@@ -76,7 +76,7 @@ fn read_all(
     files
 }
 
-/// What `extends` names, with what that extends in turn, the farthest first.
+/// Returns the profile that `extends` names and, recursively, those that it extends, the farthest first.
 fn ancestors(
     checker: &mut Checker<'_>,
     extends: Option<Spanned<String>>,
@@ -107,14 +107,14 @@ fn ancestors(
         let source = SourceFile::new(&text.path(), text.text);
         let Some(file) = syntax::read(checker, source) else { break };
         next = file.extends.clone();
-        // Name and description say what a profile is, and `match` which machines it is for: none of that is inherited.
+        // Name, description, and `match` describe the file that contains them, so they are not inherited.
         found.push(ProfileFile { name: None, description: None, matching: None, ..file });
     }
     found.reverse();
     found
 }
 
-/// A file's name without directories and `.toml`.
+/// Returns a file's name without directories and `.toml`.
 fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".toml").unwrap_or(name)

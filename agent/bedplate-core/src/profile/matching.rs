@@ -1,4 +1,4 @@
-//! Which profile is for this machine: `[match]` against facts. Pure; what is unknown never matches.
+//! Selection of the profile for this machine: `[match]` against facts. Pure; an unknown fact never matches.
 
 use std::fmt;
 
@@ -6,23 +6,23 @@ use super::model::{Match, MatchPci};
 use bedplate_base::{Arch, CpuVendor, Reading};
 use bedplate_facts::Facts;
 
-/// Why no profile could be chosen.
+/// Reason why no profile was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
-    /// No profile's conditions all hold.
+    /// No profile has only conditions that hold.
     #[error("no profile matches this machine; name one, or give one of these a matching [match]:{}", list(.0))]
     NoneFits(Vec<ProfileMismatch>),
-    /// Several profiles fit, and none has more specific conditions than the others.
+    /// Several profiles match with equally specific conditions.
     #[error("several profiles are for this machine: {}; name one, or make the [match] of one more specific", .0.join(", "))]
     Tie(Vec<String>),
 }
 
-/// A profile that does not fit, and every condition that does not hold.
+/// A profile that does not match, with every condition that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileMismatch {
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: String,
-    /// One reason a condition.
+    /// Reasons, one per condition.
     pub reasons: Vec<String>,
 }
 
@@ -36,14 +36,14 @@ impl fmt::Display for ProfileMismatch {
     }
 }
 
-/// How specific the conditions of a profile are, compared from the left: named PCI devices, PCI vendors, DMI names,
-/// CPU and architecture.
+/// Specificity of a profile's conditions, compared from the left: named PCI devices, PCI vendors, DMI names, CPU and
+/// architecture.
 type Specificity = [usize; 4];
 
-/// The profile whose conditions all hold and are the most specific.
+/// Returns the profile with the most specific conditions among those that match.
 ///
 /// # Errors
-/// [`MatchError`]: none fits, or several fit equally well.
+/// [`MatchError`]: no profile matches, or several match equally well.
 pub(crate) fn pick<'a>(
     profiles: &'a [(String, Match)],
     facts: &Facts,
@@ -70,16 +70,16 @@ pub(crate) fn pick<'a>(
     }
 }
 
-/// What `[match]` comes to on a host.
+/// Result of `[match]` on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MatchResult {
-    /// Every condition that holds, as a sentence.
+    /// Conditions that hold, as sentences.
     pub holds: Vec<String>,
-    /// Every condition that does not, as a sentence; a profile without conditions fits no host.
+    /// Conditions that do not hold, as sentences; a profile without conditions matches no host.
     pub fails: Vec<String>,
 }
 
-/// Every condition, held against these facts.
+/// Evaluates every condition against these facts.
 pub(crate) fn match_profile(conditions: &Match, facts: &Facts) -> MatchResult {
     if specificity(conditions) == Specificity::default() {
         return MatchResult { holds: Vec::new(), fails: vec![NO_CONDITIONS.to_owned()] };
@@ -94,7 +94,7 @@ pub(crate) fn match_profile(conditions: &Match, facts: &Facts) -> MatchResult {
     judged
 }
 
-/// A condition that holds, or one that does not, as a sentence.
+/// Result of a condition, as a sentence: `Ok` if it holds.
 type Verdict = Result<String, String>;
 
 const NO_CONDITIONS: &str = "it has no conditions in [match]: it is only used when it is named";
@@ -190,8 +190,8 @@ fn unread(what: &str, why: &str) -> String {
     format!("{what} is unknown: {why}")
 }
 
-/// Whether a profile's text asks to be laid over the shipped profile that fits the hardware best (`match = "auto"`). Text
-/// that is no TOML asks for nothing: loading it says what is wrong with it.
+/// Returns whether a profile's text requests the best matching shipped profile as its base (`match = "auto"`). `false`
+/// for text that is not TOML: loading it reports the fault.
 pub(crate) fn asks_for_match(text: &str) -> bool {
     toml::from_str::<toml::Table>(text)
         .is_ok_and(|table| table.get("match").is_some_and(|asked| asked.as_str() == Some("auto")))

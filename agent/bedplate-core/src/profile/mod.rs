@@ -1,4 +1,4 @@
-//! Profile text → typed, merged, validated [`model::Profile`]. Pure: file texts are handed in, nothing is read.
+//! Converts profile text to a typed, merged, validated [`model::Profile`]. Pure: callers pass texts, no file is read.
 //!
 //! ```text
 //! texts ─syntax, structure→ ProfileFile, one for each ─check, merge→ Profile ─lints→ findings
@@ -42,7 +42,7 @@ pub(crate) use syntax::not_toml_at;
 #[cfg(test)]
 mod tests;
 
-/// A profile of this text, called `test`.
+/// Loads a profile from this text, with the name `test`.
 #[cfg(test)]
 pub(crate) fn of_text(text: &str) -> model::Profile {
     load(&[LayerText { path: "test.toml", text }], &[]).unwrap().profile

@@ -1,5 +1,5 @@
-//! The typed, merged and validated profile. Plain data: what the operator declared, nothing resolved. Each section's types
-//! stand where its keys are declared.
+//! The typed, merged, and validated profile. Plain data: the operator's declarations, unresolved. Each section's types
+//! are defined next to its keys.
 
 pub use super::root::Profile;
 pub use super::sections::agent::{Agent, AgentMode};

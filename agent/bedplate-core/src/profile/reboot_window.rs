@@ -1,7 +1,7 @@
 //! Reboot windows, `Sat,Sun 02:00-05:00 Europe/Amsterdam`: days (optional), hours, time zone. The time is an argument.
 //!
-//! Zone names are looked up in the database built into the program, so that the same profile is right or wrong on every
-//! host, whatever zone files it has.
+//! Time zones come from the database in the program, so that a profile is valid on every host or on none, regardless of
+//! the host's zone files.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-/// Stands where a window has not been chosen yet: it never opens, so that nothing is rebooted at an hour that was only
-/// proposed.
+/// Placeholder for a window that has not been chosen yet. It never opens, so that no host is rebooted at an hour that
+/// was only proposed.
 pub const NEVER: &str = "never";
 
 /// Minutes in a day.
@@ -20,23 +20,23 @@ const DAY: u16 = 24 * 60;
 /// One reboot window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RebootWindow {
-    /// Days on which it opens, from Monday; never none.
+    /// Days on which it opens, from Monday; at least one.
     pub days: [bool; 7],
-    /// Minutes after midnight at which it opens.
+    /// Opening time in minutes after midnight.
     pub from: u16,
-    /// Minutes after midnight at which it closes; up to 1440. Not after `from`: it closes on the next day.
+    /// Closing time in minutes after midnight, up to 1440. If not after `from`, it closes on the next day.
     pub to: u16,
-    /// Time zone by its IANA name.
+    /// IANA name of the time zone.
     pub zone: String,
 }
 
-/// Why a text is not a window.
+/// Reason why a text is not a window.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RebootWindowError {
-    /// There is no `from-to`.
+    /// `from-to` is missing.
     #[error("it has no hours")]
     NoHours,
-    /// Hours that are no time of day.
+    /// Not a time of day.
     #[error("`{0}` is not a time of day")]
     BadTime(String),
     /// Opens and closes at the same time.
@@ -45,19 +45,19 @@ pub enum RebootWindowError {
     /// Not a day.
     #[error("`{0}` is not a day")]
     BadDay(String),
-    /// No time zone, so that the hours could be anybody's.
+    /// The time zone is missing, so the hours are ambiguous.
     #[error("it has no time zone")]
     NoZone,
     /// Not a time zone.
     #[error("`{0}` is not a time zone")]
     BadZone(String),
-    /// More words than a window has.
+    /// Extra words after the window.
     #[error("`{0}` is too much")]
     Surplus(String),
 }
 
 impl RebootWindowError {
-    /// What was expected, in a few words.
+    /// Returns the expected form in a few words.
     pub fn label(&self) -> &'static str {
         match self {
             RebootWindowError::NoHours => "expected hours such as `02:00-05:00`",
@@ -101,19 +101,19 @@ impl FromStr for RebootWindow {
 }
 
 impl RebootWindow {
-    /// The zone's rules, from the database built into the program.
+    /// Returns the zone's rules from the database in the program.
     ///
     /// # Errors
-    /// The zone's name, when `zone` was not made by parsing.
+    /// The name of the zone, if `zone` was not set by parsing.
     pub fn time_zone(&self) -> Result<TimeZone, RebootWindowError> {
         TimeZoneDatabase::bundled()
             .get(&self.zone)
             .map_err(|_| RebootWindowError::BadZone(self.zone.clone()))
     }
 
-    /// The opening that holds `now`, or else the next one: from when, until when (not included). A wall-clock time that
-    /// the zone skips or has twice is the one that the zone's usual clock would show (RFC 5545 §3.3.5). `None`: the zone
-    /// is unknown, or the end of time is near.
+    /// Returns the opening that contains `now`, or else the next one: start and end (exclusive). A wall-clock time that
+    /// the zone skips or has twice is interpreted by the zone's usual clock (RFC 5545 §3.3.5). `None`: the zone is
+    /// unknown, or the date is out of range.
     pub fn opening(&self, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let zone = self.time_zone().ok()?;
         let at = |date: Date, minutes: u16| {
@@ -126,8 +126,8 @@ impl RebootWindow {
             Some(zone.to_zoned(date.at(hour, minute, 0, 0)).ok()?.timestamp())
         };
         let mut date = now.to_zoned(zone.clone()).date().yesterday().ok()?;
-        // One that opened yesterday may still be open, and the next one is at most a week away. A change of the clock may
-        // leave an opening without any time in it: then it is the one a week later.
+        // An opening of yesterday may still be open, and the next one is at most a week away. A clock change may leave
+        // an opening without any time in it: then the one a week later counts.
         for _ in 0..16 {
             if self.opens_on(date.weekday()) {
                 let closes = if self.to > self.from { date } else { date.tomorrow().ok()? };
@@ -141,7 +141,7 @@ impl RebootWindow {
         None
     }
 
-    /// Whether it opens on this day.
+    /// Returns whether it opens on this day.
     pub fn opens_on(&self, day: Weekday) -> bool {
         usize::try_from(day.to_monday_zero_offset()).is_ok_and(|day| self.days[day])
     }
@@ -161,7 +161,7 @@ impl fmt::Display for RebootWindow {
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// `Sat`, `Sat,Sun`, `Mon-Fri`, `Fri-Mon`.
+/// Parses days: `Sat`, `Sat,Sun`, `Mon-Fri`, `Fri-Mon`.
 fn parse_days(text: &str) -> Result<[bool; 7], RebootWindowError> {
     let mut days = [false; 7];
     for part in text.split(',') {
@@ -181,7 +181,7 @@ fn parse_day(text: &str) -> Result<usize, RebootWindowError> {
         .ok_or_else(|| RebootWindowError::BadDay(text.to_owned()))
 }
 
-/// `HH:MM` in minutes, up to 24:00.
+/// Parses `HH:MM` to minutes, up to 24:00.
 fn parse_time(text: &str) -> Result<u16, RebootWindowError> {
     let two_digits = |part: &str| {
         (part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit()))
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_read_as_written() {
+    fn window_parses_days_hours_and_zone() {
         let weekend = window("Sat,Sun 02:00-05:00 Europe/Amsterdam").unwrap();
         assert_eq!(weekend.days, [false, false, false, false, false, true, true]);
         assert_eq!((weekend.from, weekend.to), (120, 300));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_checked() {
+    fn invalid_window_part_is_reported() {
         let bad = |text| window(text).unwrap_err();
         assert_eq!(bad("Sat"), RebootWindowError::NoHours);
         assert_eq!(bad("02:00 UTC"), RebootWindowError::NoHours);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back_the_same() {
+    fn displayed_window_parses_back() {
         for text in [
             "Mon 02:00-05:00 UTC",
             "22:00-04:00 America/New_York",
@@ -251,20 +251,20 @@ mod tests {
     }
 
     #[test]
-    fn zones_have_rules() {
+    fn time_zone_is_in_the_database() {
         let zone = window("02:00-05:00 Europe/Amsterdam").unwrap().time_zone().unwrap();
         assert_eq!(zone.iana_name(), Some("Europe/Amsterdam"));
     }
 
     /// (window, now, opens, closes); all times in UTC.
     #[test]
-    fn openings() {
+    fn opening_handles_midnight_and_clock_changes() {
         let cases = [
             // Before, in, at the end.
             ("02:00-05:00 UTC", "2026-03-03T01:00", "2026-03-03T02:00", "2026-03-03T05:00"),
             ("02:00-05:00 UTC", "2026-03-03T02:00", "2026-03-03T02:00", "2026-03-03T05:00"),
             ("02:00-05:00 UTC", "2026-03-03T05:00", "2026-03-04T02:00", "2026-03-04T05:00"),
-            // Over midnight, seen from after midnight; the day is the one on which it opens.
+            // Over midnight, with `now` after midnight; the day is that of the opening.
             ("Fri 23:00-01:30 UTC", "2026-03-07T00:30", "2026-03-06T23:00", "2026-03-07T01:30"),
             ("Fri 23:00-01:30 UTC", "2026-03-07T01:30", "2026-03-13T23:00", "2026-03-14T01:30"),
             ("22:00-24:00 UTC", "2026-03-07T12:00", "2026-03-07T22:00", "2026-03-08T00:00"),
@@ -281,21 +281,21 @@ mod tests {
                 "2026-03-28T11:00",
                 "2026-03-28T12:00",
             ),
-            // Opens in the hour that is skipped, and ends after it: an hour shorter. 02:30 CET would be 01:30 UTC.
+            // Opens in the skipped hour and closes after it: an hour shorter. 02:30 CET would be 01:30 UTC.
             (
                 "Sun 01:30-04:00 Europe/Amsterdam",
                 "2026-03-29T00:00",
                 "2026-03-29T00:30",
                 "2026-03-29T02:00",
             ),
-            // Wholly inside the skipped hour: when the old clock would have shown it.
+            // Wholly inside the skipped hour: at the time of the old clock.
             (
                 "Sun 02:15-02:45 Europe/Amsterdam",
                 "2026-03-29T00:00",
                 "2026-03-29T01:15",
                 "2026-03-29T01:45",
             ),
-            // From before the hour that comes twice (2026-10-25 03:00 CEST) to after it: an hour longer.
+            // From before the repeated hour (2026-10-25 03:00 CEST) to after it: an hour longer.
             (
                 "Sun 01:00-04:00 Europe/Amsterdam",
                 "2026-10-24T00:00",
@@ -321,7 +321,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever the clock says: the opening is not over, and nothing earlier that is still to come was passed over.
+        /// At any time, the returned opening is not over, and no earlier one was skipped.
         #[test]
         fn an_opening_is_never_over(seconds in 0i64..4_000_000_000, from in 0u16..1440, to in 1u16..=1440, zone in 0usize..4) {
             proptest::prop_assume!(from != to);
@@ -330,7 +330,7 @@ mod tests {
             let now = Timestamp::from_second(seconds).unwrap();
             let (opens, closes) = window.opening(now).unwrap();
             proptest::prop_assert!(opens < closes && closes > now);
-            // Every day has one, so the next is at most a day and a changed clock away.
+            // There is an opening every day, so the next is at most a day and a clock change away.
             proptest::prop_assert!(opens.as_second() - seconds <= 26 * 3600);
         }
     }

@@ -1,8 +1,8 @@
-//! The profile's root table: the keys outside of sections, and a row for each section. A kind's own section is declared in
-//! the kind's folder; what it needs here is its row.
+//! The profile's root table: the keys outside of sections, and an entry for each section. The section of a resource
+//! type is declared in its own directory, and listed here.
 //!
-//! Each file is read into a [`ProfileFile`]; all of them together are checked and merged into a [`Profile`]. The doc
-//! comments here are read by operators, in their editor and in `bedplate profile explain`.
+//! Each file is parsed into a [`ProfileFile`]; all of them together are checked and merged into a [`Profile`].
+//! Operators read the doc comments here in their editor and in `bedplate profile explain`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,18 +13,18 @@ use crate::section::{
 };
 use bedplate_base::value::PciId;
 
-/// The schema version that this bedplate reads.
+/// Schema version that this bedplate reads.
 pub(super) const SCHEMA_VERSION: i64 = 1;
 
-/// Makes the root table of its sections, in the order in which `profile show` writes them.
+/// Generates the root table from its sections, in the order of `profile show`.
 macro_rules! root {
     ($(
         $(#[doc = $doc:tt])*
         $name:ident: $section:path;
     )*) => {
-        /// What a host is to be like, for GPUDirect RDMA. Files are merged in this order: the shipped profiles named by
-        /// `extends`, the profile itself, then the files of `profile.d` by name. A later file replaces single values, and
-        /// entries of lists by their name.
+        /// Desired state of a host for GPUDirect RDMA. Files are merged in this order: the shipped profiles named by
+        /// `extends`, the profile itself, then the files of `profile.d` by name. A later file replaces single values,
+        /// and entries of lists by their name.
         #[derive(Debug, Clone, Deserialize)]
         #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
@@ -35,46 +35,46 @@ macro_rules! root {
             #[expect(dead_code, reason = "checked before this type is read; here for the schema")]
             pub schema: u32,
 
-            /// What the profile is called in plans and reports. Not inherited. Default: the file's name without `.toml`.
+            /// Name of the profile in plans and reports. Not inherited. Default: the file's name without `.toml`.
             #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"hgx-h100-prod"))]
             pub name: InFile<Checked<Name>>,
 
-            /// One line for people. Not inherited.
+            /// Description for operators, one line. Not inherited.
             #[cfg_attr(feature = "schemars", schemars(
                 extend("default" = ""),
                 example = &"8 x H100 with ConnectX-7 on the same switches"
             ))]
             pub description: InFile<Plain<String>>,
 
-            /// A shipped profile to start from. `bedplate profile list` names them. Only the profile itself may say this, not
-            /// a file in profile.d.
+            /// Shipped profile to start from; see `bedplate profile list`. Valid only in the profile itself, not in a
+            /// file in profile.d.
             #[cfg_attr(feature = "schemars", schemars(example = &"hgx-h100"))]
             pub extends: Option<Spanned<String>>,
 
-            /// Which machines the profile is for. Every condition must hold; the profile with the most specific conditions is
-            /// chosen: PCI ids before DMI names, those before CPU and architecture. A profile without conditions is only used
-            /// when it is named. Not inherited through `extends`. The word `"auto"` instead: /etc/bedplate/profile.toml is
-            /// laid over the shipped profile that fits the hardware best.
+            /// Machines that the profile is for. Every condition must hold; the profile with the most specific
+            /// conditions is chosen: PCI ids before DMI names, those before CPU and architecture. A profile without
+            /// conditions is only used when it is named. Not inherited through `extends`. With `"auto"` instead,
+            /// /etc/bedplate/profile.toml extends the shipped profile that fits the hardware best.
             #[serde(rename = "match")]
             pub matching: Option<Entry<MatchWord, MatchFile>>,
 
             $( $(#[doc = $doc])* pub $name: Option<<$section as Section>::File>, )*
         }
 
-        /// A whole profile, typed, merged and valid: what the operator declared, nothing resolved.
+        /// A whole profile, typed, merged, and valid: the operator's declarations, unresolved.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         pub struct Profile {
             /// `name`, by default the file's stem.
             pub name: String,
-            /// One line for people.
+            /// Description for operators, one line.
             pub description: String,
-            /// Which machines it is for.
+            /// Machines that the profile is for.
             pub matching: Match,
             $( $(#[doc = $doc])* pub $name: $section, )*
         }
 
         impl Profile {
-            /// Checks and merges files; a later one has the last word. `stem` names the profile when no file does.
+            /// Checks and merges files; later files take precedence. `stem` is the name if no file sets one.
             pub(super) fn read(
                 mut files: Vec<ProfileFile>,
                 stem: &str,
@@ -86,7 +86,7 @@ macro_rules! root {
                 let description = read_key::<Plain<String>>(checker, "description", description);
                 let conditions = files.iter_mut().filter_map(|file| match file.matching.take()? {
                     Entry::Long(section) => Some(section),
-                    // Which profile it is laid over is chosen where profiles are read.
+                    // The base profile is chosen where profiles are read.
                     Entry::Short(MatchWord::Auto) => None,
                 });
                 Profile {
@@ -100,7 +100,7 @@ macro_rules! root {
                 }
             }
 
-            /// Writes it as TOML.
+            /// Writes the profile as TOML.
             pub(super) fn show(&self, out: &mut Printer<'_>) {
                 out.line("schema = 1", None);
                 out.scalar("name", &self.name);
@@ -113,53 +113,53 @@ macro_rules! root {
 }
 
 root! {
-    /// How the IOMMU treats the DMA of host drivers. bedplate turns this into the parameters that the CPU and the
-    /// kernel of the host need.
+    /// How the IOMMU treats the DMA of host drivers. bedplate derives the parameters that the CPU and the kernel of the
+    /// host need.
     iommu: crate::kind::cmdline::section::iommu::Iommu;
 
-    /// Kernel arguments. The profile owns the parameters it names and nothing else on the line.
+    /// Kernel arguments. The profile owns only the parameters that it names.
     cmdline: crate::kind::cmdline::section::Cmdline;
 
-    /// Kernel modules: what is loaded, kept out, and with which parameters.
+    /// Kernel modules to load and to keep out, and their parameters.
     modules: crate::kind::modules::section::Modules;
 
     /// Kernel parameters of sysctl(8), now and at every boot.
     sysctl: crate::kind::sysctl::section::Sysctl;
 
-    /// PCIe Access Control Services: whether traffic between a GPU and a NIC below one switch may go straight through
-    /// it, or is sent up to the root complex.
+    /// PCIe Access Control Services: whether traffic between a GPU and a NIC below one switch stays in the switch or is
+    /// redirected to the root complex.
     acs: crate::kind::acs::section::Acs;
 
     /// Virtual functions of network cards.
     sriov: crate::kind::sriov::section::Sriov;
 
-    /// What NCCL is told, in /etc/nccl.conf. Little is needed: `bedplate nccl env -v` says what is better left alone.
+    /// NCCL settings in /etc/nccl.conf. Few are needed: `bedplate nccl env -v` lists what to leave unset.
     nccl: crate::kind::nccl::section::Nccl;
 
-    /// GPUDirect Storage's library, in /etc/cufile.json.
+    /// GPUDirect Storage library settings in /etc/cufile.json.
     cufile: crate::kind::cufile::section::Cufile;
 
-    /// What to do when a change needs the machine to start again.
+    /// Handling of reboots that changes need.
     reboot: sections::reboot::Reboot;
 
     /// The bedplate daemon itself.
     agent: sections::agent::Agent;
 
-    /// What `bedplate profile check` finds in the profile.
+    /// Findings of `bedplate profile check`.
     lints: sections::lints::Lints;
 
-    /// What `bedplate verify` makes of the host.
+    /// Evaluation of `bedplate verify` checks.
     verify: sections::verify::Verify;
 }
 
 impl Profile {
-    /// Vendors of the PCI devices that the profile is for (its `match`): what an image of such a machine has to go by.
+    /// Returns the vendors of the PCI devices in `match`, which describe the machine when only its image is available.
     pub(crate) fn vendors(&self) -> Vec<PciId> {
         self.matching.pci.iter().flat_map(|pci| &pci.ids).map(|id| id.vendor).collect()
     }
 }
 
-/// A profile's name.
+/// Name of a profile.
 pub(super) struct Name;
 
 impl Check for Name {

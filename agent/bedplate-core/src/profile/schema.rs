@@ -1,26 +1,26 @@
-//! The JSON Schema of profile files (draft 2020-12), and its lookup by dotted key.
+//! The JSON Schema of profile files (draft 2020-12), and lookup by dotted key.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// The JSON Schema of one profile file, as text.
+/// JSON Schema of one profile file, as text.
 pub const SCHEMA: &str = include_str!("../../schemas/profile.json");
 
-/// Parsed once, for the checks of every profile that is read.
+/// Parsed once, for the checks of all profiles.
 static TREE: LazyLock<Value> = LazyLock::new(|| {
-    // A constant, and a test compares it with what the types give.
+    // A constant; a test compares it with the schema generated from the types.
     #[expect(clippy::expect_used)]
     serde_json::from_str(SCHEMA).expect("the schema is JSON")
 });
 
-/// The schema as JSON.
+/// Returns the schema as JSON.
 pub fn schema() -> &'static Value {
     &TREE
 }
 
-/// Every name of a key and every word that the schema lists.
+/// Every key name and every word in the schema.
 static WORDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let mut words = BTreeSet::from(["agent", "match"].map(str::to_owned));
     gather(&TREE, &mut words);
@@ -40,7 +40,7 @@ fn gather(value: &Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a quotation in a message holds nothing but words of the schema: then nothing in it is a profile's own.
+/// Returns whether a quotation in a message consists of schema words only, so that nothing in it comes from a profile.
 pub fn is_schema_word(text: &str) -> bool {
     let mut parts = text
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
@@ -49,7 +49,7 @@ pub fn is_schema_word(text: &str) -> bool {
     parts.peek().is_some() && parts.all(|part| WORDS.contains(part) || part == "1")
 }
 
-/// The alternatives of a schema: itself, or what its `anyOf` lists, however deep.
+/// Returns the alternatives of a schema: itself, or the entries of its `anyOf`, recursively.
 pub(super) fn alternatives(schema: &Value) -> Vec<&Value> {
     match schema.get("anyOf") {
         Some(Value::Array(choices)) => choices.iter().flat_map(alternatives).collect(),
@@ -57,7 +57,7 @@ pub(super) fn alternatives(schema: &Value) -> Vec<&Value> {
     }
 }
 
-/// Whether a schema takes a JSON type; `integer`, `number` and so on.
+/// Returns whether a schema accepts a JSON type (`integer`, `number`, …).
 pub(super) fn takes(schema: &Value, name: &str) -> bool {
     if schema.get("oneOf").is_some() || schema.get("enum").is_some() {
         let listed = listed(schema);
@@ -72,7 +72,7 @@ pub(super) fn takes(schema: &Value, name: &str) -> bool {
     }
 }
 
-/// The values that a schema lists one by one, with their descriptions; empty when it lists none.
+/// Returns the values that a schema lists one by one, with their descriptions.
 pub(super) fn listed(schema: &Value) -> Vec<(&Value, &str)> {
     if let Some(Value::Array(choices)) = schema.get("oneOf") {
         return choices.iter().filter_map(described).collect();
@@ -83,7 +83,7 @@ pub(super) fn listed(schema: &Value) -> Vec<(&Value, &str)> {
     }
 }
 
-/// Those of them that are words.
+/// Returns the listed values that are strings.
 pub(super) fn string_choices(schema: &Value) -> Vec<&str> {
     listed(schema).into_iter().filter_map(|(value, _)| value.as_str()).collect()
 }
@@ -93,7 +93,7 @@ fn described(choice: &Value) -> Option<(&Value, &str)> {
     Some((choice.get("const")?, text))
 }
 
-/// A listed value's type, as JSON Schema names it.
+/// Returns a listed value's type as named in JSON Schema.
 fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -106,8 +106,8 @@ fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// The schema of a dotted key (`acs.policy`, `sriov.devices.vfs`); arrays are looked through, and any name stands for a
-/// module in `modules.options.MODULE.PARAMETER`.
+/// Returns the schema of a dotted key (`acs.policy`, `sriov.devices.vfs`). Arrays are transparent, and any name matches
+/// the module in `modules.options.MODULE.PARAMETER`.
 pub(super) fn find(key: &str) -> Option<&'static Value> {
     let mut at = schema();
     for part in key.split('.') {
@@ -116,13 +116,13 @@ pub(super) fn find(key: &str) -> Option<&'static Value> {
     Some(at)
 }
 
-/// The property of this name, or what stands for any name.
+/// Returns the property of this name, or the schema for any name.
 pub(super) fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     let named = schema.get("properties").and_then(|properties| properties.get(name));
     named.or_else(|| schema.get("additionalProperties").filter(|any| any.is_object()))
 }
 
-/// The names of a table's keys, sorted.
+/// Returns the names of a table's keys, sorted.
 pub(super) fn keys(schema: &Value) -> Vec<&str> {
     match schema.get("properties") {
         Some(Value::Object(properties)) => properties.keys().map(String::as_str).collect(),
@@ -130,7 +130,7 @@ pub(super) fn keys(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// The table schemas that a schema is, or has within its arrays.
+/// Returns the table schemas that a schema is, or has within its arrays.
 pub(super) fn children(schema: &Value) -> Vec<&Value> {
     let mut found = Vec::new();
     for choice in alternatives(schema) {
@@ -142,7 +142,7 @@ pub(super) fn children(schema: &Value) -> Vec<&Value> {
     found
 }
 
-/// The numbers that a schema takes: `1 to 9`, `1 or more`; `None`: any.
+/// Returns the numbers that a schema accepts: `1 to 9`, `1 or more`; `None`: any.
 pub(super) fn range(schema: &Value) -> Option<String> {
     let number = |name: &str| schema.get(name).and_then(Value::as_i64);
     match (number("minimum"), number("maximum")) {

@@ -1,5 +1,6 @@
-//! A TOML tree against the JSON Schema: unknown keys, wrong types, unknown words, numbers out of range, missing keys.
-//! All of them at once, each with its place. Only the parts of JSON Schema that [`mod@super::schema`] uses are known here.
+//! Checks a TOML tree against the JSON Schema: unknown keys, wrong types, unknown words, numbers out of range, missing
+//! keys. Reports all faults, each with its place. Supports only the parts of JSON Schema that [`mod@super::schema`]
+//! uses.
 
 use serde_json::Value;
 use toml::Spanned;
@@ -9,7 +10,7 @@ use super::schema;
 use super::suggest::{alternatives, nearest};
 use crate::section::Checker;
 
-/// Reports everything in which a file differs from the schema.
+/// Reports every deviation of a file from the schema.
 pub(super) fn check(checker: &mut Checker<'_>, file: &Spanned<DeTable<'_>>) {
     check_table(checker, file.get_ref(), file.span(), schema::schema(), "");
 }
@@ -87,7 +88,7 @@ fn unknown_key(
     checker.error(name.span(), "unknown-key", message, "not known", Some(&help));
 }
 
-/// `choices`: all that may stand here, `schema` among them.
+/// Checks a word; `choices` are all alternatives for this value, including `schema`.
 fn check_word(
     checker: &mut Checker<'_>,
     text: &str,
@@ -104,7 +105,7 @@ fn check_word(
     let others = choices.iter().flat_map(|other| type_words(other));
     let others: Vec<&str> = others.filter(|other| *other != STRING).collect();
     let all = [&[words.as_str()], &others[..]].concat().join(", or ");
-    // `"false"` where `false` is meant.
+    // `"false"` where `false` is intended.
     let listed = schema::listed(schema);
     let bare = serde_json::from_str::<Value>(text)
         .is_ok_and(|bare| listed.iter().any(|(value, _)| **value == bare));
@@ -127,7 +128,7 @@ fn check_number(
     let limit = |name: &str| schema.get(name).and_then(Value::as_i64);
     let low = limit("minimum").unwrap_or(i64::MIN);
     let high = limit("maximum").unwrap_or(i64::MAX);
-    // Anything that does not fit 64 bits is out of every range.
+    // A number beyond 64 bits is out of every range.
     let known = i64::from_str_radix(number.as_str(), number.radix()).ok();
     if known.is_some_and(|number| (low..=high).contains(&number)) {
         return;
@@ -141,7 +142,7 @@ fn join(key: &str, name: &str) -> String {
     if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") }
 }
 
-/// The sections that have a key of this name, for keys written outside their section.
+/// Returns the sections with a key of this name, for keys written outside their section.
 fn sections_with(word: &str) -> Vec<&'static str> {
     let has = |section: &&str| {
         let inside = schema::schema().get("properties").and_then(|all| all.get(*section));
@@ -150,7 +151,7 @@ fn sections_with(word: &str) -> Vec<&'static str> {
     schema::keys(schema::schema()).into_iter().filter(has).collect()
 }
 
-/// The JSON type that a TOML value would have. A date is like nothing else.
+/// Returns the JSON type that a TOML value would have. Dates have no equivalent.
 fn json_type(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "string",
@@ -188,7 +189,7 @@ fn type_name(json: &str) -> &'static str {
     }
 }
 
-/// What to write where a string was meant: hexadecimal ids look like numbers.
+/// Returns how to write a value where a string is required: hexadecimal ids look like numbers.
 fn quote_help(value: &DeValue<'_>, choices: &[&Value]) -> Option<String> {
     let text = match value {
         DeValue::Integer(number) => number.to_string(),

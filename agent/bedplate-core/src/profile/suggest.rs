@@ -1,10 +1,10 @@
 //! "Did you mean": the nearest known word.
 
-/// The known word that was probably meant, if one is near enough to be worth saying.
+/// Returns the probable intended word, if one is similar enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = fold(word);
     let distance = |known: &str| strsim::damerau_levenshtein(&folded, &fold(known));
-    // A third of the word may be wrong; one slip is always forgiven.
+    // A third of the word may be wrong, and always one letter.
     let limit = (word.chars().count() / 3).max(1);
     known
         .into_iter()
@@ -18,7 +18,7 @@ fn fold(word: &str) -> String {
     word.to_lowercase().replace('-', "_")
 }
 
-/// `a`, `b` or `c`.
+/// Joins words: `a`, `b` or `c`.
 pub(super) fn alternatives<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
     bedplate_base::joined(&quoted, "or")
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_words_are_offered_and_far_ones_are_not() {
+    fn only_similar_words_are_suggested() {
         let known = ["policy", "persistence", "root_port"];
         assert_eq!(nearest("polciy", known), Some("policy"));
         assert_eq!(nearest("root-port", known), Some("root_port"));
@@ -38,12 +38,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_distance_gives_the_same_answer_in_any_order() {
+    fn equal_distance_suggestion_is_order_independent() {
         assert_eq!(nearest("ax", ["ab", "aa"]), nearest("ax", ["aa", "ab"]));
     }
 
     #[test]
-    fn alternatives_read_as_a_sentence() {
+    fn alternatives_are_joined_with_or() {
         assert_eq!(alternatives(["a", "b", "c"]), "`a`, `b` or `c`");
         assert_eq!(alternatives(["a"]), "`a`");
     }

@@ -1,5 +1,5 @@
-//! One profile text → one [`ProfileFile`], or everything that is wrong with its form: not TOML, another schema version,
-//! unknown keys, wrong types and words. What the values mean is not looked at here.
+//! Parses one profile text to a [`ProfileFile`], or reports all faults of its form: not TOML, another schema version,
+//! unknown keys, wrong types and words. The meaning of values is checked elsewhere.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -10,13 +10,12 @@ use super::shipped::shipped;
 use super::structure;
 use crate::section::{Checker, SourceFile};
 
-/// More than this many complaints of the TOML parser about one file only repeat each other.
+/// Limit of TOML syntax errors reported per file: further ones only repeat the cause.
 const MOST_SYNTAX_ERRORS: usize = 5;
 
-/// Reads one file. What is wrong with its form goes to the checker; then there is no file.
+/// Reads one file. Reports faults of its form to the checker, and then returns `None`.
 pub(super) fn read(checker: &mut Checker<'_>, file: SourceFile) -> Option<ProfileFile> {
-    // Building the schema to check against costs more than all the rest of reading a profile; for the texts inside the
-    // program a test has done it.
+    // Parsing the schema for the check costs more than the rest of reading a profile. A test checks the embedded texts.
     let is_shipped = shipped().iter().any(|shipped| shipped.text == file.text());
     let (text, start) = checker.add(file);
     let before = checker.errors();
@@ -31,14 +30,14 @@ pub(super) fn read(checker: &mut Checker<'_>, file: SourceFile) -> Option<Profil
     file.map_err(|error| report(checker, &error, start, "invalid-value", error.message())).ok()
 }
 
-/// The first line, from 1, with a syntax error; `None`: the text is TOML.
+/// Returns the first line, from 1, with a syntax error; `None`: the text is TOML.
 pub(crate) fn not_toml_at(text: &str) -> Option<usize> {
     let (_, errors) = DeTable::parse_recoverable(text);
     let at = errors.first()?.span().map_or(0, |span| span.start).min(text.len());
     Some(text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1)
 }
 
-/// The table of a text that starts at `start`.
+/// Returns the table of a text that starts at `start`.
 fn table<'t>(
     checker: &mut Checker<'_>,
     text: &'t str,
@@ -62,12 +61,12 @@ fn table<'t>(
     (errors.is_empty() && is_known_version(checker, table.get_ref(), start)).then_some(table)
 }
 
-/// Reports what the TOML parser finds; without a place of its own at the start of the file.
+/// Reports an error of the TOML parser; without a place of its own, at the start of the file.
 fn report(checker: &mut Checker<'_>, error: &Error, start: usize, id: &'static str, message: &str) {
     checker.error(error.span().unwrap_or(start..start), id, message, "", None);
 }
 
-/// Another version's file is not judged by this version's rules.
+/// Files of another version are not checked by this version's rules.
 fn is_known_version(checker: &mut Checker<'_>, table: &DeTable<'_>, start: usize) -> bool {
     let (place, id, message, label, help) = match table.get("schema").map(|v| (v, v.get_ref())) {
         None => (

@@ -1,4 +1,4 @@
-//! Where lints apply: one small function a row that needs more than a line.
+//! Matchers of lints that need more than one line, one function each.
 
 use super::{Arg, LintMatch, Parameter, View, lint_ids};
 use crate::desired::{PfSelector, SriovRule};
@@ -64,16 +64,16 @@ pub(super) fn other_vendors_iommu(view: &View<'_>) -> Vec<LintMatch> {
     args(view, |arg| arg.name == inert)
 }
 
-/// What an argument makes of the IOMMU's mode, by itself.
+/// Effect of a single argument on the IOMMU's mode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IommuMeaning {
-    /// Host drivers are passed through.
+    /// Passthrough for host drivers.
     Passthrough,
-    /// Host drivers are translated.
+    /// Translation for host drivers.
     Translated,
     /// The IOMMU is off.
     Off,
-    /// The IOMMU is on, in whatever mode.
+    /// The IOMMU is on, in any mode.
     On,
 }
 
@@ -102,7 +102,7 @@ fn agrees(says: IommuMeaning, mode: IommuMode) -> bool {
     }
 }
 
-/// Arguments that say what the profile's mode says, or that contradict it.
+/// Returns the arguments that repeat the profile's mode, or those that contradict it.
 pub(super) fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<LintMatch> {
     let mode = view.profile.iommu.mode;
     let decided = !matches!(mode, IommuMode::Keep | IommuMode::Auto);
@@ -110,7 +110,7 @@ pub(super) fn iommu_args(view: &View<'_>, agreeing: bool) -> Vec<LintMatch> {
 }
 
 pub(super) fn two_spellings(view: &View<'_>) -> Vec<LintMatch> {
-    // Both names of the parameter, where they own the same.
+    // Both names of the parameter, where they own the same value.
     let is_passthrough = |arg: &&Arg| match arg.name.as_str() {
         "iommu.passthrough" => true,
         "iommu" => matches!(says(arg), Some(IommuMeaning::Passthrough | IommuMeaning::Translated)),
@@ -120,7 +120,7 @@ pub(super) fn two_spellings(view: &View<'_>) -> Vec<LintMatch> {
     args(view, |arg| is_passthrough(&arg) && arg.name != first.name)
 }
 
-/// `pci=config_acs=A@X,B@Y` comes out as the options `config_acs=A@X` and `B@Y`.
+/// `pci=config_acs=A@X,B@Y` is parsed as the options `config_acs=A@X` and `B@Y`.
 pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<LintMatch> {
     let is_flags =
         |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));
@@ -129,7 +129,7 @@ pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<LintMatch> {
     })
 }
 
-/// Options named after ACS that no kernel reads, with `pci=` or without: `pci=noacs`, `pcie_acs=off`.
+/// Finds options named after ACS that no kernel reads, with or without `pci=`: `pci=noacs`, `pcie_acs=off`.
 pub(super) fn acs_invented(view: &View<'_>) -> Vec<LintMatch> {
     let names_acs = |name: &str| {
         let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
@@ -140,7 +140,7 @@ pub(super) fn acs_invented(view: &View<'_>) -> Vec<LintMatch> {
         let name = option.split('=').next().unwrap_or_default();
         let is_known = match arg.name.as_str() {
             "pci" => ["config_acs", "disable_acs_redir"].contains(&name),
-            // A lint of its own; and modules may name their parameters as they like.
+            // `pcie_acs_override` has a lint of its own, and modules may choose their parameter names freely.
             other => other == "pcie_acs_override" || other.contains('.'),
         };
         !is_known && names_acs(name)
@@ -155,9 +155,9 @@ pub(super) fn acs_by_hand(view: &View<'_>) -> Vec<LintMatch> {
     })
 }
 
-/// Signs that devices of this host go to guests.
+/// Finds evidence that devices of this host are assigned to VMs.
 fn vfio_signs(view: &View<'_>) -> Vec<LintMatch> {
-    // Every driver that claims devices for guests has it in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
+    // Every driver that claims devices for VMs has this in its name (vfio-pci, mlx5_vfio_pci, xe-vfio-pci …).
     let is_vfio = |name: &str| name.replace('-', "_").contains("vfio_pci");
     let mut signs = modules(view, is_vfio);
     let is_for_guests =
@@ -176,8 +176,8 @@ pub(super) fn vfio_without_iommu(view: &View<'_>) -> Vec<LintMatch> {
     if view.profile.iommu.mode == IommuMode::Off { vfio_signs(view) } else { Vec::new() }
 }
 
-/// Instinct MI300A, MI300X, MI308X, MI325X and MI300X HF (Aqua Vanjaram in pci.ids), MI350X and MI355X. Not their VFs (74b5,
-/// 74b9 …): AMD's advice is for hosts without SR-IOV.
+/// Instinct MI300A, MI300X, MI308X, MI325X and MI300X HF (Aqua Vanjaram in pci.ids), MI350X and MI355X. Without their
+/// VFs (74b5, 74b9 …): AMD's advice is for hosts without SR-IOV.
 const INSTINCT: [u16; 7] = [0x74a0, 0x74a1, 0x74a2, 0x74a5, 0x74a9, 0x75a0, 0x75a3];
 
 pub(super) fn realloc_on_mi300x(view: &View<'_>) -> Vec<LintMatch> {
@@ -191,7 +191,7 @@ pub(super) fn realloc_on_mi300x(view: &View<'_>) -> Vec<LintMatch> {
     args(view, |arg| arg.name == "pci" && matches!(arg.value.as_str(), "realloc" | "realloc=on"))
 }
 
-/// Parameters of the driver whose spelling differs from these only in upper and lower case are ignored by it.
+/// Parameters of the driver, which ignores spellings with another case.
 const NVREG: &[&str] = &[
     "NVreg_EnablePCIERelaxedOrderingMode",
     "NVreg_GrdmaPciTopoCheckOverride",
@@ -228,7 +228,7 @@ pub(super) fn module_option_on_cmdline(view: &View<'_>) -> Vec<LintMatch> {
     })
 }
 
-/// The modules wanted loaded that a test finds.
+/// Finds modules to load that pass a test.
 fn modules(view: &View<'_>, test: impl Fn(&str) -> bool) -> Vec<LintMatch> {
     let wanted = view.profile.modules.load.iter().map(|module| module.name.as_str());
     let found = wanted.filter(|name| test(name));
@@ -239,7 +239,7 @@ pub(super) fn loaded(view: &View<'_>, names: &[&str]) -> Vec<LintMatch> {
     modules(view, |name| names.contains(&name))
 }
 
-/// The rules for virtual functions that a test finds.
+/// Finds rules for virtual functions that pass a test.
 fn rules(view: &View<'_>, test: impl Fn(&SriovRule) -> bool) -> Vec<LintMatch> {
     let found = view.profile.sriov.rules.iter().filter(|rule| test(rule));
     found.filter_map(|rule| view.hit(&key_of("sriov.devices", &rule.name), &rule.name)).collect()
@@ -263,17 +263,17 @@ pub(super) fn rules_unused(view: &View<'_>) -> Vec<LintMatch> {
     rules(view, |_| view.profile.sriov.managed == SriovManaged::External)
 }
 
-/// The NCCL variables for which there is something to say.
+/// Finds NCCL variables for which `subject` returns a text.
 fn variables(view: &View<'_>, subject: impl Fn(&str, &str) -> Option<String>) -> Vec<LintMatch> {
     let set = view.profile.nccl.set.iter();
     set.filter_map(|one| view.hit(&key_of("nccl.set", &one.name), subject(&one.name, &one.value)?))
         .collect()
 }
 
-/// Right at one site and wrong at another: who sets them in a profile may know.
+/// Variables whose right value depends on the site: a profile that sets them may be correct.
 const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
 
-/// Variables that are set to what people are told to set, word for word.
+/// Finds variables set to a commonly recommended value.
 pub(super) fn nccl_folklore(view: &View<'_>) -> Vec<LintMatch> {
     variables(view, |name, value| {
         let known = |name: &str| !SITE_DECIDES.contains(&name);
@@ -283,7 +283,7 @@ pub(super) fn nccl_folklore(view: &View<'_>) -> Vec<LintMatch> {
     })
 }
 
-/// Variables that switch GPUDirect RDMA off.
+/// Finds variables that disable GPUDirect RDMA.
 pub(super) fn nccl_switched_off(view: &View<'_>) -> Vec<LintMatch> {
     variables(view, |name, value| {
         let off = switches_off(name, value)?;
@@ -291,12 +291,12 @@ pub(super) fn nccl_switched_off(view: &View<'_>) -> Vec<LintMatch> {
     })
 }
 
-/// Names that are nearly those of variables.
+/// Finds names that are similar to those of variables.
 pub(super) fn nccl_typos(view: &View<'_>) -> Vec<LintMatch> {
     variables(view, |name, _| Some(format!("{name} (did you mean {}?)", names::suggest(name)?)))
 }
 
-/// A reboot is asked for, and when is left open.
+/// Finds a reboot schedule without a chosen window.
 pub(super) fn no_window_yet(view: &View<'_>) -> Vec<LintMatch> {
     let reboot = &view.profile.reboot;
     let is_asked = reboot.policy == RebootPolicy::Schedule && is_open(&reboot.windows);

@@ -1,5 +1,5 @@
-//! Lints: what can never be right, and what is seldom meant. Each is a row with its reason, the source of that reason, and
-//! what to write instead. What a profile wants *absent* is never a finding.
+//! Lints: values that are never or seldom right. Each has a reason, the source of that reason, and a fix. Values in
+//! *absent* lists are never a finding.
 
 mod find;
 mod table;
@@ -12,26 +12,26 @@ use crate::kind::modules::section::option_key;
 use crate::section::{Diagnostic, Origin, Place, Severity, Sources};
 use bedplate_cmdline::Token;
 
-/// One lint.
+/// A lint.
 struct Lint {
-    /// Stable word for it.
+    /// Stable id.
     id: &'static str,
-    /// An error when it can never be right, else a warning.
+    /// Error if the value is never right, else warning.
     severity: Severity,
-    /// Where it applies.
+    /// Finds the places where the lint applies.
     find: fn(&View<'_>) -> Vec<LintMatch>,
-    /// What is the matter, after the quoted subject.
+    /// Description of the fault; follows the quoted subject.
     reason: &'static str,
-    /// Where the fact stands.
+    /// Source of the fact.
     source: &'static str,
-    /// Remedy.
+    /// Fix.
     remedy: &'static str,
 }
 
-/// One place where a lint applies.
+/// A place where a lint applies.
 struct LintMatch {
     place: Place,
-    /// What, in the profile's words: the message quotes it.
+    /// Quotation from the profile for the message.
     subject: String,
 }
 
@@ -46,8 +46,8 @@ impl Lint {
     }
 }
 
-/// Everything that any lint finds in a merged profile, in the order of the files. A place has one finding: the first lint
-/// that finds it has it.
+/// Returns the findings of all lints in a merged profile, in the order of the files. Each place has one finding, of the
+/// first lint that matches it.
 pub(super) fn lint(
     sources: &Sources,
     profile: &Profile,
@@ -66,19 +66,19 @@ pub(super) fn lint(
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// The ids of all lints.
+/// Returns the ids of all lints.
 pub fn lint_ids() -> Vec<&'static str> {
     table::LINTS.iter().map(|lint| lint.id).collect()
 }
 
-/// A kernel argument, cut into name and value.
+/// A kernel argument, split into name and value.
 struct Arg {
     place: Place,
-    /// As the profile has it (one option of a list).
+    /// Text in the profile (one option of a list).
     text: String,
-    /// Folded name.
+    /// Normalized name.
     name: String,
-    /// Value without the quotes that the kernel strips; empty when there is none.
+    /// Value without the quotes that the kernel strips; empty if there is no value.
     value: String,
 }
 
@@ -87,12 +87,12 @@ struct Parameter {
     place: Place,
     module: String,
     name: String,
-    /// As the profile has it.
+    /// Text in the profile.
     text: String,
     on_cmdline: bool,
 }
 
-/// What rows look at.
+/// Input of the lints.
 struct View<'a> {
     profile: &'a Profile,
     origins: &'a BTreeMap<String, Origin>,
@@ -128,12 +128,12 @@ impl<'a> View<'a> {
         Some(Arg { place, text: token.to_string(), name: token.folded_name(), value })
     }
 
-    /// Where a file gives a key, by its dotted key.
+    /// Returns the place of a dotted key, if a file sets it.
     fn place(&self, key: &str) -> Option<Place> {
         self.origins.get(key).map(|origin| origin.place)
     }
 
-    /// A finding at a key, if a file gives it.
+    /// Returns a match at a key, if a file sets it.
     fn hit(&self, key: &str, subject: impl Into<String>) -> Option<LintMatch> {
         Some(LintMatch { place: self.place(key)?, subject: subject.into() })
     }

@@ -1,10 +1,10 @@
-//! The table of lints. One that can never be right is an error; everything else is a warning.
+//! Registry of lints. A value that is never right is an error, anything else a warning.
 
 use super::Severity::{Error, Warning};
 use super::{Lint, find};
 use crate::profile::model::AcsPolicy;
 
-/// All lints. The order decides which one has a place that several find.
+/// All lints. If several match a place, the first one gets it.
 pub(super) static LINTS: &[Lint] = &[
     Lint {
         id: "amd-iommu-on",

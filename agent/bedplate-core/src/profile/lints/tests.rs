@@ -1,7 +1,7 @@
 use super::super::{LayerText, load, render_all, shipped};
 use super::{Severity, lint_ids};
 
-/// The ids of the findings in a profile without `schema`.
+/// Returns the ids of the findings in a profile, given without `schema`.
 fn ids(text: &str) -> Vec<&'static str> {
     let text = format!("schema = 1\n{text}\n");
     let loaded = load(&[LayerText { path: "p.toml", text: &text }], shipped())
@@ -17,7 +17,7 @@ fn args(list: &str) -> String {
     format!("[cmdline]\nargs = [{list}]")
 }
 
-/// A profile for each row, with the finding it must have and no other.
+/// Returns profiles, each with the id of its only finding; every lint has at least one.
 fn samples() -> Vec<(&'static str, String)> {
     [iommu_samples(), acs_samples(), module_samples(), other_samples()].concat()
 }
@@ -135,14 +135,14 @@ fn other_samples() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn each_row_finds_its_sample_and_nothing_else() {
+fn each_sample_has_only_its_finding() {
     for (id, text) in samples() {
         assert_eq!(ids(&text), [id], "{text}");
     }
 }
 
 #[test]
-fn each_row_has_a_sample() {
+fn each_lint_has_a_sample() {
     let samples = samples();
     for lint in lint_ids() {
         assert!(samples.iter().any(|(id, _)| *id == lint), "{lint}");
@@ -150,7 +150,7 @@ fn each_row_has_a_sample() {
 }
 
 #[test]
-fn what_is_right_has_no_finding() {
+fn valid_profiles_have_no_finding() {
     for text in [
         "".to_owned(),
         args("\"pci=realloc\", \"iommu.strict=0\", \"hugepagesz=1G\", \"hugepages=4\", \"nvme_core.multipath=N\""),
@@ -170,7 +170,7 @@ fn what_is_right_has_no_finding() {
 }
 
 #[test]
-fn a_finding_says_why_and_what_to_do() {
+fn finding_shows_reason_and_fix() {
     let text = "schema = 1\n[cmdline]\nargs = [\"amd_iommu=on\"]\n";
     let loaded = load(&[LayerText { path: "p.toml", text }], shipped()).unwrap();
     assert_eq!(loaded.lints[0].severity, Severity::Error);

@@ -1,23 +1,23 @@
-//! `[reboot.fleetlock]`: the server that gives out leave to reboot.
+//! `[reboot.fleetlock]`: the server that grants permission to reboot.
 
 use serde::{Deserialize, Serialize};
 
 use crate::section::{Check, Checked, Fault, section};
 
 section! {
-    /// The keys of a FleetLock server.
+    /// Keys of a FleetLock server.
     "reboot.fleetlock" FleetLockKeys, FleetLockFile {
-        /// Base address. Without it no server is asked.
+        /// Base address of the server. Required to use FleetLock.
         #[schemars(example = &"http://fleetlock.example:9090/", extend("x-source" = "FleetLock protocol"))]
         url: String as Checked<Url>;
 
-        /// Group of hosts that share the slots: letters, digits, dots and dashes.
+        /// Group of hosts that share the slots: letters, digits, dots, and dashes.
         #[schemars(regex(pattern = r"^[a-zA-Z0-9.-]+$"))]
         group: String as Checked<Group> = "default".to_owned();
     }
 }
 
-/// `[reboot.fleetlock]`: a server that lets a few hosts of many reboot at a time.
+/// `[reboot.fleetlock]`: a server that limits the number of hosts that reboot at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetLock {
     /// Base address, `http://` or `https://`.

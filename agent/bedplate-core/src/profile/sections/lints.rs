@@ -1,4 +1,4 @@
-//! `[lints]`: which lints of level error are let pass, and why.
+//! `[lints]`: error-level lints that the profile allows, with reasons.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ section! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
     "lints" Lints, LintsFile {}
     special read_allowed {
-        /// Lints of level error that are let pass, `allow = { "ID" = "why" }`; `bedplate profile check` shows the ids. Any
-        /// other one stops `plan --exit-code`, `apply`, `render` and the daemon. The reason stands in plans and in the
-        /// history.
+        /// Allowed lints of error level, `allow = { "ID" = "why" }`; `bedplate profile check` shows the ids. Any other
+        /// lint of that level stops `plan --exit-code`, `apply`, `render`, and the daemon. Plans and the history show
+        /// the reason.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{ "iommu-on-arm": "one profile for x86 and Arm nodes" }])
@@ -22,7 +22,7 @@ section! {
         allow: BTreeMap<Spanned<String>, Spanned<String>>;
     }
     before {
-        /// By id.
+        /// Allowed lints, by id.
         allow: Vec<AllowedLint>;
     }
     show show_allowed;

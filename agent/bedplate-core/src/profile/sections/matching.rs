@@ -1,4 +1,4 @@
-//! `[match]`: which machines a profile is for.
+//! `[match]`: the machines that a profile is for.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,20 +11,20 @@ use crate::section::{
 use bedplate_base::value::{NotAValue, PciId};
 use bedplate_base::{Arch, CpuVendor};
 
-/// What `match` may be instead of conditions.
+/// Word in place of conditions.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum MatchWord {
-    /// The shipped profile that fits the hardware best, below this one.
+    /// Extends the shipped profile that fits the hardware best.
     Auto,
 }
 
 section! {
-    /// `[match]`: every condition given must hold; more conditions are a better match.
+    /// `[match]`: every given condition must hold; more conditions are a better match.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
     "match" Match, MatchFile {
-        /// Maker of the CPU.
+        /// Vendor of the CPU.
         #[schemars(example = &"intel", extend("x-source" = "/proc/cpuinfo vendor_id; CPU implementer on Arm"))]
         cpu_vendor: CpuVendor;
 
@@ -32,42 +32,42 @@ section! {
         #[schemars(example = &"aarch64", extend("x-source" = "uname(2) machine"))]
         arch: Arch;
 
-        /// Shell pattern on the DMI system vendor; case does not count.
+        /// Shell pattern for the DMI system vendor; case-insensitive.
         #[schemars(example = &"Supermicro*", extend("x-source" = "/sys/class/dmi/id/sys_vendor"))]
         sys_vendor: String as Checked<Pattern>;
 
-        /// Shell pattern on the DMI product name; case does not count.
+        /// Shell pattern for the DMI product name; case-insensitive.
         #[schemars(example = &"DGXH100*", extend("x-source" = "/sys/class/dmi/id/product_name"))]
         product_name: String as Checked<Pattern>;
     }
     special read_pci {
-        /// PCI functions that must be there. A later file replaces the whole list.
+        /// Required PCI functions. A later file replaces the whole list.
         pci: Spanned<Vec<MatchPciEntry>>;
     }
     after {
-        /// PCI ids that must be there, with how many.
+        /// Required PCI ids with their counts.
         pci: Vec<MatchPci>;
     }
     show show_pci;
 }
 
-/// One `[[match.pci]]`.
+/// An entry of `[[match.pci]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MatchPci {
-    /// What is counted: functions with any of these ids.
+    /// Functions with any of these ids are counted.
     pub ids: Vec<PciIdPair>,
-    /// At least this many functions.
+    /// Minimum number of functions.
     pub at_least: u32,
-    /// At most this many.
+    /// Maximum number of functions.
     pub at_most: Option<u32>,
 }
 
 /// A PCI vendor with one of its devices, or with all of them: `10de:2330`, `10de:*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PciIdPair {
-    /// Vendor.
+    /// Vendor id.
     pub vendor: PciId,
-    /// Device; any when absent.
+    /// Device id; `None`: any.
     pub device: Option<PciId>,
 }
 
@@ -102,21 +102,21 @@ impl Serialize for PciIdPair {
     }
 }
 
-/// One `[[match.pci]]`.
+/// An entry of `[[match.pci]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MatchPciEntry {
-    /// `vendor:device` in hexadecimal, `vendor:*` for any device; several in a list count together. Virtual functions
-    /// are not counted.
+    /// `vendor:device` in hexadecimal, `vendor:*` for any device; a list counts functions with any of its ids. Virtual
+    /// functions are not counted.
     #[cfg_attr(feature = "schemars", schemars(example = &"10de:2330", extend("x-source" = "/sys/bus/pci/devices/*/{vendor,device}; pci.ids")))]
     pub id: Spanned<Entry<PciIdText, PciIds>>,
 
-    /// At least this many functions.
+    /// Minimum number of functions.
     #[cfg_attr(feature = "schemars", schemars(range(min = 1), extend("default" = 1), example = 8))]
     pub at_least: Option<u32>,
 
-    /// At most this many functions. Default: no limit.
+    /// Maximum number of functions. Default: no limit.
     #[cfg_attr(feature = "schemars", schemars(example = 8))]
     pub at_most: Option<Spanned<u32>>,
 }
@@ -134,7 +134,7 @@ pub(crate) struct PciIdText(
     pub String,
 );
 
-// No doc comment: it would stand in the schema, which describes the pairs.
+// No doc comment: it would appear in the schema, which describes the pairs.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]

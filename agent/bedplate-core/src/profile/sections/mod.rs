@@ -1,5 +1,5 @@
-//! The sections that belong to no kind, each with its keys and the rules that only it has. A kind has its own in its folder;
-//! the rows that put them all together are in [`super::root`].
+//! Sections that belong to no resource type, each with its keys and rules. Resource types have theirs in their own
+//! directories; [`super::root`] lists all sections.
 
 pub(super) mod agent;
 pub(super) mod fleetlock;

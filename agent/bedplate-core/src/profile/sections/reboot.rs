@@ -1,4 +1,4 @@
-//! `[reboot]`: whether, when and how the machine is restarted.
+//! `[reboot]`: whether, when, and how the machine is rebooted.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,32 +8,32 @@ use crate::section::{
     Check, Checked, Checker, DAY, Each, Fault, Length, Printer, Section, section,
 };
 
-/// A job that blocks a reboot for longer is one that an operator should hear of.
+/// Longest wait for inhibitors: an operator should hear of a job that blocks a reboot for longer.
 const WEEK: u32 = 7 * DAY;
 
-/// What to do about a needed reboot.
+/// Handling of a required reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootPolicy {
-    /// Nothing.
+    /// No action.
     Never,
-    /// Leave a marker file for others (kured, needs-restarting).
+    /// Writes a marker file for other tools (kured, needs-restarting).
     Mark,
-    /// Schedule through logind in the window.
+    /// Schedules the reboot through logind in the window.
     Schedule,
 }
 
 bedplate_base::named! {
-    /// How the machine is restarted (handbook §2, §13.8).
+    /// Method of restarting the machine (handbook §2, §13.8).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum RebootMethod {
         /// An ordinary reboot through firmware: enough for kernel parameters.
         Ordinary = "ordinary",
-        /// The same, with the kernel's reset mode and type set to the coldest that firmware offers.
+        /// An ordinary reboot with the kernel's reset mode and type set to the coldest that firmware offers.
         Firmware = "firmware",
-        /// An orderly shutdown whose last step is a power cycle by the BMC.
+        /// An orderly shutdown that ends with a power cycle by the BMC.
         Bmc = "bmc",
         /// A power-off with a wake-up alarm.
         Rtc = "rtc",
@@ -43,7 +43,7 @@ bedplate_base::named! {
 }
 
 impl RebootMethod {
-    /// Text of a report about a boot that followed a reboot by this method, as bedplate had announced it.
+    /// Returns the report text for a boot that followed a reboot scheduled by bedplate with this method.
     pub fn announced(self) -> &'static str {
         match self {
             RebootMethod::Ordinary => "the one bedplate announced",
@@ -59,22 +59,22 @@ section! {
     /// `[reboot]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     "reboot" Reboot, RebootFile {
-        /// What to do when a change counts only after a reboot.
+        /// Action when a change takes effect only after a reboot.
         #[schemars(extend("x-source" = "org.freedesktop.login1(5); handbook §13.8"))]
         policy: RebootPolicy = RebootPolicy::Never;
 
-        /// How the machine is restarted when a change asks for a cold reboot, in the order in which methods are tried. A
-        /// method that cannot work here is passed over; behind the last one nothing is done. An ordinary reboot through
-        /// firmware is enough for kernel parameters: the others are policy. A later file replaces the whole list.
+        /// How the machine is restarted when a change needs a cold reboot, in the order of attempts. A method that
+        /// cannot work here is skipped; if all fail, there is no reboot. An ordinary reboot through firmware is enough
+        /// for kernel parameters: the other methods are a matter of policy. A later file replaces the whole list.
         #[schemars(
             example = vec!["bmc", "firmware"],
             extend("x-source" = "kernel/reboot.c; handbook §2.1")
         )]
         methods: Vec<RebootMethod> as Checked<Methods> = vec![RebootMethod::Ordinary];
 
-        /// When bedplate may reboot: days (optional), from-to, and a time zone by name. A window whose end is not after its
-        /// start runs into the next day. No windows: at any time. `never` holds the place of a window that is still to be
-        /// chosen: it does not open. A later file replaces the whole list.
+        /// When bedplate may reboot: days (optional), from-to, and a time zone by name. A window whose end is not after
+        /// its start extends into the next day. No windows: at any time. `never` is a placeholder for a window still to
+        /// be chosen: it does not open. A later file replaces the whole list.
         #[schemars(
             example = vec!["Sat,Sun 02:00-05:00 Europe/Amsterdam"],
             example = vec!["Mon-Fri 23:30-01:00 UTC"],
@@ -82,34 +82,34 @@ section! {
         )]
         windows: Vec<String> as Each<Window> = Vec::new();
 
-        /// Reboots allowed for one plan; after that bedplate says that it is stuck and stays still.
+        /// Reboots allowed for one plan; after that bedplate reports exhausted attempts and does not reboot again.
         #[schemars(range(min = 1, max = 10))]
         attempts: u8 = 1;
 
-        /// Time between the announcement to everybody logged in and the reboot, up to one day.
+        /// Time between the announcement to all logged-in users and the reboot, up to one day.
         #[schemars(example = &"15m", extend("x-source" = "org.freedesktop.login1(5)"))]
         delay_s ("delay"): u32 as Length<0, DAY> = 5 * 60;
 
-        /// Up to so much more, different on each host, so that a fleet does not reboot at once; up to one day.
+        /// Maximum additional delay, different on each host, so that a fleet does not reboot at once; up to one day.
         #[schemars(example = &"30m")]
         jitter_s ("jitter"): u32 as Length<0, DAY> = 0;
 
-        /// How long block inhibitors (`systemd-inhibit`) are waited for; then that is reported, and nothing is forced. Up to
-        /// seven days.
+        /// How long to wait for block inhibitors (`systemd-inhibit`); then the wait is reported, and nothing is forced.
+        /// Up to seven days.
         #[schemars(example = &"12h", extend("x-source" = "org.freedesktop.login1(5)"))]
         inhibitor_wait_s ("inhibitor_wait"): u32 as Length<0, WEEK> = 60 * 60;
 
-        /// Whether a process that holds a GPU or an RDMA device open keeps the machine from rebooting.
+        /// Whether a process that has a GPU or an RDMA device open blocks a reboot.
         busy_devices: bool = true;
 
-        /// Names of processes (`ps -o comm`) that hold such devices all the time and are no work: storage clients over RDMA
-        /// (`mmfsd` of GPFS, `wekanode`), of which only the operator can say whether they count. Daemons that come with
-        /// drivers, monitoring and Kubernetes are known and need not be named. A later file replaces the whole list.
+        /// Names of processes (`ps -o comm`) that have GPU or RDMA devices open all the time without doing work:
+        /// storage clients over RDMA (`mmfsd` of GPFS, `wekanode`), which only the operator can judge. Daemons of
+        /// drivers, monitoring, and Kubernetes are known and need not be named. A later file replaces the whole list.
         #[schemars(example = vec!["mmfsd"], extend("x-source" = "handbook §14.7"))]
         idle_holders: Vec<String> as Each<ProcessName> = Vec::new();
 
-        /// A command that says whether the machine is busy: exit status 0 = free, 1 = busy (its first line of output is the
-        /// reason), anything else = cannot tell, and then nothing is rebooted.
+        /// A command that reports whether the machine is busy: exit status 0 = free, 1 = busy (its first line of output
+        /// is the reason), anything else = unknown, and then there is no reboot.
         #[schemars(example = vec!["/usr/local/sbin/node-is-drained"])]
         busy_command: Vec<String> as Checked<Program> = Vec::new();
 
@@ -117,20 +117,20 @@ section! {
         #[schemars(example = vec!["/usr/local/sbin/redfish-cycle"])]
         command: Vec<String> as Checked<Program> = Vec::new();
 
-        /// Say that this machine's firmware wakes it by its clock; without, the method `rtc` is not used.
+        /// Whether this machine's firmware wakes it by its clock; if not, the method `rtc` is not used.
         #[schemars(extend("x-source" = "kernel Documentation/admin-guide/rtc.rst"))]
         rtc_wakes: bool = false;
 
-        /// Do everything but the reboot itself: announce, lock, then a `dry-reboot`.
+        /// Dry run: everything but the reboot itself (schedule, lock, then a `dry-reboot`).
         #[schemars(extend("x-source" = "org.freedesktop.login1(5)"))]
         rehearse: bool = false;
     }
     special read_fleetlock {
-        /// A FleetLock server, which lets only so many hosts reboot at a time.
+        /// A FleetLock server, which limits the number of hosts that reboot at a time.
         fleetlock: FleetLockFile;
     }
     after {
-        /// Where the slots are.
+        /// Server that manages the slots.
         fleetlock: Option<FleetLock>;
     }
     show show_fleetlock;
@@ -148,7 +148,7 @@ fn show_fleetlock(section: &Reboot, out: &mut Printer<'_>) {
     }
 }
 
-/// Ways to restart the machine, at least one.
+/// Methods of restarting the machine, at least one.
 pub(crate) struct Methods;
 
 impl Check for Methods {
@@ -192,7 +192,7 @@ impl Check for ProcessName {
     }
 }
 
-/// Program and arguments. The daemon has no working directory and no shell: the program is named in full.
+/// Program and arguments. The daemon has no working directory and no shell, so the program needs its full path.
 pub(crate) struct Program;
 
 impl Check for Program {
@@ -209,7 +209,8 @@ impl Check for Program {
 }
 
 impl Reboot {
-    /// The setting by which bedplate reboots nothing, and leaves no request for another tool; `None`: it does either.
+    /// Returns the setting that prevents reboots by bedplate and requests to other tools; `None` if nothing prevents
+    /// both.
     pub fn forbidding(&self) -> Option<&'static str> {
         match self.policy {
             RebootPolicy::Never => Some("policy = \"never\""),
@@ -219,7 +220,7 @@ impl Reboot {
     }
 }
 
-/// Whether no window was chosen yet.
+/// Returns whether no window was chosen yet.
 pub(crate) fn is_open(windows: &[String]) -> bool {
     !windows.is_empty() && windows.iter().all(|window| window == NEVER)
 }

@@ -1,4 +1,4 @@
-//! `[verify]`: what it means on these hosts that a check of `bedplate verify` does not pass, and why.
+//! `[verify]`: severities of `bedplate verify` checks on these hosts, with reasons.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use crate::profile::suggest::nearest;
 use crate::section::{Checker, Printer, Reason, Spanned, key_of, quoted, section, toml_text};
 
 bedplate_base::named! {
-    /// What it means that a check does not pass.
+    /// Consequence of a check that does not pass.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum Severity {
-        /// It is only shown, and counts for nothing.
+        /// The result is only shown.
         Ignore = "ignore",
-        /// The host is ready all the same.
+        /// The host stays ready.
         Warn = "warn",
         /// The host is not ready.
         Fail = "fail",
     }
 }
 
-/// A severity of the profile for a check.
+/// The profile's severity for a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Override {
-    /// What it means there that the check does not pass.
+    /// Severity of the check.
     pub level: Severity,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -36,8 +36,8 @@ section! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
     "verify" Verify, VerifyFile {}
     special read_severities {
-        /// What it means that a check does not pass, by its id: `fail` (the host is not ready), `warn`, or `ignore`, each with a
-        /// reason, which reports show. `bedplate verify --list` shows the ids and what they mean otherwise.
+        /// Severities of checks that do not pass, by check id: `fail` (the host is not ready), `warn`, or `ignore`,
+        /// each with a reason, which reports show. `bedplate verify --list` shows the ids and default severities.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{
@@ -47,7 +47,7 @@ section! {
         severity: BTreeMap<Spanned<String>, SeverityTable>;
     }
     before {
-        /// By id.
+        /// By check id.
         severity: BTreeMap<String, Override>;
     }
     show show_severities;
@@ -58,10 +58,10 @@ section! {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeverityTable {
-    /// What it means that the check does not pass.
+    /// Severity of the check.
     #[cfg_attr(feature = "schemars", schemars(example = &"warn"))]
     pub level: Spanned<Severity>,
-    /// Why; reports show it.
+    /// Reason, shown in reports.
     #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"the vendor's firmware keeps it at 512"))]
     pub reason: Spanned<String>,
 }

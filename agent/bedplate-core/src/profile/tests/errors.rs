@@ -1,4 +1,4 @@
-//! What is wrong is shown where it is, with what to do.
+//! Faults are shown at their place, with a fix.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -6,7 +6,7 @@ use proptest::sample::Index;
 use super::*;
 
 #[test]
-fn several_findings_come_in_one_go_with_suggestions() {
+fn all_errors_are_reported_at_once_with_suggestions() {
     assert_eq!(
         wrong(
             "schema = 1\npolicy = 3\n\n[acs]\npolciy = \"keep\"\npolicy = \"keepp\"\nroot_port = 1\n"
@@ -60,7 +60,7 @@ error[contradiction]: `foo=1` is wanted and `foo` is to be absent; keep one
 }
 
 #[test]
-fn arguments_with_blanks_are_taken_apart() {
+fn argument_with_blank_suggests_two_arguments() {
     assert_eq!(
         wrong("schema = 1\n[cmdline]\nargs = [\"intel_iommu=on iommu=pt\"]\n"),
         "\
@@ -90,7 +90,7 @@ error[wrong-type]: `sriov.devices.select.device` must be a string, not an intege
 }
 
 #[test]
-fn a_choice_that_is_not_only_words_says_all_of_it() {
+fn unknown_word_lists_all_accepted_types() {
     for right in ["true", "false", "\"auto\""] {
         load_text(&format!("schema = 1\n[acs]\nguests = {right}\n")).expect(right);
     }
@@ -132,7 +132,7 @@ error[unknown-profile]: no shipped profile is called `hgx-h10`
 }
 
 #[test]
-fn a_bad_window_says_which_part() {
+fn bad_window_names_the_faulty_part() {
     assert_eq!(
         wrong("schema = 1\n[reboot]\nwindows = [\"Sat 02:00-05:00\", \"Sat 02:00-05:00 CEST\"]\n"),
         "\
@@ -174,7 +174,7 @@ error[duplicate]: two rules in this file are called `x`
 }
 
 #[test]
-fn versions_and_texts_that_are_no_profile() {
+fn unsupported_schema_and_non_profile_are_rejected() {
     assert_eq!(wrong_ids(""), ["empty-file"]);
     assert_eq!(wrong_ids(" \r\n\t\n"), ["empty-file"]);
     assert_eq!(wrong_ids("\u{feff}"), ["empty-file"]);
@@ -190,7 +190,7 @@ fn versions_and_texts_that_are_no_profile() {
 }
 
 #[test]
-fn syntax_errors_stand_where_they_are() {
+fn syntax_error_is_shown_at_its_place() {
     assert_eq!(
         wrong("schema = 1\n[acs]\npolicy = keep\n"),
         "\
@@ -279,14 +279,14 @@ fn each_value_is_checked() {
 }
 
 #[test]
-fn colour_is_only_there_when_asked_for() {
+fn colour_is_optional() {
     let errors = load_text("schema = 1\nx = 1\n").unwrap_err();
     assert!(!errors.render(false).contains('\u{1b}'));
     assert!(errors.render(true).contains('\u{1b}'));
 }
 
 #[test]
-fn findings_are_data_too() {
+fn findings_serialize_as_data() {
     let errors = load_text("schema = 1\n[acs]\npolcy = \"keep\"\n").unwrap_err();
     assert_eq!(
         serde_json::to_value(&errors).unwrap(),
@@ -298,7 +298,7 @@ fn findings_are_data_too() {
 }
 
 #[test]
-fn tables_may_be_written_in_any_of_tomls_ways() {
+fn every_toml_table_form_is_accepted() {
     let inline = good("schema = 1\nmatch = { pci = [{ id = \"10de:2330\", at_least = 8 }] }\n");
     let headed = good("schema = 1\n[[match.pci]]\nid = [\"10DE:0x2330\"]\nat_least = 0x8\n");
     let dotted = good("schema = 1\nmatch.pci = [{ id = '10de:2330', at_least = 8 }]\n");
@@ -307,7 +307,7 @@ fn tables_may_be_written_in_any_of_tomls_ways() {
     assert_eq!(headed.origins["match.pci"].line, 2);
 }
 
-/// A shipped text with one stretch of it replaced.
+/// A shipped text with a part of it replaced.
 fn damaged() -> impl Strategy<Value = String> {
     let texts: Vec<&str> = super::super::shipped().iter().map(|shipped| shipped.text).collect();
     (proptest::sample::select(texts), any::<(Index, Index)>(), "(?s).{0,6}").prop_map(
@@ -326,7 +326,7 @@ proptest! {
     fn no_text_breaks_loading_or_its_messages(text in prop_oneof![damaged(), "(?s).{0,80}", "schema = 1\n(?s).{0,80}"]) {
         match load_text(&text) {
             Ok(loaded) => {
-                // What loads is shown as something that loads.
+                // A loaded profile is shown as text that loads again.
                 let shown = show(&loaded, true);
                 prop_assert!(load_text(&shown).is_ok(), "{}", shown);
             }

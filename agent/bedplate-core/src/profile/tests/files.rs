@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn drop_ins_are_taken_by_file_name_whatever_order_they_come_in() {
+fn drop_ins_apply_in_file_name_order() {
     let profile = ("/etc/p.toml", "schema = 1\n[acs]\npolicy = \"keep\"\n");
     let ten = ("/etc/profile.d/10-site.toml", "schema = 1\n[acs]\npolicy = \"clear\"\n");
     let twenty = ("/etc/profile.d/20-host.toml", "schema = 1\n[acs]\npolicy = \"direct-p2p\"\n");
@@ -16,13 +16,13 @@ fn drop_ins_are_taken_by_file_name_whatever_order_they_come_in() {
 }
 
 #[test]
-fn what_is_extended_comes_first_and_says_so() {
+fn extended_profile_applies_first_and_is_the_origin() {
     let loaded = good("schema = 1\nextends = \"b200\"\n[acs]\nroot_port = false\n");
     assert_eq!(loaded.profile.iommu.mode, model::IommuMode::Passthrough);
     assert!(!loaded.profile.acs.root_port);
     assert_eq!(loaded.origins["iommu.mode"].file, "shipped:hgx-h100.toml");
     assert_eq!(loaded.origins["acs.root_port"].file, PATH);
-    // Name, description and [match] belong to the file that says them.
+    // Name, description, and [match] belong to the file that sets them.
     assert_eq!(loaded.profile.name, "profile");
     assert_eq!(loaded.profile.description, "");
     assert_eq!(loaded.profile.matching, model::Match::default());
@@ -47,7 +47,7 @@ fn profiles_cannot_extend_each_other_in_a_circle() {
 }
 
 #[test]
-fn an_error_in_a_shipped_text_is_shown_there() {
+fn error_in_shipped_profile_is_shown_there() {
     let broken = Shipped { name: "broken", text: "schema = 1\n[acs]\npolicy = 1\n" };
     let text = "schema = 1\nextends = \"broken\"\n";
     let errors = load(&[LayerText { path: PATH, text }], &[broken]).unwrap_err();
@@ -69,7 +69,7 @@ fn drop_ins_do_not_extend() {
 }
 
 #[test]
-fn errors_of_all_files_come_together_in_file_order() {
+fn errors_of_all_files_are_reported_in_file_order() {
     let files = [
         ("/etc/p.toml", "schema = 1\n[acs]\npolicy = 1\n"),
         ("/etc/profile.d/2.toml", "schema = 1\nx = 1\n"),
@@ -91,7 +91,7 @@ fn errors_of_all_files_come_together_in_file_order() {
 }
 
 #[test]
-fn files_that_contradict_each_other_are_both_shown() {
+fn contradiction_shows_both_files() {
     let files = [
         ("/etc/p.toml", "schema = 1\n[cmdline]\nargs = [\"iommu=pt\"]\n"),
         ("/etc/profile.d/1.toml", "schema = 1\n[cmdline]\nabsent = [\"iommu\"]\n"),
@@ -105,7 +105,7 @@ fn files_that_contradict_each_other_are_both_shown() {
 }
 
 #[test]
-fn reasons_come_from_the_profile_or_name_its_line() {
+fn reason_defaults_to_the_profile_line() {
     let loaded = good(
         "schema = 1\n[iommu]\nmode = \"off\"\nwhy = \"no DMA here\"\nsource = \"a vendor page\"\n[acs]\npolicy = \"clear\"\n",
     );
@@ -120,7 +120,7 @@ fn reasons_come_from_the_profile_or_name_its_line() {
 }
 
 #[test]
-fn the_file_names_the_profile_unless_the_profile_does() {
+fn profile_name_defaults_to_the_file_name() {
     assert_eq!(good("schema = 1\n").profile.name, "profile");
     assert_eq!(good("schema = 1\nname = \"prod\"\n").profile.name, "prod");
     assert_eq!(load(&[], &[]).unwrap().profile.name, "profile");

@@ -63,7 +63,7 @@ fn one_directory_serves_a_mixed_fleet() {
 }
 
 #[test]
-fn no_profile_is_an_answer_with_reasons() {
+fn no_match_lists_reasons_per_profile() {
     let facts = machine(Arch::Aarch64, CpuVendor::Arm, &[]);
     let profiles = [
         ("a".to_owned(), conditions("arch = \"x86_64\"\ncpu_vendor = \"intel\"")),
@@ -82,7 +82,7 @@ fn no_profile_is_an_answer_with_reasons() {
 }
 
 #[test]
-fn what_is_unknown_never_matches_and_is_named() {
+fn unknown_fact_never_matches_and_is_reported() {
     let mut facts = machine(Arch::X86_64, CpuVendor::Intel, &[(0x10de, 0x2330, 8)]);
     facts.pci = unknown();
     facts.dmi.product_name = Reading::Absent;
@@ -100,7 +100,7 @@ fn what_is_unknown_never_matches_and_is_named() {
 }
 
 #[test]
-fn a_tie_names_both() {
+fn tie_lists_both_profiles() {
     let facts = machine(Arch::X86_64, CpuVendor::Intel, &[]);
     let profiles = [
         ("a".to_owned(), conditions("arch = \"x86_64\"")),

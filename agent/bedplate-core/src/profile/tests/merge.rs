@@ -1,4 +1,4 @@
-//! How files are merged: what each section's merging does, and the laws that all of it keeps.
+//! Merging of files: the behavior of each section, and laws that hold for all.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -16,7 +16,7 @@ fn cmdline(args: &str, absent: &str) -> String {
 }
 
 #[test]
-fn a_later_argument_takes_the_place_of_an_earlier_one() {
+fn later_argument_replaces_earlier_in_place() {
     let loaded = merged(
         &cmdline(
             r#"["quiet", "foo=1", "pci=realloc,noats", "hugepagesz=1G", "hugepages=4"]"#,
@@ -31,7 +31,7 @@ fn a_later_argument_takes_the_place_of_an_earlier_one() {
 }
 
 #[test]
-fn both_spellings_of_passthrough_are_one_parameter() {
+fn both_passthrough_spellings_are_one_parameter() {
     let loaded =
         merged(&cmdline(r#"["iommu=pt"]"#, "[]"), &cmdline(r#"["iommu.passthrough=0"]"#, "[]"));
     assert_eq!(args(&loaded), ["iommu.passthrough=0"]);
@@ -126,12 +126,12 @@ fn windows_and_match_lists_are_replaced_whole() {
 }
 
 #[test]
-fn a_reason_goes_with_its_value() {
+fn reason_is_replaced_with_its_value() {
     let loaded = merged("[iommu]\nmode = \"off\"\nwhy = \"old\"\n", "[iommu]\nmode = \"keep\"\n");
     assert_eq!(loaded.profile.iommu.why[0].reason, "asked for by the profile");
 }
 
-/// What a file may say of one kernel parameter: any of `args`, or any of `absent`.
+/// Entries that a file may contain for one kernel parameter: any of `args`, or any of `absent`.
 struct Topic {
     args: &'static [&'static str],
     absent: &'static [&'static str],
@@ -157,7 +157,7 @@ const TOPICS: &[Topic] = &[
     },
 ];
 
-/// An entry for `args` or for `absent`, or nothing.
+/// An entry for `args` or for `absent`, or no entry.
 fn entry(
     topic: &'static Topic,
 ) -> impl Strategy<Value = (Option<&'static str>, Option<&'static str>)> {
@@ -177,7 +177,7 @@ fn kernel_arguments() -> impl Strategy<Value = String> {
     })
 }
 
-/// Which lists each of four modules is in: any, but not both loaded and kept out.
+/// Lists for four modules: any combination, but no module both loaded and excluded.
 fn module_lists() -> impl Strategy<Value = String> {
     let modules = Just(vec!["a", "b", "c", "d"]).prop_shuffle();
     (modules, proptest::collection::vec(0..5u8, 4), 0..8u8).prop_map(|(names, states, number)| {
@@ -202,7 +202,7 @@ fn module_lists() -> impl Strategy<Value = String> {
     })
 }
 
-/// A file that says a little of everything and does not contradict itself.
+/// A file with settings of several sections, free of contradictions.
 fn file() -> impl Strategy<Value = String> {
     (kernel_arguments(), module_lists(), 1..20u8).prop_map(|(cmdline, modules, number)| {
         let mut text = format!("schema = 1\n{cmdline}{modules}");
@@ -216,7 +216,7 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
-/// Files that are laid over each other in this order.
+/// Files that are merged in this order.
 fn files<const N: usize>() -> impl Strategy<Value = [String; N]> {
     proptest::collection::vec(file(), N).prop_map(|texts| {
         let right = |text: &String| load_files(&[text]).is_some();
@@ -225,7 +225,7 @@ fn files<const N: usize>() -> impl Strategy<Value = [String; N]> {
     })
 }
 
-/// The profile that these files come to; `None` where they contradict each other.
+/// Merges these files; `None` if they contradict each other.
 fn load_files(texts: &[&String]) -> Option<LoadedProfile> {
     let paths: Vec<String> = (0..texts.len()).map(|number| format!("{number}.toml")).collect();
     let file = |(path, text): (&'_ String, &&'_ String)| (path.clone(), (*text).clone());
@@ -235,7 +235,7 @@ fn load_files(texts: &[&String]) -> Option<LoadedProfile> {
     load(&layers, &[]).ok()
 }
 
-/// What is shown of it.
+/// Text of the merged profile.
 fn shown(texts: &[&String]) -> Option<String> {
     load_files(texts).map(|loaded| show(&loaded, false))
 }
@@ -257,7 +257,7 @@ proptest! {
 
     #[test]
     fn later_file_has_the_last_word([a, b] in files::<2>()) {
-        // Every token that the later file wants is wanted in the end, and nothing it clears is.
+        // Every token in the later file is in the result, and no token that it clears is.
         let (Some(later), Some(whole)) = (load_files(&[&b]), load_files(&[&a, &b])) else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! Tests of the whole way from text to profile.
+//! End-to-end tests from text to profile.
 
 use super::*;
 use crate::section::ProfileErrors;
@@ -17,24 +17,24 @@ fn load_text(text: &str) -> Result<LoadedProfile, ProfileErrors> {
     load(&[LayerText { path: PATH, text }], super::shipped())
 }
 
-/// The same, for texts that must be right.
+/// Loads a text that must be valid.
 fn good(text: &str) -> LoadedProfile {
     load_text(text).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-/// A profile and its drop-ins, as `(path, text)`.
+/// Loads a profile and its drop-ins, given as `(path, text)`.
 fn good_files(files: &[(&str, &str)]) -> LoadedProfile {
     let layers: Vec<LayerText<'_>> =
         files.iter().map(|(path, text)| LayerText { path, text }).collect();
     load(&layers, super::shipped()).unwrap_or_else(|errors| panic!("{}", errors.render(false)))
 }
 
-/// What is wrong with a text, as it is shown.
+/// Returns the errors of a text as displayed.
 fn wrong(text: &str) -> String {
     load_text(text).expect_err("this text must not load").render(false)
 }
 
-/// Only the sorts of what is wrong with a text.
+/// Returns the ids of the errors of a text.
 fn wrong_ids(text: &str) -> Vec<&'static str> {
     let errors = load_text(text).expect_err("this text must not load");
     errors.0.iter().map(|finding| finding.id).collect()

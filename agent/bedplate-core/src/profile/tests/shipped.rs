@@ -14,14 +14,14 @@ fn validator() -> jsonschema::Validator {
 }
 
 #[test]
-fn the_schema_is_a_schema() {
+fn schema_is_valid_json_schema() {
     jsonschema::draft202012::meta::validate(schema()).unwrap();
     assert_eq!(schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert_eq!(schema().get("$id"), None);
 }
 
 #[test]
-fn shipped_profiles_load_without_findings_and_satisfy_the_schema() {
+fn shipped_profiles_load_cleanly_and_match_the_schema() {
     let validator = validator();
     for Shipped { name, text } in super::super::shipped() {
         let loaded = good(text);
@@ -41,7 +41,7 @@ fn shipped_profiles_load_without_findings_and_satisfy_the_schema() {
 }
 
 #[test]
-fn every_line_of_a_shipped_profile_stands_below_a_comment() {
+fn every_shipped_setting_has_a_comment() {
     for Shipped { name, text } in super::super::shipped() {
         for paragraph in text.split("\n\n").filter(|part| part.contains(" = ")) {
             assert!(
@@ -53,7 +53,7 @@ fn every_line_of_a_shipped_profile_stands_below_a_comment() {
 }
 
 #[test]
-fn what_the_schema_refuses_does_not_load_either() {
+fn schema_violation_does_not_load() {
     let validator = validator();
     let bad = [
         "schema = 2",
@@ -92,7 +92,7 @@ fn what_the_schema_refuses_does_not_load_either() {
     }
 }
 
-/// Every property of the schema, with its dotted key.
+/// Collects every property of the schema with its dotted key.
 fn properties(schema: &Value, prefix: &str, out: &mut Vec<(String, Value)>) {
     if let Some(Value::Object(own)) = schema.get("properties") {
         for (name, property) in own {
@@ -143,7 +143,7 @@ fn examples_and_defaults_are_valid() {
 }
 
 #[test]
-fn defaults_in_the_schema_are_the_defaults() {
+fn schema_defaults_equal_loaded_defaults() {
     let shown = as_json(&show(&good("schema = 1\n"), false));
     let mut all = Vec::new();
     properties(schema(), "", &mut all);
@@ -156,7 +156,7 @@ fn defaults_in_the_schema_are_the_defaults() {
         let Some(actual) = shown.get(section).and_then(|section| section.get(name)) else {
             continue;
         };
-        // A length of time is shown in seconds, whatever it was written in.
+        // A length of time is shown in seconds, in any notation of the default.
         let length = |value: &Value| {
             value.as_str().and_then(|text| text.parse::<jiff::SignedDuration>().ok())
         };

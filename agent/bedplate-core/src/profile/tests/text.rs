@@ -1,4 +1,4 @@
-//! The profile as text again: `show` and `explain`.
+//! The profile as text: `show` and `explain`.
 
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ boot_timeout = "40s"
 ready_timeout = "3m"
 "#;
 
-/// A profile as data, without the reasons that only say which line asks for something.
+/// Returns a profile as data, without reasons that only name the requesting line.
 fn data(loaded: &LoadedProfile) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -71,7 +71,7 @@ fn data(loaded: &LoadedProfile) -> Value {
             Value::Array(items) => {
                 items.retain(|item| item["reason"] != "asked for by the profile");
                 for item in items.iter_mut() {
-                    // A reason without a source of its own names its line.
+                    // The default source of a reason is its line.
                     if item["source"].as_str().is_some_and(|source| source.starts_with(PATH)) {
                         item["source"] = Value::Null;
                     }
@@ -87,7 +87,7 @@ fn data(loaded: &LoadedProfile) -> Value {
 }
 
 #[test]
-fn what_is_shown_loads_as_the_same_profile() {
+fn shown_profile_loads_as_the_same_profile() {
     let texts = super::super::shipped()
         .iter()
         .map(|shipped| shipped.text)
@@ -103,14 +103,14 @@ fn what_is_shown_loads_as_the_same_profile() {
     }
 }
 
-/// The schema's defaults, written out, ask for what an empty profile asks for.
+/// An empty profile equals one with the schema's defaults written out.
 #[test]
-fn the_schema_says_the_defaults_that_count() {
+fn schema_defaults_equal_empty_profile() {
     let mut text = "schema = 1\n".to_owned();
     let mut written = 0;
     for key in explained_keys().iter().filter(|key| key.contains('.')) {
         let default = explained(key).and_then(|found| found.default);
-        // Keys of list entries and of a FleetLock server count only where there is one.
+        // Keys of list entries and of a FleetLock server apply only if there is one.
         let top = !key.contains("devices.") && !key.contains("pci.") && !key.contains("fleetlock");
         if let Some(default) = default.filter(|_| top) {
             text += &format!("{key} = {default}\n");
@@ -138,7 +138,7 @@ fn origins_are_shown_line_by_line() {
 }
 
 #[test]
-fn a_key_is_explained() {
+fn key_description_includes_values_and_source() {
     assert_eq!(
         explain("acs.persistence").unwrap(),
         "\
