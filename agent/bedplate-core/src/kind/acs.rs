@@ -1,5 +1,5 @@
-//! PCIe ACS: which port redirects peer-to-peer traffic, and clearing that where GPUs and NICs share a switch.
-//! [`resolve()`] says what is wanted; the plan here compares registers with it. Writing is `apply`'s business.
+//! PCIe ACS: peer-to-peer redirect on ports, and disabling it where GPUs and NICs share a switch. [`resolve()`] yields the
+//! desired bits; the plan here compares registers with them. Only `apply` writes.
 
 mod fabric;
 mod guests;
@@ -52,12 +52,12 @@ pub(crate) use topo_override::pairs_in_different_groups;
 
 /// Name of this kind.
 pub const NAME: KindId = KindId::Acs;
-/// What the register is called that this kind writes.
+/// Name of the register that this kind writes.
 pub const CONTROL: &str = "ACS control";
-/// Arguments of earlier runs that stay where no new one can be worked out.
+/// Arguments of earlier runs that stay if no new one can be computed.
 const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 
-/// The kind's row in the table.
+/// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
@@ -72,7 +72,7 @@ pub(crate) const KIND: Kind = Kind {
     labels: no_labels,
 };
 
-/// Config space of the ports, which `setpci` and drivers write to, and resets, which bring the bits back.
+/// Watches config space of the ports, which `setpci` and drivers write, and resets, which restore the bits.
 fn watch(_: &Profile, facts: &Facts) -> Watch {
     let tree = facts.pci.known().into_iter();
     let ports = tree
@@ -97,7 +97,7 @@ fn plan(context: &Context) -> KindPlan {
     let arguments = arguments_at_boot(context);
     let next = arguments_of_next_boot(context, &arguments);
     for wanted in &context.desired.acs.ports {
-        // A port that cannot be read is in the desired state's unknowns, not among its ports.
+        // An unreadable port is in the desired state's unknowns, not among its ports.
         if let Some(Reading::Known(acs)) = tree.get(wanted.port).map(|function| &function.acs) {
             let wanted = &kernel_parse_bug::cleared_too(wanted, acs, &arguments, context.facts);
             let (running, next) = (&arguments, &next);
@@ -108,7 +108,7 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
-/// All that can be planned for an image: it has no PCI devices, so that the ports are not known.
+/// Returns the one change for an image, which has no PCI devices, so its ports are unknown.
 fn at_first_boot(context: &Context) -> Change {
     let after = match context.desired.acs.policy {
         AcsPolicy::Clear => "cleared on every port",
@@ -123,7 +123,7 @@ fn at_first_boot(context: &Context) -> Change {
     Change { deferred: Some(Deferred::to_first_boot()), ..change }
 }
 
-/// The two `pci=` ACS arguments of a kernel.
+/// The two `pci=` ACS arguments of a kernel command line.
 #[derive(Debug, Clone, Default)]
 struct BootArguments {
     config_acs: Option<String>,
@@ -131,7 +131,7 @@ struct BootArguments {
 }
 
 fn arguments_at_boot(context: &Context) -> BootArguments {
-    // Not being able to read it takes a remark away, nothing else; the command line has its own kind.
+    // An unreadable command line only suppresses a note here; kind `cmdline` reports it.
     let line = cmdline::running_line(context.reader);
     line.map_or_else(|_| BootArguments::default(), |line| BootArguments::of_line(&line))
 }
@@ -148,15 +148,14 @@ impl BootArguments {
         }
     }
 
-    /// What they say of one port.
+    /// Returns the bits that they set on one port.
     fn of_port(&self, port: PciAddress) -> Option<RegisterBits> {
         token::of_port(self.config_acs.as_deref(), self.disable_redir.as_deref(), port)
     }
 }
 
-/// What the kernel that boots next is given: the argument that is planned, or what its boot entry has where the command line is
-/// refused; where the argument cannot be worked out, the one of the running kernel, which then stays. A way to last that was
-/// chosen, and has come to no argument, clears nothing at boot.
+/// Returns the ACS arguments of the next boot: the planned one, or the boot entry's if the command line is blocked. If no
+/// argument can be computed, the running kernel's stays. With runtime persistence there is no argument.
 fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArguments {
     let desired = context.desired;
     let planned = desired.cmdline.set.iter().find(|arg| arg.from == ArgSource::Acs);
@@ -174,15 +173,15 @@ fn arguments_of_next_boot(context: &Context, running: &BootArguments) -> BootArg
     }
 }
 
-/// One wanted port and what is known of it.
+/// One port in the desired state, and its observed state.
 struct Port<'a> {
     context: &'a Context<'a>,
     topology: &'a Topology<'a>,
     wanted: &'a WantedAcs,
     acs: &'a Acs,
-    /// What the running kernel was booted with,
+    /// Arguments of the running kernel.
     running: &'a BootArguments,
-    /// and what the next one will be.
+    /// Arguments of the next boot.
     next: &'a BootArguments,
 }
 
@@ -213,7 +212,7 @@ impl Port<'_> {
         }
     }
 
-    /// The register is not what the kernel was booted with.
+    /// Notes a register that differs from the running kernel's arguments.
     fn differs_from_boot_arguments(&self) -> Option<Note> {
         let said = self.running.of_port(self.wanted.port)?;
         if token::is_applied(self.acs, said) {
@@ -227,7 +226,7 @@ impl Port<'_> {
         )))
     }
 
-    /// Whether the command line is to set its bits.
+    /// Whether the command line should set its bits.
     fn by_argument(&self) -> bool {
         self.context.desired.acs.persistence.carries(self.wanted)
     }
@@ -240,17 +239,17 @@ impl Port<'_> {
         NAME.note(self.subject().to_string(), text)
     }
 
-    /// What is wanted of the bits that the port has.
+    /// Desired bits, limited to those that the port implements.
     fn bits(&self) -> RegisterBits {
         self.wanted.bits.limited_to(self.acs.capable.0)
     }
 
-    /// The register once it is right.
+    /// Register value after the change.
     fn after(&self) -> AcsBits {
         AcsBits(self.bits().applied_to(self.acs.control.0))
     }
 
-    /// Whether the kernel that boots next sets the bits. What the port was asked for counts as far as the argument names it.
+    /// Whether the next kernel sets the bits. Only the bits that its argument names are compared.
     fn is_persistent(&self) -> bool {
         self.next.of_port(self.wanted.port).is_some_and(|next| {
             let both = next.limited_to(self.bits().mask);
@@ -275,8 +274,8 @@ impl Port<'_> {
         Change { disrupts: self.isolation_lost(), deferred, ..change }
     }
 
-    /// Who can reach whom, past the IOMMU, once the port no longer redirects. Without an IOMMU nothing kept them
-    /// apart before either.
+    /// Describes which functions can reach each other past the IOMMU after redirect is disabled. Without an IOMMU they were
+    /// never isolated.
     fn isolation_lost(&self) -> Vec<String> {
         let no_iommu = self.context.facts.iommu.active.known().is_some_and(Vec::is_empty);
         let lost = self.acs.control.and(self.bits().off());
@@ -317,7 +316,7 @@ impl Port<'_> {
         ]
     }
 
-    /// The switch that this is a port of, and what hangs below its other ports.
+    /// Returns the port's switch, and the functions downstream of the other ports of that switch.
     fn siblings(&self, here: &[PciAddress]) -> Option<(PciAddress, Vec<PciAddress>)> {
         let tree = self.context.facts.pci.known()?;
         let switch = tree.get(self.wanted.port)?.parent?;
@@ -328,7 +327,7 @@ impl Port<'_> {
     }
 }
 
-/// `SV RR CR UF (001d)`.
+/// Formats as `SV RR CR UF (001d)`.
 fn format_bits(bits: AcsBits) -> String {
     format!("{bits} ({:04x})", bits.0)
 }

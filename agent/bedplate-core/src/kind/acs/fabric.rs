@@ -1,5 +1,5 @@
-//! What hangs below one root port (or below the topmost bridge that can be seen) and meets in a switch: its shape, and which
-//! bits its ports are to have. Pure.
+//! PCIe tree ("fabric") below one root port, or below the topmost visible bridge, with peers that share a switch: its
+//! topology class ("shape"), and the desired bits of its ports. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +13,22 @@ use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 use super::section::{Acs, Guests, PeerKind};
 use super::shape::{FabricTraits, Row, SHAPES, Shape};
 
-/// Root ports below which a Data Direct path has been seen (Grace; handbook §14.1).
+/// Root ports known to be above a Data Direct path (Grace; handbook §14.1).
 const DATA_DIRECT_ROOTS: [(u16, u16); 3] = [(0x10de, 0x22b1), (0x10de, 0x22b2), (0x10de, 0x22b8)];
 
 const RDMA_TOPO: &str = "rdma-core kernel-boot/rdma_topo; handbook §14.1";
 const GROUPING: &str = "Linux drivers/iommu/iommu.c pci_device_group; handbook §3.2, §3.3";
 
-/// What a port is to have, and why.
+/// Desired bits of a port, and the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    /// The bits.
+    /// Desired bits.
     pub bits: RegisterBits,
-    /// The reasons.
+    /// Reasons for them.
     pub why: Vec<Rationale>,
 }
 
-/// Ports that the policy is about.
+/// Ports that the policy applies to.
 pub(crate) type Targets = BTreeMap<PciAddress, Target>;
 
 /// Pairs below one topmost bridge.
@@ -39,16 +39,15 @@ pub(crate) struct Fabric<'a> {
     guests: Guests,
     peers: Vec<PeerKind>,
     has_iommu: bool,
-    /// Whether a function below one of its switches is a guest's, may be, or is to be.
+    /// Whether a function below one of its switches is, may be, or will be assigned to a VM.
     has_guest: bool,
-    /// The root port, where the tree shows one.
+    /// Root port, if it is visible.
     root: Option<PciAddress>,
-    /// What meets in its switches.
+    /// Pairs that share one of its switches.
     pub pairs: Vec<Pair>,
 }
 
-/// The fabrics of a host, by address, as they are with an IOMMU in use or without, and with these functions for guests below
-/// each bridge.
+/// Returns the host's PCIe trees by address, for the given IOMMU state and the functions assigned to VMs below each bridge.
 pub(crate) fn fabrics<'a>(
     profile: &Acs,
     has_iommu: bool,
@@ -83,19 +82,19 @@ pub(crate) fn fabrics<'a>(
 }
 
 impl Fabric<'_> {
-    /// The same with an IOMMU in use, or without.
+    /// Returns a copy with another IOMMU state.
     pub(super) fn with_iommu(&self, has_iommu: bool) -> Self {
         Fabric { has_iommu, ..self.clone() }
     }
 
-    /// The row of its shape.
+    /// Returns the entry of its topology class.
     pub(super) fn row(&self) -> &'static Row {
         let traits = FabricTraits {
             meets: !self.pairs.is_empty(),
             data_direct: self.is_data_direct(),
             for_guests: self.is_for_guests(),
         };
-        // The last row takes what no other does.
+        // The last entry matches everything.
         SHAPES.iter().find(|row| (row.is)(traits)).unwrap_or(&SHAPES[SHAPES.len() - 1])
     }
 
@@ -105,9 +104,9 @@ impl Fabric<'_> {
             && self.root_id().is_none_or(|(vendor, _)| vendor == 0x10de)
     }
 
-    /// Whether its ports are to serve guests. Left to bedplate, they do where a function below is a guest's, every NIC that is
-    /// asked for has ATS, and the ports can let through what is translated: one without cannot pass a switch that is set so.
-    /// Without an IOMMU nothing translates.
+    /// Whether its ports must serve VMs. `auto` requires a function below that is assigned to a VM, ATS in every requested NIC,
+    /// and ports that can pass translated requests (DT): a NIC without ATS cannot cross such a switch. It also requires an
+    /// IOMMU, which does the translation.
     pub(super) fn is_for_guests(&self) -> bool {
         match self.guests {
             Guests::Yes => true,
@@ -123,19 +122,19 @@ impl Fabric<'_> {
         }
     }
 
-    /// Whether its shape is decided by the ATS of its NICs.
+    /// Whether the ATS of its NICs decides its topology class.
     pub(super) fn depends_on_ats(&self) -> bool {
         self.guests == Guests::Auto && self.has_guest && self.has_iommu && self.wants(Peer::Nic)
     }
 
-    /// Whether some of the NICs in its switches have ATS and others have none.
+    /// Whether only some NICs in its switches have ATS.
     pub(super) fn is_mixed(&self) -> bool {
         let nics = if self.pairs.is_empty() { Vec::new() } else { self.nics() };
         nics.iter().any(|nic| matches!(self.ats(*nic), Reading::Known(_)))
             && nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
     }
 
-    /// Why a Data Direct path cannot be planned for, if it cannot: another root port, guests, or not one GPU.
+    /// Returns the reason why a Data Direct path cannot be planned, if any: another root port, VMs, or more than one GPU.
     pub(super) fn data_direct_obstacle(&self) -> Option<String> {
         if !self.is_data_direct() {
             return None;
@@ -164,10 +163,10 @@ impl Fabric<'_> {
         }
     }
 
-    /// NICs whose ATS could not be read where the shape depends on it.
+    /// Returns NICs with unreadable ATS, if the topology class depends on it.
     pub(super) fn ats_unknown(&self) -> Vec<(PciAddress, &str)> {
         let nics = self.nics();
-        // One without ATS decides it for all, and so does a port that cannot let through what is translated.
+        // One NIC without ATS decides for all, and so does a port that cannot pass translated requests.
         let is_decided = nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
             || self.pairs.iter().any(|pair| pair.kind == Peer::Nic && self.lacks_dt(pair));
         if !self.depends_on_ats() || is_decided || self.row().shape != Shape::Switch {
@@ -180,7 +179,7 @@ impl Fabric<'_> {
         nics.into_iter().filter_map(unread).collect()
     }
 
-    /// The port above a NIC of which it is not known whether it has DT, where the shape depends on it: all NICs have ATS, and no
+    /// Returns a port above a NIC with unreadable ACS, if the topology class depends on its DT: all NICs have ATS, and no
     /// other port is known to lack DT.
     pub(super) fn dt_unknown(&self) -> Option<(PciAddress, &str)> {
         let nics = || self.pairs.iter().filter(|pair| pair.kind == Peer::Nic);
@@ -198,20 +197,21 @@ impl Fabric<'_> {
         })
     }
 
-    /// The port above the NIC, if it cannot let translated requests through (no DT).
+    /// Returns the port above the NIC unless it is known to pass translated requests (DT).
     pub(super) fn cannot_pass(&self, pair: &Pair) -> Option<PciAddress> {
         let port = *self.tree.path_up(pair.peer).first()?;
         let acs = self.tree.get(port).and_then(|f| f.acs.known());
         acs.is_none_or(|acs| acs.capable.and(AcsBits::DT).is_empty()).then_some(port)
     }
 
-    /// Whether the port above the NIC is known to have no DT.
+    /// Whether the port above the NIC is known to lack DT.
     fn lacks_dt(&self, pair: &Pair) -> bool {
         let port = self.cannot_pass(pair).and_then(|port| self.tree.get(port));
         port.is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
     }
 
-    /// Network functions that meet a GPU, by address; those on root ports where GPUs are on root ports.
+    /// Returns network functions that share a switch with a GPU, by address; if GPUs are on root ports, the NICs on root
+    /// ports.
     pub(super) fn nics(&self) -> Vec<PciAddress> {
         if self.row().shape == Shape::RootPortEach {
             let mut nics = self.topology.nics();
@@ -222,12 +222,12 @@ impl Fabric<'_> {
         nics.map(|pair| pair.peer).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether the profile says that guests get the devices.
+    /// Whether the profile assigns the devices to VMs.
     pub(super) fn serves_guests(&self) -> bool {
         self.guests == Guests::Yes
     }
 
-    /// ATS of a NIC.
+    /// Returns the ATS state of a NIC.
     pub(super) fn ats(&self, nic: PciAddress) -> Reading<bool> {
         self.tree.get(nic).map_or(Reading::Absent, |function| function.ats.clone())
     }
@@ -236,8 +236,8 @@ impl Fabric<'_> {
         self.tree.get(self.root?).map(|root: &Function| (root.vendor.0, root.device.0))
     }
 
-    /// Pairs that the profile asks for and the shape is about: of a Data Direct fabric only the paths of its DMA functions; guests
-    /// get no disks.
+    /// Returns the requested pairs that the topology class covers: only the paths of DMA functions for Data Direct, and no
+    /// disks for VMs.
     pub(super) fn pairs_of(&self, row: &Row) -> impl Iterator<Item = &Pair> {
         let shape = row.shape;
         self.pairs.iter().filter(move |pair| {
@@ -251,7 +251,7 @@ impl Fabric<'_> {
         })
     }
 
-    /// Whether the profile asks for direct traffic with these.
+    /// Whether the profile requests direct traffic with this kind of peer.
     pub(super) fn wants(&self, kind: Peer) -> bool {
         self.peers.contains(&match kind {
             Peer::Gpu => PeerKind::Gpu,
@@ -265,8 +265,8 @@ impl Fabric<'_> {
         pair.legs.iter().filter(|port| !gpu.contains(port)).copied().collect()
     }
 
-    /// Ports of both legs that the shape has bits for. Data Direct is decided in the switch where both meet; a switch between
-    /// it and the GPU stays as Linux sets it (rdma_topo NVCX_DMA_Complex).
+    /// Returns the ports of both path segments for which the class has bits. Data Direct is decided in the common switch; a
+    /// switch between it and the GPU keeps Linux's bits (rdma_topo NVCX_DMA_Complex).
     fn ports_of<'p>(&self, row: &Row, pair: &'p Pair) -> Vec<&'p PciAddress> {
         let below_the_switch = |port: &&PciAddress| {
             self.tree.get(**port).is_some_and(|f| f.parent == Some(pair.switch))
@@ -277,7 +277,7 @@ impl Fabric<'_> {
             .collect()
     }
 
-    /// What its ports are to have.
+    /// Returns the desired bits of its ports.
     pub(super) fn targets(&self, root_port: bool) -> Targets {
         let row = self.row();
         let mut uses: BTreeMap<PciAddress, (RegisterBits, Vec<&Pair>)> = BTreeMap::new();
@@ -327,7 +327,7 @@ impl Fabric<'_> {
         vec![Rationale::new(text, source)]
     }
 
-    /// `GPU a and NIC b`.
+    /// Formats as `GPU a and NIC b`.
     pub(super) fn named(&self, pair: &Pair) -> String {
         let peer = match pair.kind {
             Peer::Gpu => format!("GPU {}", pair.peer),

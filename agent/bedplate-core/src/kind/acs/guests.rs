@@ -1,4 +1,4 @@
-//! Which functions are there for guests, and below which bridges: ACS that is opened above them takes their isolation away.
+//! Functions assigned to VMs, and the bridges above them: disabling redirect on such a bridge removes their isolation.
 //! Pure.
 
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use bedplate_facts::pci::{Function, PciTree, is_xen_back, serves_guests};
 
 use super::{BootArguments, NAME, token};
 
-/// Functions for guests, under every bridge that is above them. Where a bridge above is hidden (a container with a filtered
-/// `/sys`, part of a recording), nobody knows what else is: then each bridge of the same host bridge counts.
+/// Returns the functions assigned to VMs, under every bridge above them. If a bridge above is hidden (a container with a
+/// filtered `/sys`, a partial recording), every bridge of the same host bridge may be above.
 ///
-/// PFs whose VFs are `to_come` count like their VFs.
+/// PFs in `to_come` count like their VFs.
 pub(crate) fn guests_below(
     tree: &PciTree,
     to_come: &[PciAddress],
@@ -50,7 +50,7 @@ pub(crate) fn guests_below(
     below
 }
 
-/// Host bridges are told apart where the function's is known; else only the domain is.
+/// Whether a bridge may be above a function: same host bridge, or same domain if the host bridge is unknown.
 fn may_be_above(bridge: &Function, guest: PciAddress, root: &str) -> bool {
     match root.is_empty() || bridge.root.is_empty() {
         true => bridge.address.domain == guest.domain,
@@ -58,12 +58,12 @@ fn may_be_above(bridge: &Function, guest: PciAddress, root: &str) -> bool {
     }
 }
 
-/// What is known of a function that counts as a guest's.
+/// Known use of a function that counts as assigned to a VM.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// A guest has it, or may be given it at any time.
+    /// Assigned to a VM, or may be assigned at any time.
     Guests,
-    /// A PF of the host's own: its VFs are to come.
+    /// PF of the host, with VFs planned for VMs.
     ToCome,
     /// Its driver could not be read.
     Unread,
@@ -79,7 +79,7 @@ fn use_of(tree: &PciTree, guest: PciAddress) -> Use {
     }
 }
 
-/// What is wrong where `guests` (as [`used_by`] names them) are below a port without the bits that isolate them.
+/// Describes the fault if `guests` (as named by [`used_by`]) are below a port without the isolating bits.
 pub(crate) fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
     format!(
         "{missing} off, while {guests}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
@@ -87,8 +87,8 @@ pub(crate) fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
     )
 }
 
-/// How guests have these functions: `VFIO uses 0000:18:00.0 below it`; where none is in use yet, `VFIO is to have VFs of …`; of
-/// one whose driver could not be read, why it may be a guest's. `place` follows their names.
+/// Describes the use of these functions: `VFIO uses 0000:18:00.0 below it`; before any use, `VFIO is to have VFs of …`;
+/// with an unreadable driver, the reason why a VM may use it. `place` follows their names.
 pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
     let of = |wanted: Use| -> Vec<PciAddress> {
         guests.iter().copied().filter(|guest| use_of(tree, *guest) == wanted).collect()
@@ -117,12 +117,12 @@ pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> Str
     parts.join(", and ")
 }
 
-/// Whether one of them is known to be a guest's, or to have VFs that are to be.
+/// Whether one of them is certainly assigned to a VM, or has VFs reserved for one.
 pub(crate) fn are_certain(tree: &PciTree, guests: &[PciAddress]) -> bool {
     guests.iter().any(|guest| use_of(tree, *guest) != Use::Unread)
 }
 
-/// What to do about functions that guests have, are to have, or may have because their driver could not be read.
+/// Returns the fix for functions that are, will be, or may be assigned to VMs.
 pub(crate) fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     let all = |wanted: Use| guests.iter().all(|guest| use_of(tree, *guest) == wanted);
     if all(Use::ToCome) {
@@ -134,7 +134,7 @@ pub(crate) fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     }
 }
 
-/// By what guests have these functions: `VFIO`, `Xen`, or both.
+/// Names the mechanism that assigns these functions: `VFIO`, `Xen`, or both.
 fn assigned_by(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     let by_xen = |guest: &&PciAddress| {
         let driver = tree.get(**guest).and_then(|function| function.driver.as_deref());
@@ -147,8 +147,8 @@ fn assigned_by(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     }
 }
 
-/// Why these bits of a port's ACS control must not go while the machine runs: functions for guests are, or may be, below it.
-/// `None` = nothing isolates by them, or no guest.
+/// Returns the reason why these bits of a port's ACS control must stay set at runtime: functions below it are, or may be,
+/// assigned to VMs. `None` if the bits do not isolate, or no such function is below.
 pub(crate) fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> Option<String> {
     if lost.and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty() {
         return None;
@@ -168,7 +168,7 @@ pub(crate) fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> 
     ))
 }
 
-/// Takes those of the profile's own arguments away that would open a port above a guest's function at the next boot.
+/// Removes the profile's own arguments that would disable redirect above a VM's function at the next boot.
 pub(crate) fn refuse_arguments(
     args: &mut Vec<KernelArg>,
     facts: &Facts,
@@ -179,7 +179,7 @@ pub(crate) fn refuse_arguments(
     let mut blockers = Vec::new();
     loop {
         let before = args.len();
-        // What `config_acs` says for a port counts for another argument's `disable_acs_redir`, as long as it stays.
+        // A port's `config_acs` entry overrides another argument's `disable_acs_redir`, as long as it stays.
         let all = CommandLine::from_tokens(args.iter().map(|arg| arg.token.clone()));
         let config = BootArguments::of_line(&all).config_acs;
         args.retain(|arg| match refused(arg, config.as_deref(), &guests, tree) {
@@ -227,7 +227,7 @@ mod tests {
     use bedplate_testhosts::fixture::{at, facts, lab};
 
     #[test]
-    fn what_isolates_stays_where_guests_cannot_be_seen() {
+    fn isolating_bits_stay_if_guests_cannot_be_read() {
         let port = at("0000:22:00.0");
         let unseen = facts(Reading::unknown("no /sys"));
         let why = guests_exposed(&unseen, port, AcsBits::RR).unwrap();

@@ -1,4 +1,4 @@
-//! What ACS comes to in an image: a kernel argument (which the command line carries), or what only a running host can take.
+//! ACS in an image: a kernel argument (part of the command line), or settings that need a running host.
 
 use super::NAME;
 use crate::desired::{AcsPolicy, ArgSource, Desired, WantedAcs};
@@ -6,7 +6,7 @@ use crate::image_config::{ContributeError, ImageConfig, LiveOnly};
 use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 
-/// Bits that nothing but live writes will set, and a word on those in the kernel arguments.
+/// Contributes the bits that only runtime writes set, and a note on those in the kernel arguments.
 pub(super) fn contribute(
     profile: &Profile,
     facts: &Facts,
@@ -30,7 +30,7 @@ pub(super) fn contribute(
     Ok(())
 }
 
-/// No port is known yet.
+/// Entry for ports that are still unknown.
 fn of_the_machine() -> LiveOnly {
     LiveOnly {
         id: NAME.to_string(),
@@ -58,7 +58,7 @@ fn live(wanted: &WantedAcs) -> LiveOnly {
     }
 }
 
-/// `clear RR CR EC`, `set DT, clear RR`.
+/// Formats as `clear RR CR EC` or `set DT, clear RR`.
 fn bits(wanted: &WantedAcs) -> String {
     let (set, clear) = (wanted.bits.on(), wanted.bits.off());
     let parts = [("set", set), ("clear", clear)];
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn live_bits_are_named() {
+    fn runtime_only_bits_are_listed() {
         let out = contributed(&one_port());
         let [live] = out.live_only.as_slice() else { panic!("{out:?}") };
         assert_eq!(live.what, "ACS control of port 0000:17:01.0: set DT, clear RR CR EC");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_in_the_arguments_are_not_lost_and_their_addresses_are_remarked_on() {
+    fn bits_in_kernel_argument_are_noted_as_address_specific() {
         let mut desired = one_port();
         desired.acs.persistence = AcsPersistence::ConfigAcs;
         let token = Token::from_static("pci=config_acs=1000xx0@0000:17:01.0");

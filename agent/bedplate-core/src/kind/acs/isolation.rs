@@ -1,5 +1,5 @@
-//! What IOMMU groups say against what the registers give: isolation that is promised and gone, and pairs whose groups or ATS
-//! are not as their shape wants them. Pure.
+//! IOMMU groups compared with registers: reported isolation that no longer exists, and pairs with groups or ATS that do not
+//! match their topology class. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +17,18 @@ use super::guests::{guests_below, reach_neighbours, used_by};
 use super::resolved::{Ats, ResolvedAcs};
 use super::shape::{Groups, Shape};
 
-/// How a port is to be, as far as isolation goes.
+/// Desired state of a port with regard to isolation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// To be open.
+    /// Redirect disabled.
     Open,
-    /// To isolate.
+    /// Isolating.
     Closed,
 }
 
-/// Ports below which IOMMU groups promise an isolation that the registers do not give (any more), but for those that are to be
-/// open; of one that is to be closed it is a note, for the plan closes it. Groups are made once, when a device appears, of what the registers say then (Linux drivers/iommu/iommu.c
-/// pci_device_group; handbook §3.3).
+/// Reports ports below which IOMMU groups show an isolation that the registers do not give (any more). Skips ports where
+/// redirect should be disabled; a port that will isolate gets only a note, because the plan fixes it. Linux builds a group
+/// once, when a device appears, from the registers at that time (drivers/iommu/iommu.c pci_device_group; handbook §3.3).
 pub(crate) fn groups_without_isolation(
     tree: &PciTree,
     topology: &Topology,
@@ -71,7 +71,7 @@ pub(crate) fn groups_without_isolation(
     }
 }
 
-/// Ports that expose guests, as a plan would say it.
+/// Returns the ports that expose VMs, as blockers of a plan.
 pub(crate) fn isolation_gone(topology: &Topology) -> Vec<Blocker> {
     let mut resolved = ResolvedAcs::nothing(AcsPolicy::Keep);
     groups_without_isolation(topology.tree(), topology, &BTreeMap::new(), &mut resolved);
@@ -96,7 +96,7 @@ fn exposes_guests(
     )
 }
 
-/// A port that could isolate and does not, and the bits it lacks.
+/// Returns a port that could isolate and does not, and the bits it lacks.
 fn open(port: &Function, topology: &Topology) -> Option<(PciAddress, AcsBits)> {
     if !matches!(topology.role(port.address), Role::RootPort | Role::Downstream) {
         return None;
@@ -106,8 +106,8 @@ fn open(port: &Function, topology: &Topology) -> Option<(PciAddress, AcsBits)> {
     (!missing.is_empty()).then_some((port.address, missing))
 }
 
-/// Functions below a port in another group than the bridge above them: with this port open Linux would have put them into that
-/// bridge's.
+/// Returns functions below a port in another group than the bridge above them. With redirect disabled on this port at boot,
+/// Linux would have put them into the bridge's group.
 fn exposed_below(tree: &PciTree, topology: &Topology, port: PciAddress) -> Vec<PciAddress> {
     let mut below = topology.below(port);
     below.retain(|address| {
@@ -121,7 +121,7 @@ fn exposed_below(tree: &PciTree, topology: &Topology, port: PciAddress) -> Vec<P
     below
 }
 
-/// What else must be true of a fabric whose registers are right: groups and ATS.
+/// Notes groups that do not match although the registers are right.
 pub(crate) fn expectations(
     fabric: &Fabric,
     tree: &PciTree,
@@ -135,15 +135,15 @@ pub(crate) fn expectations(
     {
         Some(Reading::Known(acs)) => target.bits.limited_to(acs.capable.0).are_in(acs.control.0),
         Some(Reading::Absent) => true,
-        // What cannot be read is not known to be open.
+        // An unreadable port is not known to have redirect disabled.
         Some(Reading::Unknown(_)) | None => false,
     };
     let targets = fabric.targets(root_port);
     if !targets.iter().all(is_right) {
         return;
     }
-    // Below a root port that isolates Linux gives each open port a group of its own (drivers/iommu/iommu.c pci_device_group):
-    // to be together they need the root port open too.
+    // Below an isolating root port, Linux gives each port with redirect disabled its own group (drivers/iommu/iommu.c
+    // pci_device_group). To share one, redirect must be disabled on the root port too.
     let can_fit = |pair: &&Pair| {
         row.groups == Groups::Apart
             || pair.root_port.is_some_and(|root| targets.contains_key(&root))
@@ -168,7 +168,7 @@ pub(crate) fn expectations(
              NVreg_GrdmaPciTopoCheckOverride=1 do not): groups are made at boot, of the ACS bits of that moment; reboot with the \
              bits on the kernel command line (handbook §6.3, §14.1)"
         }
-        // Its pairs meet nowhere.
+        // Its pairs share no switch.
         Shape::RootPortEach => return,
         Shape::SwitchForGuests => {
             "in one IOMMU group although the ports between them isolate: groups are made at boot; a guest cannot get one \
@@ -182,7 +182,7 @@ pub(crate) fn expectations(
     resolved.notes.push(NAME.note(named, text.to_owned()));
 }
 
-/// NICs with ATS, or without, where their shape wants it otherwise; and those whose ATS has decided the shape.
+/// Reports NICs with an ATS state that does not fit their topology class, and NICs that decided the class by their ATS.
 pub(crate) fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut ResolvedAcs) {
     let mut found = Ats::default();
     let (mut decisive, mut unsure) = (Vec::new(), Vec::new());
@@ -190,7 +190,7 @@ pub(crate) fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut ResolvedAcs
         for nic in fabric.nics() {
             match (fabric.row().ats, fabric.ats(nic)) {
                 (Some(true), Reading::Absent) => found.lacking.push(nic),
-                // Where the port above cannot be read either, that is what is said.
+                // If the port above is unreadable too, only that is reported.
                 (Some(true), Reading::Unknown(reason)) if above_is_read(tree, nic) => {
                     found.unread.push((nic, reason));
                 }
@@ -209,7 +209,8 @@ pub(crate) fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut ResolvedAcs
                     }
                 }
                 (Some(false), Reading::Absent) => found.without.push(nic),
-                // It decides nothing here. Of others than ConnectX on root ports it is not asked (facts/scan/adapters.rs).
+                // Not decisive here. Reported only for ConnectX: ATS of other NICs on root ports is not read
+                // (facts/scan/adapters.rs).
                 (Some(false), Reading::Unknown(reason)) if is_connectx(tree, nic) => {
                     unsure.push((nic, reason));
                 }
@@ -217,7 +218,7 @@ pub(crate) fn ats(fabrics: &[Fabric], tree: &PciTree, resolved: &mut ResolvedAcs
             }
         }
     }
-    // Every GPU on a root port has the same NICs.
+    // Every GPU on a root port yields the same NICs.
     found.needless.sort_unstable();
     found.needless.dedup();
     found.without.sort_unstable();
@@ -245,7 +246,7 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
     let subject = |nics: &[PciAddress]| {
         format!("NIC {}", some_of(nics.iter().map(PciAddress::to_string), 4, "functions"))
     };
-    // The tool is for ConnectX and BlueField only.
+    // The tool supports only ConnectX and BlueField.
     let mlxconfig = |nics: &[PciAddress], value| {
         let nvidia = |nic: &&PciAddress| is_connectx(tree, **nic);
         nics.iter().find(nvidia).map(|nic| format!("`mlxconfig -d {nic} set ATS_ENABLED={value}`"))
@@ -290,7 +291,7 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
     }
 }
 
-/// Ports of a fabric for guests that cannot let translated requests through.
+/// Reports ports of a tree for VMs that cannot pass translated requests.
 pub(crate) fn cannot_pass(fabric: &Fabric, resolved: &mut ResolvedAcs) {
     if fabric.row().shape != Shape::SwitchForGuests {
         return;

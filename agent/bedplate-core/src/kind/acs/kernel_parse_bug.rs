@@ -1,7 +1,7 @@
-//! Bits that a kernel with the parsing bug leaves on where it was booted with `pci=disable_acs_redir=`: TB and DT, and
-//! without an IOMMU SV and UF too. From 47c8846a49ba until its fix, 9cf8a952d57b, the kernel takes the complement of RR, CR
-//! and EC for the bits to set (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4). TB refuses requests that are
-//! translated already, and DT lets them past the IOMMU: neither is what anyone asked for. Pure.
+//! Bits that a kernel with the parsing bug leaves on after booting with `pci=disable_acs_redir=`: TB and DT, without an
+//! IOMMU also SV and UF. From 47c8846a49ba until its fix, 9cf8a952d57b, the kernel sets the complement of RR, CR and EC
+//! (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4). TB blocks translated requests and DT lets them bypass the IOMMU;
+//! the argument requests neither. Pure.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use bedplate_base::value::AcsBits;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::Acs;
 
-/// The wanted port, with what the bug has left on in it added to what is to be off.
+/// Returns the desired port, with the bits that the bug left on added to those to clear.
 pub(crate) fn cleared_too<'a>(
     wanted: &'a WantedAcs,
     acs: &Acs,

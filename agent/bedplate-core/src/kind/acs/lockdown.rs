@@ -1,11 +1,11 @@
-//! Wrong registers under kernel lockdown, which lets nobody write them: the kernel's own argument sets them at boot, or nothing
-//! does. Pure.
+//! Wrong registers under kernel lockdown, which refuses register writes: only the kernel's own argument can set them, at
+//! boot. Pure.
 
 use super::{NAME, Port, format_bits};
 use crate::plan::{Effect, KindPlan, Pending};
 
 impl Port<'_> {
-    /// Why the register cannot be written on the running machine.
+    /// Returns the reason why the register cannot be written at runtime, if any.
     pub(super) fn lockdown(&self) -> Option<String> {
         let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
         matches!(lockdown, "integrity" | "confidentiality").then(|| {
@@ -15,11 +15,11 @@ impl Port<'_> {
         })
     }
 
-    /// What becomes of the port instead of a write.
+    /// Plans a port that cannot be written.
     pub(super) fn plan_locked(&self, lockdown: String, section: &mut KindPlan) {
         let blocker =
             |reason: String, remedy: &str| NAME.blocker(self.subject(), reason, remedy.to_owned());
-        // Until the boot that closes the port.
+        // Exposed until the boot that enables redirect on the port again.
         section.blockers.extend(self.exposed());
         if self.is_disobeyed() {
             let reason = format!(
@@ -53,8 +53,8 @@ impl Port<'_> {
         }
     }
 
-    /// Whether the same kernel was booted with what the next boot has for this port, and the register is not so: another
-    /// boot would not help.
+    /// Whether the same kernel was booted with the argument of the next boot, and the register still differs: another boot
+    /// would not help.
     pub(super) fn is_disobeyed(&self) -> bool {
         let os = &self.context.facts.os;
         let another_kernel = matches!((os.kernel.known(), os.next_kernel.known()), (Some(now), Some(next)) if now != next);

@@ -1,5 +1,5 @@
-//! Functions in one IOMMU group although every port between them isolates, on kernels that switch ACS on only after they have
-//! formed the groups (handbook §3.4). Pure.
+//! Functions in one IOMMU group although every port between them isolates: caused by kernels that enable ACS only after
+//! building the groups (handbook §3.4). Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,9 @@ use bedplate_facts::topology::{Role, Topology};
 use super::NAME;
 use super::resolved::ResolvedAcs;
 
-/// Releases with the backport of commit c41e2fb67e26 and without its revert: the first, and the first that is right again. Below
-/// 6.15 pci_dma_configure(), to which it moves pci_enable_acs(), runs after iommu_init_device(). 5.10.252 and the end of 6.12's
-/// are inferred: 6.12.82 has the revert already.
+/// Releases with the backport of commit c41e2fb67e26 and without its revert: the first with it, and the first fixed one.
+/// Below 6.15 pci_dma_configure(), to which it moves pci_enable_acs(), runs after iommu_init_device(). 5.10.252 and the end
+/// of the 6.12 range are inferred: 6.12.82 already has the revert.
 const LATE: [(KernelVersion, KernelVersion); 5] = [
     (version(5, 10, 252), version(5, 10, 253)),
     (version(5, 15, 202), version(5, 15, 203)),
@@ -27,7 +27,7 @@ const fn version(major: u32, minor: u32, patch: u32) -> KernelVersion {
     KernelVersion { major, minor, patch }
 }
 
-/// Whether a kernel switches ACS on after it has formed the IOMMU groups.
+/// Whether a kernel enables ACS after building the IOMMU groups.
 fn enables_acs_late(release: &str) -> bool {
     let version = KernelVersion::from_release(release);
     version.is_some_and(|version| LATE.iter().any(|(from, to)| (*from..*to).contains(&version)))
@@ -52,7 +52,7 @@ pub(crate) fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mu
     resolved.notes.push(NAME.note(format!("port {named}"), text));
 }
 
-/// A port that isolates, below others that do, with a function below it that is in one group with a function elsewhere.
+/// Whether an isolating port, below isolating ports, has a function below it that shares a group with one elsewhere.
 fn is_collapsed(port: PciAddress, tree: &PciTree, topology: &Topology) -> bool {
     let is_closed = |address: PciAddress| match topology.role(address) {
         Role::RootPort | Role::Downstream => tree.get(address).is_some_and(|function| {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_with_the_backport_are_known() {
+    fn releases_with_late_acs_are_detected() {
         for late in ["6.12.75", "6.12.76+deb13-amd64", "6.6.134", "6.1.165", "5.15.202"] {
             assert!(enables_acs_late(late), "{late}");
         }

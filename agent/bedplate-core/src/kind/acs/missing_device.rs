@@ -1,6 +1,6 @@
-//! Devices that an argument of an earlier run was for and that have gone from the bus: a dead GPU or NIC, mostly, that comes back
-//! after a repair. The entries of their ports stay on the kernel command line: taking them away costs a cold reboot, putting
-//! them back another, and for a port with nothing below it they do nothing. Pure.
+//! Missing devices that an earlier argument covered: mostly a dead GPU or NIC that returns after a repair. The entries of
+//! their ports stay on the kernel command line: removing and restoring them costs a cold reboot each, and on an empty port
+//! they have no effect. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,19 +38,19 @@ impl Entries {
             let device = entry.split_once('@').map_or(entry, |(_, device)| device);
             Some((device.parse().ok()?, entry.to_owned()))
         };
-        // bedplate writes plain addresses; what is anything else is not its own.
+        // bedplate writes plain addresses; anything else is not its own.
         let by_port = list.split(';').map(port).collect::<Option<_>>()?;
         Some(Entries { key, by_port })
     }
 
-    /// `None`: the argument would be too long.
+    /// Returns the argument, unless it would be too long.
     fn token(&self) -> Option<Token> {
         let entries: Vec<String> = self.by_port.values().cloned().collect();
         of_entries(self.key, &entries)
     }
 }
 
-/// The argument with those entries of the earlier one whose devices are missing, and a remark about their ports.
+/// Returns the argument extended by earlier entries of missing devices, and a note about their ports.
 pub(super) fn carried_over(
     arg: Reading<KernelArg>,
     profile: &section::Acs,
@@ -63,7 +63,7 @@ pub(super) fn carried_over(
     let (Some(tree), Some(earlier)) = (tree, earlier.next()) else { return (arg, None) };
     let new = match &arg {
         Reading::Known(new) => Entries::from_token(&new.token),
-        // Without any port that is wanted, what became of all of them counts.
+        // With no desired ports left, all of their devices may be missing.
         Reading::Absent if acs.ports.is_empty() => {
             Some(Entries { key: earlier.key, by_port: BTreeMap::new() })
         }
@@ -95,8 +95,8 @@ pub(super) fn carried_over(
     (Reading::Known(KernelArg { token, why, from: ArgSource::Acs }), Some(note))
 }
 
-/// Entries to carry over: of empty ports, of those above them, and of all of a fabric that has nothing else left. None that would
-/// open a port above a guest, and none with bits that no shape has under this profile.
+/// Returns the entries to carry over: of empty ports, of ports above them, and of a PCIe tree with no other desired port.
+/// Omits entries that would disable redirect above a VM, and entries with bits of no topology class under this profile.
 fn carried(
     earlier: &Entries,
     new: &Entries,
@@ -130,14 +130,14 @@ fn carried(
         .collect()
 }
 
-/// Nothing is below the port, or it is not there itself.
+/// Whether the port is missing, or has nothing below it.
 fn is_empty(tree: &PciTree, port: PciAddress) -> bool {
     let below = |parent: &Option<PciAddress>| *parent == Some(port);
     !tree.functions.values().any(|function| below(&function.parent))
         && !tree.hidden.values().any(below)
 }
 
-/// Whether a shape that the profile allows has these bits: what another policy put there goes.
+/// Whether a topology class allowed by the profile has these bits; entries of another policy are dropped.
 fn is_of_a_shape(entry: &str, profile: &section::Acs) -> bool {
     let Some((flags, _)) = entry.split_once('@') else { return true };
     let allowed = |shape| match profile.guests {

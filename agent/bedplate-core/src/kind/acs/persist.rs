@@ -1,4 +1,4 @@
-//! How ACS bits outlast a reset and a reboot: by which kernel argument, or by live writes at every boot. Pure.
+//! Persistence of ACS bits across resets and reboots: the kernel argument, or runtime writes at every boot. Pure.
 
 use crate::desired::{AcsPersistence, AcsPolicy, ArgSource, KernelArg, WantedAcs};
 use crate::kind::some_of;
@@ -13,19 +13,19 @@ use super::section::{self, AcsPersist};
 use super::support::{Support, kernel_acs_support, of_next_boot};
 use super::token;
 
-/// Which of the ports want bits off and none on: all that `pci=disable_acs_redir=` can do.
+/// Ports that need only bits off, which is all that `pci=disable_acs_redir=` can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RedirectOnly {
-    /// All.
+    /// All ports.
     All,
-    /// Those of some fabrics.
+    /// Those of some PCIe trees.
     Some,
-    /// None.
+    /// No port.
     None,
 }
 
 impl RedirectOnly {
-    /// Of these targets. Policy `clear` wants more bits off than the argument switches off.
+    /// Evaluates targets. Policy `clear` needs more bits off than the argument clears.
     pub(super) fn from_targets<'a>(
         policy: AcsPolicy,
         targets: impl Iterator<Item = &'a Target>,
@@ -39,7 +39,7 @@ impl RedirectOnly {
         }
     }
 
-    /// Whether the argument is used: with persistence `auto` each fabric that can have it does.
+    /// Whether the argument is used; with persistence `auto` it is used for every PCIe tree that can have it.
     fn is_used(self, profile: &section::Acs) -> bool {
         match self {
             RedirectOnly::All => true,
@@ -49,7 +49,7 @@ impl RedirectOnly {
     }
 }
 
-/// Ports beside those of the argument.
+/// Notes the ports that the argument does not cover.
 fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut ResolvedAcs) {
     let rest = wanted.iter().filter(|port| !AcsPersistence::DisableAcsRedir.carries(port));
     let rest: Vec<String> = rest.map(|port| port.port.to_string()).collect();
@@ -60,7 +60,7 @@ fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut ResolvedAcs) {
     }
 }
 
-/// Chooses how the bits last, and sets ports and argument accordingly.
+/// Chooses how the bits persist, and sets ports and argument accordingly.
 pub(crate) fn persist(
     profile: &section::Acs,
     os: &Os,
@@ -70,7 +70,7 @@ pub(crate) fn persist(
 ) {
     let chosen = choose(profile, os, redirect_only).and_then(|persistence| {
         let wanted = ports(persistence);
-        // What would take a guest's isolation away at the next boot is refused like the write that would do it now.
+        // An argument that would remove a VM's isolation at the next boot is refused like the runtime write.
         let allowed = wanted.iter().filter(|port| !port.exposes_guests());
         let allowed: Vec<WantedAcs> =
             allowed.filter(|port| persistence.carries(port)).cloned().collect();
@@ -110,7 +110,7 @@ pub(crate) fn persist(
     }
 }
 
-/// A kernel that was chosen for one boot only, and that makes nothing of the argument.
+/// Notes a kernel chosen for one boot only that cannot read the argument.
 fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut ResolvedAcs) {
     let (Some(Reading::Known(lasting)), Some(next)) = (&os.lasting_kernel, os.next_kernel.known())
     else {
@@ -130,8 +130,8 @@ fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut Resol
     }
 }
 
-/// What the next kernel makes of an argument of an earlier run is not known where the kernel is not: such an argument stays, as
-/// taking it away and putting it back costs a cold reboot each.
+/// Keeps an earlier argument if the next kernel is unknown, and with it its support: removing and restoring the argument
+/// costs a cold reboot each.
 fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut ResolvedAcs) {
     if profile.persistence == AcsPersist::Live {
         return;
@@ -152,7 +152,7 @@ fn argument_why(profile: &section::Acs) -> Vec<Rationale> {
     std::iter::once(lasting).chain(profile.why.iter().cloned()).collect()
 }
 
-/// How the bits can last on the kernel that boots next, or why the command line cannot do it.
+/// Returns how the bits can persist on the next kernel, or why the command line cannot be used.
 fn choose(
     profile: &section::Acs,
     os: &Os,

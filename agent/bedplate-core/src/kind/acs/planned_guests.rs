@@ -1,4 +1,4 @@
-//! VFs that the profile itself gives to guests: a port above them is not opened by the same plan. Pure.
+//! VFs that the profile itself reserves for VMs: the same plan must not disable redirect above them. Pure.
 
 use crate::desired::{VfDriver, WantedVfs};
 use crate::kind::sriov;
@@ -7,7 +7,7 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::serves_guests;
 
-/// The PFs whose VFs are to have a driver for guests.
+/// Returns the PFs with VFs that the profile binds to a driver for VMs.
 pub(crate) fn planned_guests(profile: &Profile, facts: &Facts) -> Vec<PciAddress> {
     let for_guests = |wanted: &WantedVfs| {
         wanted.count > 0

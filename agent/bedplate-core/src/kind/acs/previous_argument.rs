@@ -1,4 +1,4 @@
-//! An argument of an earlier run that covers more than the one that can be worked out now: it stays. Pure.
+//! An earlier argument that covers more ports than the newly computed one: it stays. Pure.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use bedplate_base::value::PciAddress;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_facts::Facts;
 
-/// Whether the ledger has an argument that names more ports than this new one, where the new one is only for the ports that can
-/// be read: without the earlier one the others would be closed at the next boot.
+/// Whether the ledger has an argument for more ports than the new one, which covers only readable ports: dropping it would
+/// enable redirect on the rest at the next boot.
 pub(super) fn covers_more(new: &Token, ledger: &Ledger) -> bool {
     let new = named_by(new);
     let new: BTreeSet<PciAddress> = new.iter().filter_map(|device| device.parse().ok()).collect();
@@ -21,7 +21,7 @@ pub(super) fn covers_more(new: &Token, ledger: &Ledger) -> bool {
     named.iter().any(|device| device.parse().is_ok_and(|port: PciAddress| !new.contains(&port)))
 }
 
-/// The earlier arguments, if they open a port above a guest: then they go, whatever else is not known.
+/// Returns the earlier arguments for removal if they disable redirect above a VM, even while other facts are unknown.
 pub(super) fn above_guests(
     ledger: &Ledger,
     facts: &Facts,
@@ -33,7 +33,7 @@ pub(super) fn above_guests(
     let BootArguments { config_acs, disable_redir } =
         BootArguments::of_line(&CommandLine::from_tokens(earlier.iter().cloned()));
     let opens = |port| token::may_open(config_acs.as_deref(), disable_redir.as_deref(), port);
-    // A driver that cannot be read for once is no reason to take a working argument away, and to reboot for that.
+    // A temporarily unreadable driver does not justify removing a working argument, and a reboot.
     let opened =
         guests.iter().find(|(port, functions)| opens(**port) && are_certain(tree, functions));
     let Some((port, functions)) = opened else { return Vec::new() };
@@ -48,19 +48,19 @@ pub(super) fn above_guests(
     earlier.into_iter().map(unwanted).collect()
 }
 
-/// The arguments for ACS that an earlier run put on the command line.
+/// Returns the ACS arguments that an earlier run put on the command line.
 pub(super) fn owned(ledger: &Ledger) -> Vec<Token> {
     let mut owned = cmdline::owned(ledger);
     owned.retain(|token| KEPT.iter().any(|key| token.as_str().starts_with(&format!("{key}="))));
     owned
 }
 
-/// Whether the ledger has an argument for ACS at all.
+/// Whether the ledger has any ACS argument.
 pub(super) fn has_argument(ledger: &Ledger) -> bool {
     owned(ledger).iter().any(|token| !named_by(token).is_empty())
 }
 
-/// The devices that an argument names.
+/// Returns the devices that an argument names.
 fn named_by(token: &Token) -> Vec<String> {
     let said = BootArguments::parse(token.as_str());
     let config = said.config_acs.iter().flat_map(|list| list.split(';'));

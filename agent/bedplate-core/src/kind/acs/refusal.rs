@@ -1,4 +1,4 @@
-//! Why a wanted port is not opened, or must not be open: guests below it. Pure.
+//! Refusal to disable redirect on a port, or to leave it disabled, because a VM uses functions below it. Pure.
 
 use super::{NAME, Port, guests};
 use crate::plan::Blocker;
@@ -6,20 +6,21 @@ use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 
 impl Port<'_> {
-    /// What forbids that the port is open, or is opened: IOMMU groups are made once, when devices appear.
+    /// Returns the blocker if redirect must not be, or become, disabled: IOMMU groups are built once, when devices appear.
     pub(super) fn guest_blocker(&self, is_right: bool) -> Option<Blocker> {
         match (self.wanted.exposes_guests(), is_right) {
             (false, _) => None,
             (true, false) => Some(self.refused_for_guests()),
-            // Open already where the command line was to do it: perhaps by an argument of before, which is to go.
+            // Redirect is already disabled on a port that the command line should set, perhaps by an earlier argument that
+            // must go.
             (true, true) => {
                 self.exposed().or_else(|| self.by_argument().then(|| self.refused_for_guests()))
             }
         }
     }
 
-    /// Written now, the groups would go on saying that the guest is walled off; from the kernel's argument on, the guest would
-    /// lose its device, whose group then holds its neighbours too.
+    /// A runtime write would leave groups that still show the VM as isolated. With the kernel argument, the VM would lose
+    /// its device at boot, because the group then includes its neighbours.
     fn refused_for_guests(&self) -> Blocker {
         NAME.blocker(
             self.subject(),
@@ -36,7 +37,8 @@ impl Port<'_> {
         )
     }
 
-    /// The port is open, and guests below it are in groups that say otherwise. A group that cannot be seen is no proof.
+    /// Returns a blocker if redirect is disabled and VMs below are in groups that show isolation. An unreadable group
+    /// counts as isolated.
     pub(super) fn exposed(&self) -> Option<Blocker> {
         let tree = self.context.facts.pci.known()?;
         let missing = AcsBits::ISOLATION.and(self.acs.capable).without(self.acs.control);

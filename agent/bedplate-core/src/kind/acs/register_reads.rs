@@ -1,4 +1,4 @@
-//! What the ACS registers of ports read: those that can be set, and those that drop out, each with its reason.
+//! Reads the ACS registers of ports: those that can be set, and the omitted ones with their reasons.
 
 use crate::desired::AcsPolicy;
 use crate::kind::some_of;
@@ -13,21 +13,21 @@ use super::fabric::{Target, Targets};
 use super::guests::guests_below;
 use super::resolved::ResolvedAcs;
 
-/// Ports with ACS, each with what becomes of it.
+/// Ports with ACS, and their targets.
 pub(super) type ReadablePorts = Vec<(PciAddress, Acs, Target)>;
 
-/// Ports that drop out.
+/// Omitted ports.
 #[derive(Default)]
 pub(super) struct OmittedPorts {
-    /// Intel's, whose registers are elsewhere.
+    /// Intel ports with registers at another location.
     misplaced: Vec<PciAddress>,
-    /// Without ACS: they redirect nothing.
+    /// Ports without ACS: they redirect nothing.
     without: Vec<PciAddress>,
-    /// Not known, and why.
+    /// Unreadable ports, with the reason.
     unreadable: Vec<(PciAddress, String)>,
 }
 
-/// Ports with ACS, and the others.
+/// Splits the targets into ports with ACS and omitted ones.
 pub(super) fn readings(
     tree: &PciTree,
     topology: &Topology,
@@ -41,12 +41,12 @@ pub(super) fn readings(
             continue;
         };
         match &function.acs {
-            // Whatever was read: a register that is elsewhere is no reason to ask again.
+            // Checked before the reading: a register at another location is not an unknown.
             _ if caps::has_misplaced_acs(function.vendor, function.device, PortType::RootPort) => {
                 others.misplaced.push(port);
             }
             Reading::Known(acs) => readable.push((port, *acs, target)),
-            // Of other bridges nobody expects it (handbook §3.1).
+            // Other bridges are not expected to have ACS (handbook §3.1).
             Reading::Absent if matches!(topology.role(port), Role::RootPort | Role::Downstream) => {
                 others.without.push(port);
             }
@@ -57,7 +57,7 @@ pub(super) fn readings(
     (readable, others)
 }
 
-/// Says of each port that drops out why.
+/// Reports the reason for each omitted port.
 pub(super) fn report_others(others: OmittedPorts, tree: &PciTree, resolved: &mut ResolvedAcs) {
     let OmittedPorts { misplaced, without, unreadable } = others;
     for port in misplaced {

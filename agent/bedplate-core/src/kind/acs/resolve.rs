@@ -1,4 +1,4 @@
-//! `[acs]` of a profile on given facts: which ports, which bits, and how they last. Pure; nothing is compared here.
+//! Resolves `[acs]` of a profile on given facts: ports, bits, and persistence. Pure; no comparison with the current state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +31,8 @@ use super::shape::{ALL_OFF, NO_REDIRECT};
 use super::support;
 use super::topo_override;
 
-/// Adds it to what is desired of the machine: the kernel argument goes on the command line, behind those listed there, of which
-/// none may take a guest's isolation away.
+/// Adds the result to the desired state. The kernel argument follows the profile's own arguments, from which those that
+/// would remove a VM's isolation are dropped.
 pub(super) fn resolve_into(
     profile: &Profile,
     facts: &Facts,
@@ -49,8 +49,8 @@ pub(super) fn resolve_into(
     let resolved = resolve_beside(section, facts, beside);
     let ResolvedAcs { acs, arg, kept_unsure, blockers, unknowns, mut notes, .. } = resolved;
     let tree = facts.pci.known();
-    // A function of which nothing is known may be the one that a port was opened for, and one whose driver is not known no
-    // guest's.
+    // An unreadable function may be the one that a port was configured for, and a function with an unreadable driver may be
+    // unassigned.
     let unread = |tree: &PciTree| !tree.unread().is_empty() || !tree.unread_drivers.is_empty();
     let unsure = !unknowns.is_empty() || tree.is_some_and(unread);
     let (arg, missing) = match unsure {
@@ -72,7 +72,7 @@ pub(super) fn resolve_into(
             desired.cmdline.absent.extend(above_guests);
         }
         Reading::Absent => {}
-        // Some or all ports cannot be seen from here: what an earlier run put on the command line for them stays.
+        // Some or all ports are unreadable here: an earlier run's argument for them stays on the command line.
         Reading::Known(_) | Reading::Unknown(_) => {
             desired.cmdline.keep.extend(KEPT.map(str::to_owned));
         }
@@ -84,7 +84,7 @@ pub(super) fn resolve_into(
     topo_override::resolve(facts, desired);
 }
 
-/// Which bits of which ports the profile wants, and how they are to last, where nothing else changes.
+/// Returns the desired bits of the ports, and their persistence, assuming that nothing else changes.
 pub fn resolve(profile: &section::Acs, facts: &Facts) -> ResolvedAcs {
     let now = iommu_now(facts);
     resolve_beside(profile, facts, PlanContext { iommu: Iommu { now, next: now }, to_come: &[] })
@@ -97,7 +97,7 @@ fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: PlanContext<'_>
         Reading::Absent => {}
         Reading::Unknown(_) if profile.policy == AcsPolicy::Keep => {}
         Reading::Unknown(reason) => {
-            // An image has no PCI devices to look at: its plan says so itself, by a deferred change.
+            // An image has no PCI devices; its plan reports that itself, by a deferred change.
             if facts.host != HostKind::Image {
                 resolved.unknown("PCI functions", reason.to_string());
             }
@@ -107,18 +107,18 @@ fn resolve_beside(profile: &section::Acs, facts: &Facts, beside: PlanContext<'_>
     resolved
 }
 
-/// Whether an IOMMU is in use: now, which registers go by, and once the plan's kernel arguments count, which those for ACS go by.
+/// Whether an IOMMU is in use: now, which decides the registers, and at the next boot, which decides the ACS argument.
 #[derive(Clone, Copy)]
 struct Iommu {
     now: bool,
     next: bool,
 }
 
-/// What the rest of the plan brings about.
+/// Context from the rest of the plan.
 #[derive(Clone, Copy)]
 struct PlanContext<'a> {
     iommu: Iommu,
-    /// PFs whose VFs are to go to guests.
+    /// PFs with VFs reserved for VMs.
     to_come: &'a [PciAddress],
 }
 
@@ -150,7 +150,7 @@ fn on_tree(
     };
     let (later, others) = readings(tree, &topology, targets(&fabrics));
     report_others(others, tree, resolved);
-    // The same ports but for their bits: what is to be said of the others has been.
+    // The same ports with other bits; the omitted ports have been reported already.
     let readable = match beside.iommu.now == beside.iommu.next {
         true => later.clone(),
         false => readings(tree, &topology, targets(&today)).0,
@@ -193,7 +193,7 @@ fn changes_shape(next: bool) -> &'static str {
     }
 }
 
-/// How the bits last, and which ports are written now.
+/// Chooses the persistence, and the ports to write now.
 fn plan_persistence(
     profile: &section::Acs,
     facts: &Facts,
@@ -213,7 +213,7 @@ fn plan_persistence(
         && live.iter().all(|wanted| is_set(wanted, tree))
     {
         resolved.acs.ports = live;
-        // One that an earlier run put there may be what keeps them so.
+        // An earlier run's argument may be the cause of this state.
         resolved.arg = Reading::unknown("without an IOMMU the ports stay as they are");
         return;
     }
@@ -230,8 +230,8 @@ fn plan_persistence(
         resolved.acs.ports.extend(refused);
         resolved.acs.ports.sort_by_key(|wanted| wanted.port);
     }
-    // Nothing can be worked out here: an argument of an earlier run stays. One for the fabrics that are known is not withheld
-    // for those that are not (but see `previous_argument`).
+    // Nothing can be computed here, so an earlier run's argument stays. Unknown PCIe trees do not prevent an argument for
+    // the known ones (except as in `previous_argument`).
     let unknown = resolved.unknowns.first().map(|one| format!("{}: {}", one.subject, one.reason));
     let unknown = unknown.or_else(|| unread.first().map(|gap| gap.reason.to_string()));
     if let (Some(unknown), Reading::Absent, true) =
@@ -246,7 +246,7 @@ fn is_set(wanted: &WantedAcs, tree: &PciTree) -> bool {
     acs.is_some_and(|acs| wanted.bits.are_in(acs.control.0))
 }
 
-/// Fabrics of which it is not known what they want: nothing is planned for their ports.
+/// Reports PCIe trees with unknown requirements and removes them: nothing is planned for their ports.
 fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut ResolvedAcs) {
     fabrics.retain(|fabric| {
         if let Some(reason) = fabric.data_direct_obstacle() {
@@ -263,7 +263,7 @@ fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut ResolvedA
             return false;
         }
         let unread = fabric.ats_unknown();
-        // Where the ports cannot be read either, that is what is said.
+        // If the ports are unreadable too, only that is reported.
         let is_read = |port: &PciAddress| {
             tree.get(*port).is_some_and(|port| !matches!(port.acs, Reading::Unknown(_)))
         };
@@ -291,14 +291,14 @@ fn wanted_ports(
     guests: &BTreeMap<PciAddress, Vec<PciAddress>>,
 ) -> Vec<WantedAcs> {
     let wanted = |(port, acs, target): &(PciAddress, Acs, Target)| {
-        // `disable_acs_redir` leaves SV and UF to the kernel, which switches them on at boot; wanting them clear would never
-        // come to rest there.
+        // `disable_acs_redir` leaves SV and UF to the kernel, which sets them at boot; requesting them clear would never
+        // converge.
         let bits = match persistence {
             AcsPersistence::DisableAcsRedir if target.bits.on().is_empty() => NO_REDIRECT,
-            // It is said that the port has no DT; an argument that asks for it would never come to rest.
+            // The missing DT is reported elsewhere; an argument with DT would never converge.
             _ => target.bits.limited_to(!AcsBits::DT.0 | acs.capable.0),
         };
-        // A bit that the port does not implement cannot be written, and reads 0 as it should.
+        // An unimplemented bit cannot be written, and reads 0 as required.
         (bits.mask & acs.capable.0 != 0).then(|| WantedAcs {
             port: *port,
             bits,
@@ -309,7 +309,7 @@ fn wanted_ports(
     readable.iter().filter_map(wanted).collect()
 }
 
-/// One note for ports that have the same bits on: a machine has dozens.
+/// Reports redirect left on, in one note per combination of bits: a machine has dozens of ports.
 fn report_redirects(readable: &ReadablePorts, resolved: &mut ResolvedAcs) {
     let mut alike: BTreeMap<String, Vec<(&PciAddress, &Target)>> = BTreeMap::new();
     for (port, acs, target) in readable {
@@ -334,7 +334,7 @@ fn report_redirects(readable: &ReadablePorts, resolved: &mut ResolvedAcs) {
     }
 }
 
-/// What an operator may expect of ACS and will not get.
+/// Notes GPUs without a NIC on their switch, GPUs below hidden bridges, and unpaired Data Direct functions.
 fn remark_on_topology(
     topology: &Topology,
     fabrics: &[Fabric],

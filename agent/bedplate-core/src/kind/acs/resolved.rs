@@ -1,4 +1,4 @@
-//! What `[acs]` of a profile comes to on a machine. Pure data.
+//! Resolved `[acs]` of a profile. Pure data.
 
 use super::NAME;
 use crate::desired::{AcsPolicy, DesiredAcs, KernelArg};
@@ -6,45 +6,45 @@ use crate::plan::{Blocker, Note, Subject, Unknown};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Reading, Reason};
 
-/// What `[acs]` comes to.
+/// Result of resolving `[acs]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedAcs {
-    /// Ports and bits.
+    /// Desired ports and bits.
     pub acs: DesiredAcs,
-    /// The kernel argument that makes them last: `Absent` = none is wanted; `Unknown` = it cannot be worked out now,
-    /// so an argument that bedplate put on the command line earlier must stay there.
+    /// Kernel argument that makes them persistent. `Absent` if it is not needed. `Unknown` if it cannot be computed now, so
+    /// that an argument that bedplate wrote earlier must stay.
     pub arg: Reading<KernelArg>,
-    /// What is not known of such an argument, to be said where there is one.
+    /// Unknown to report if an earlier argument exists.
     pub kept_unsure: Option<Unknown>,
-    /// What stands in the way already.
+    /// Blockers.
     pub blockers: Vec<Blocker>,
     /// Ports that could not be read.
     pub unknowns: Vec<Unknown>,
-    /// Remarks.
+    /// Notes.
     pub notes: Vec<Note>,
-    /// NICs by what they have of ATS, and should.
+    /// NICs by ATS state.
     pub ats: Ats,
 }
 
-/// NICs that meet a GPU, by what they have of ATS (Address Translation Services) and what the shape of their fabric wants.
+/// NICs that share a switch with a GPU, by ATS (Address Translation Services) and the requirement of their topology class.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ats {
-    /// With, as a switch for guests wants.
+    /// With ATS, as a switch for VMs requires.
     pub wanted: Vec<PciAddress>,
-    /// Without, as bare metal wants.
+    /// Without ATS, as bare metal requires.
     pub without: Vec<PciAddress>,
-    /// Without, in a switch for guests.
+    /// Without ATS, in a switch for VMs.
     pub lacking: Vec<PciAddress>,
-    /// Not known whether with or without, and why.
+    /// With unreadable ATS, and the reason.
     pub unread: Vec<(PciAddress, Reason)>,
-    /// With, beside others without.
+    /// With ATS, in a switch with NICs that lack it.
     pub mixed: Vec<PciAddress>,
-    /// With, on bare metal.
+    /// With ATS, on bare metal.
     pub needless: Vec<PciAddress>,
 }
 
 impl ResolvedAcs {
-    /// An empty result: no ports, no remarks.
+    /// Returns an empty result.
     pub(super) fn nothing(policy: AcsPolicy) -> Self {
         ResolvedAcs {
             acs: DesiredAcs { policy, ..DesiredAcs::default() },

@@ -1,4 +1,4 @@
-//! `[acs]`: what happens to the ACS control bits of switch and root ports.
+//! `[acs]`: policy for the ACS control bits of switch and root ports.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,10 +31,10 @@ pub enum PeerKind {
     Nvme,
 }
 
-/// Whether GPUs and NICs go to guests.
+/// Whether GPUs and NICs are assigned to VMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guests {
-    /// Where the NIC has ATS.
+    /// Yes, if every NIC of the switch has ATS and a function below it is a VM's.
     Auto,
     /// Yes.
     Yes,
@@ -140,7 +140,7 @@ section! {
     }
 }
 
-/// What a host without such a profile is judged by: GPUs are to reach NICs and each other directly.
+/// Returns the section used to evaluate a host without such a profile: GPUs reach NICs and each other directly.
 pub fn for_direct_traffic() -> Acs {
     Acs {
         policy: AcsPolicy::DirectP2p,

@@ -1,17 +1,17 @@
-//! The shapes of fabrics in which a GPU meets a NIC, and the ACS bits that each wants: one row a shape. A new shape is a new
-//! row. Bits and conditions are NVIDIA's (rdma-core kernel-boot/rdma_topo; handbook §14.1, pictures in `docs/fabrics.md`).
+//! Topology classes ("shapes") of GPU and NIC below PCIe bridges, and the ACS bits of each: one table entry per class. Bits
+//! and conditions are NVIDIA's (rdma-core kernel-boot/rdma_topo; handbook §14.1, pictures in `docs/fabrics.md`).
 //! Pure.
 
 use bedplate_base::value::{AcsBits, RegisterBits};
 
-/// The redirect bits off, as `pci=disable_acs_redir=` does it.
+/// Redirect bits off, as with `pci=disable_acs_redir=`.
 pub(super) const NO_REDIRECT: RegisterBits = RegisterBits { mask: AcsBits::REDIRECT.0, value: 0 };
 /// Every bit off.
 pub(super) const ALL_OFF: RegisterBits = RegisterBits { mask: AcsBits::ALL.0, value: 0 };
-/// No bit counts.
+/// No requirement.
 const NONE: RegisterBits = RegisterBits { mask: 0, value: 0 };
 
-/// The flags of a row, which are constants.
+/// Parses the constant flags of an entry.
 const fn bits(flags: &str) -> RegisterBits {
     match RegisterBits::from_flags(flags) {
         Some(bits) => bits,
@@ -19,44 +19,44 @@ const fn bits(flags: &str) -> RegisterBits {
     }
 }
 
-/// How the two ends of a pair are to stand in IOMMU groups.
+/// Desired IOMMU groups of the two ends of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Groups {
-    /// In the same one, or in none.
+    /// In one group, or both without a group.
     Together,
-    /// In different ones.
+    /// In different groups.
     Apart,
 }
 
-/// A shape of fabric.
+/// Topology class of a PCIe tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shape {
-    /// A ConnectX-8 reaches the GPU by a DMA function of its own.
+    /// A ConnectX-8 reaches the GPU by its own DMA function.
     DataDirect,
-    /// GPU and NIC below one switch, for guests: the NIC translates, and the switch lets what is translated pass.
+    /// GPU and NIC below one switch, for VMs: the NIC translates, and the switch passes translated requests.
     SwitchForGuests,
     /// GPU and NIC below one switch, on bare metal.
     Switch,
-    /// Each GPU and each NIC on a root port of its own.
+    /// Each GPU and each NIC on its own root port.
     RootPortEach,
 }
 
-/// By what a fabric is recognised.
+/// Traits that identify the class of a PCIe tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FabricTraits {
-    /// Something meets in a switch.
+    /// A GPU and a peer share a switch.
     pub meets: bool,
     /// The GPU is reached through a DMA function of the NIC.
     pub data_direct: bool,
-    /// Its ports are to serve guests.
+    /// Its ports must serve VMs.
     pub for_guests: bool,
 }
 
-/// What a shape wants.
+/// Requirements of a topology class.
 pub(crate) struct Row {
-    /// Which.
+    /// Class of this entry.
     pub shape: Shape,
-    /// How it is recognised; the first row that is decides.
+    /// Condition; the first matching entry applies.
     pub is: fn(FabricTraits) -> bool,
     /// Ports between the switch's inside and the NIC (or its DMA function).
     pub nic: RegisterBits,
@@ -64,22 +64,22 @@ pub(crate) struct Row {
     pub gpu: RegisterBits,
     /// The root port above.
     pub root: RegisterBits,
-    /// The upstream ports of the switches passed, the common one among them: Linux counts their redirect bits as well
+    /// Upstream ports of the switches on the path, including the common one: Linux checks their redirect bits too
     /// (drivers/pci/p2pdma.c, `calc_map_type_and_dist` tests each bridge before it compares).
     pub upstream: RegisterBits,
-    /// What must then be true of IOMMU groups,
+    /// Required IOMMU groups.
     pub groups: Groups,
-    /// and of ATS in the NIC: whether it has it; `None`: either.
+    /// Required ATS in the NIC; `None` if it does not matter.
     pub ats: Option<bool>,
-    /// Why the ports on the way are to be so.
+    /// Reason for the bits of the ports on the path.
     pub because: &'static str,
-    /// Why the root port is to be so.
+    /// Reason for the bits of the root port.
     pub root_because: &'static str,
 }
 
-/// One row a shape.
+/// One entry per class.
 pub(crate) const SHAPES: [Row; 4] = [
-    // Nothing meets in a switch: Linux's own bits are right (`xx111x1`; Vera's root ports have no CR).
+    // No common switch: Linux's own bits are right (`xx111x1`; Vera's root ports have no CR).
     Row {
         shape: Shape::RootPortEach,
         is: |fabric| !fabric.meets,

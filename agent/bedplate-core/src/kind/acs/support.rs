@@ -1,11 +1,11 @@
-//! What a kernel release makes of the two `pci=` ACS parameters: one table, by base version. Which release that is, the
-//! default boot entry says (handbook §14.2). Pure.
+//! Kernel support for the two `pci=` ACS parameters: one table, by base version. The default boot entry determines the
+//! release (handbook §14.2). Pure.
 
 use bedplate_base::Reading;
 use bedplate_base::value::KernelVersion;
 use bedplate_facts::{Facts, Os};
 
-/// Which ACS parameter a kernel can be trusted with.
+/// ACS parameter that a kernel handles reliably.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Support {
     /// `pci=config_acs=` works as documented, and so does `pci=disable_acs_redir=`.
@@ -14,17 +14,17 @@ pub(crate) enum Support {
     DisableAcsRedir,
     /// Neither is known.
     Neither,
-    /// It may have the parsing bug, or the release cannot be placed: the reason, for people.
+    /// It may have the parsing bug, or the release is not recognized; holds the reason.
     Unsure(String),
 }
 
-/// What releases from a version on can do; the last row at or below a release counts.
+/// Support from a version on; the last entry at or below a release applies.
 ///
 /// - `disable_acs_redir`: 4.19 (drivers/pci/pci.c, handbook §1.4).
-/// - `config_acs`: commit 47c8846a49ba, 6.11. It came with a bug: several `config_acs` entries fail to parse, and
+/// - `config_acs`: commit 47c8846a49ba, 6.11. It introduced a bug: several `config_acs` entries fail to parse, and
 ///   `disable_acs_redir` leaves redirect bits set.
 /// - The fix is commit 9cf8a952d57b: merged for 6.15, in stable since 6.12.23, 6.13.11 and 6.14.2 (stable review of
-///   April 2025); 6.11 had ended by then. 6.12.117 was measured to set three ports right.
+///   April 2025); 6.11 had ended by then. 6.12.117 was measured to set three ports correctly.
 const SINCE: [(KernelVersion, Row); 8] = [
     (version(4, 19, 0), Row::DisableAcsRedir),
     (version(6, 11, 0), Row::Bug),
@@ -47,21 +47,21 @@ enum Row {
     ConfigAcs,
 }
 
-/// Kernels that carry the change of 6.11 on an older base, with or without its fix: base version and flavour. Ubuntu's
+/// Kernels that carry the 6.11 change on an older base, with or without its fix: base version and flavour. Ubuntu's
 /// linux-nvidia 6.8 took 47c8846a49ba in 2024 and the fix in spring 2025 (github.com/NVIDIA/NV-Kernels, pull requests 20
-/// and 63); their numbers do not tell which of them a release has.
+/// and 63); the release numbers do not show which commits are included.
 const BACKPORTED: [(KernelVersion, &str); 1] = [(version(6, 8, 0), "nvidia")];
 
-/// The kernel that boots next is not known, and why.
+/// The next kernel is unknown; holds the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("it is not known which kernel boots next: {0}")]
 pub(crate) struct NoKernel(String);
 
-/// What the kernel of the default boot entry makes of the parameters, with its release. An entry that was chosen for one boot
-/// only does not count: an argument changed for it would have to be changed back.
+/// Returns the release of the default boot entry's kernel, and its support. Ignores an entry chosen for one boot only: an
+/// argument changed for it would have to be changed back.
 ///
 /// # Errors
-/// [`NoKernel`].
+/// [`NoKernel`] if the release is unknown.
 pub(crate) fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
     match os.lasting_kernel.as_ref().unwrap_or(&os.next_kernel) {
         Reading::Known(release) => Ok((release, support_of_release(release, os))),
@@ -70,9 +70,9 @@ pub(crate) fn of_next_boot(os: &Os) -> Result<(&str, Support), NoKernel> {
     }
 }
 
-/// Whether the kernel leaves ports as the firmware set them: it switches ACS on only for an IOMMU (drivers/pci/pci.c
-/// `pci_enable_acs`, drivers/iommu/intel/dmar.c; handbook §3.3). With `amd_iommu=off` it does so all the same, because the
-/// IVRS table is there (drivers/iommu/amd/init.c; handbook §1.3).
+/// Whether the kernel leaves ports as the firmware set them: it enables ACS only for an IOMMU (drivers/pci/pci.c
+/// `pci_enable_acs`, drivers/iommu/intel/dmar.c; handbook §3.3). With `amd_iommu=off` it still enables ACS, because the
+/// IVRS table is present (drivers/iommu/amd/init.c; handbook §1.3).
 pub(crate) fn left_to_firmware(facts: &Facts) -> bool {
     let inactive = facts.iommu.active.known().is_some_and(Vec::is_empty);
     let stays_off = match (&facts.iommu.firmware, &facts.iommu.off_by) {
@@ -83,14 +83,14 @@ pub(crate) fn left_to_firmware(facts: &Facts) -> bool {
     inactive && stays_off
 }
 
-/// Whether the running kernel may be one that misreads the parameters.
+/// Whether the running kernel may misread the parameters.
 pub(crate) fn may_misread(os: &Os) -> bool {
     os.kernel
         .known()
         .is_some_and(|release| matches!(support_of_release(release, os), Support::Unsure(_)))
 }
 
-/// By the upstream level that the running kernel says it has, where that is the release in question; else by the release.
+/// Uses the upstream level that the running kernel reports, if that is the release in question; else the release.
 fn support_of_release(release: &str, os: &Os) -> Support {
     let signature =
         os.version_signature.known().filter(|_| os.kernel.known().is_some_and(|r| r == release));
@@ -100,11 +100,11 @@ fn support_of_release(release: &str, os: &Os) -> Support {
     }
 }
 
-/// `Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11` → 6.14.11, if that is the signature of this release.
+/// Parses `Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11` → 6.14.11, if that is the signature of this release.
 fn upstream_level(signature: &str, release: &str) -> Option<KernelVersion> {
     let mut words = signature.split_whitespace();
     let (_, package, level) = (words.next()?, words.next()?, words.next()?);
-    // `6.14.0-37` and `-generic`: the package's number goes on behind the first, with its build.
+    // `6.14.0-37` and `-generic`: the package version continues after the base with its build number.
     let (base, flavour) = release.rsplit_once('-')?;
     let same = package.strip_prefix(base)?.starts_with('.') && package.ends_with(flavour);
     KernelVersion::from_release(level).filter(|_| same)
@@ -121,11 +121,11 @@ fn backported(release: &str) -> Option<&'static str> {
         .map(|(_, flavour)| *flavour)
 }
 
-/// Looks a release (`uname -r`) up by its base version.
+/// Returns the support of a release (`uname -r`) by its base version.
 ///
-/// Distribution kernels keep their base version for years (`5.14.0-427.el9`, `6.14.0-37-generic`) and may hold
-/// backports that the version does not tell: inside the window they count as having the bug, outside as upstream.
-/// That errs towards live writes, which need no parameter.
+/// Distribution kernels keep their base version for years (`5.14.0-427.el9`, `6.14.0-37-generic`) and may have backports
+/// that the version does not show. Inside the window they are assumed to have the bug, outside to match upstream. Errors
+/// are on the side of runtime writes, which need no parameter.
 pub(crate) fn kernel_acs_support(release: &str) -> Support {
     let Some(version) = KernelVersion::from_release(release) else {
         return Support::Unsure(format!("{release:?} is not a kernel release that can be placed"));
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_of_many_houses_are_placed() {
+    fn support_is_determined_for_vendor_releases() {
         let table = [
             ("3.10.0-1160.el7.x86_64", "neither"),
             ("4.18.0-553.el8_10.x86_64", "neither"),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_kernels_signature_places_it() {
+    fn version_signature_of_running_kernel_decides_support() {
         let os = |running: &str, next: &str, signature: &str| Os {
             kernel: Reading::Known(running.into()),
             next_kernel: Reading::Known(next.into()),
@@ -219,7 +219,7 @@ mod tests {
         let table = [
             (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11", true),
             (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.1", false),
-            // Of another kernel than the one that boots next.
+            // Signature of another kernel than the one that boots next.
             ("6.14.0-36-generic", hwe, "Ubuntu 6.14.0-36.36~24.04.1-generic 6.14.11", false),
             (hwe, hwe, "Ubuntu 6.14.0-3.37~24.04.1-generic 6.14.11", false),
             (hwe, hwe, "Ubuntu 6.14.0-37.37~24.04.1-nvidia 6.14.11", false),
@@ -230,7 +230,7 @@ mod tests {
                 "Ubuntu 6.14.0-1007.7-nvidia 6.14.6",
                 true,
             ),
-            // Patches on top, of which the upstream level knows nothing.
+            // Carries patches that the upstream level does not show.
             ("6.8.0-1030-nvidia", "6.8.0-1030-nvidia", "Ubuntu 6.8.0-1030.33-nvidia 6.8.12", false),
         ];
         for (running, next, signature, works) in table {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_in_order() {
+    fn support_table_is_sorted() {
         assert!(SINCE.is_sorted_by_key(|(since, _)| since));
     }
 }

@@ -1,8 +1,8 @@
-//! The two `pci=` ACS parameters as text: written for ports that are wanted, read from a running command line. Pure.
+//! Text form of the two `pci=` ACS parameters: written for desired ports, parsed from a running command line. Pure.
 //!
-//! Ports are named by plain address. The kernel also takes a path from the root bus (`0000:16:01.0/00.0/00.0`), which
-//! survives renumbered buses; but buses are renumbered only when hardware or firmware settings change, the next plan
-//! then finds the new addresses, and an address can be compared with sysfs, logs and `lspci` by eye.
+//! Ports are named by plain address. The kernel also accepts a path from the root bus (`0000:16:01.0/00.0/00.0`), which
+//! survives bus renumbering. But buses are renumbered only when hardware or firmware settings change, the next plan then
+//! finds the new addresses, and an address is easy to compare with sysfs, logs and `lspci`.
 
 use super::shape::NO_REDIRECT;
 use crate::desired::{AcsPersistence, WantedAcs};
@@ -10,15 +10,15 @@ use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
 use bedplate_cmdline::Token;
 use bedplate_facts::pci::Acs;
 
-/// Longest token that is put on a command line, in bytes. The whole line may have 2047 (handbook §1.1): a quarter is
-/// left for everything else on it.
+/// Longest token to put on a command line, in bytes. The whole line may have 2047 (handbook §1.1): a quarter remains for
+/// everything else.
 pub(crate) const TOKEN_LIMIT: usize = 1536;
 
-/// The token that makes the kernel set `ports` at boot, sorted by address, without any loader's quoting. `None` for
-/// live writes, for no ports, and for more ports than fit.
+/// Renders the token that makes the kernel set `ports` at boot, sorted by address, without any loader's quoting. Returns
+/// `None` for runtime writes, for no ports, and for more ports than fit.
 ///
-/// `config_acs` flags name the bits that the fabric's shape wants, whether or not the port has them: all ports of a kind read
-/// alike, and as NVIDIA publishes them (handbook §14.1). The kernel falls back to firmware's value for each bit marked `x`.
+/// `config_acs` flags name all bits of the topology class, even if the port lacks some: all ports of a kind look alike, and
+/// match NVIDIA's publications (handbook §14.1). The kernel restores the firmware's value of each bit marked `x`.
 pub(crate) fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option<Token> {
     let mut ports: Vec<&WantedAcs> = ports.iter().collect();
     ports.sort_by_key(|wanted| wanted.port);
@@ -35,14 +35,14 @@ pub(crate) fn render(persistence: AcsPersistence, ports: &[WantedAcs]) -> Option
     of_entries(key, &entries).filter(|_| !entries.is_empty())
 }
 
-/// The argument with these entries; `None`: it would be too long.
+/// Returns the argument with these entries, unless it would be too long.
 pub(super) fn of_entries(key: &str, entries: &[String]) -> Option<Token> {
     let token = Token::new(&format!("pci={key}={}", entries.join(";"))).ok();
     token.filter(|token| token.as_str().len() <= TOKEN_LIMIT)
 }
 
-/// What the arguments of a running kernel say of one port: which bits, and to what. `None`: nothing that is understood
-/// here (entries by path or by device id are not).
+/// Returns the bits that a running kernel's arguments set on one port, and their values. Ignores entries by path or by
+/// device id.
 pub(crate) fn of_port(
     config_acs: Option<&str>,
     disable_redir: Option<&str>,
@@ -55,7 +55,7 @@ pub(crate) fn of_port(
         };
         list.split(';').find_map(named)
     });
-    // The kernel applies disable_acs_redir first and config_acs after it: the latter decides.
+    // The kernel applies disable_acs_redir before config_acs, so the latter decides.
     if let Some(flags) = flags {
         return RegisterBits::from_flags(&flags);
     }
@@ -63,12 +63,12 @@ pub(crate) fn of_port(
     named.then_some(NO_REDIRECT)
 }
 
-/// Whether the two parameters may switch a bit of `port` off that isolates. Entries by path or by device id may mean any port.
+/// Whether the two parameters may clear an isolating bit of `port`. Entries by path or by device id may mean any port.
 ///
-/// An entry of `config_acs` takes every bit that it does not name back to firmware's value, which for SV, RR, CR and UF is off
-/// on most machines, and takes the kernel's own bits with it (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4): only one
-/// that says `1` for all four keeps a guest apart. EC adds nothing where RR sends every request up. The first entry that names
-/// the port counts, and decides for `disable_acs_redir` too.
+/// A `config_acs` entry resets every bit that it does not name to the firmware's value, which for SV, RR, CR and UF is off
+/// on most machines, and overrides the kernel's own bits (drivers/pci/pci.c, `__pci_config_acs`; handbook §1.4). Only an
+/// entry with `1` for all four isolates a VM. EC adds nothing if RR redirects every request. The first entry that names the
+/// port applies, and also decides over `disable_acs_redir`.
 pub(crate) fn may_open(
     config_acs: Option<&str>,
     disable_redir: Option<&str>,
@@ -89,7 +89,7 @@ pub(crate) fn may_open(
     disable_redir.is_some_and(|list| list.split(';').any(may_mean))
 }
 
-/// Whether a port's register is what the kernel was told, as far as the port can.
+/// Whether a port's register matches the kernel's argument, limited to the implemented bits.
 pub(crate) fn is_applied(acs: &Acs, bits: RegisterBits) -> bool {
     bits.limited_to(acs.capable.0).are_in(acs.control.0)
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_sorted_and_plain() {
+    fn tokens_are_sorted_by_address() {
         let ports = [
             wanted("0000:22:01.0", 0x1d),
             wanted("0000:20:00.0", 0x3d),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_that_may_open_a_port_is_known() {
+    fn argument_that_may_clear_isolation_is_detected() {
         let port = at("0000:20:00.0");
         for (config, redir, opens) in [
             (Some("xx000x0@0000:20:00.0"), None, true),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_would_crowd_out_the_line_is_not_made() {
+    fn token_above_length_limit_is_not_rendered() {
         let ports: Vec<_> = (0..80)
             .map(|n| wanted(&format!("0000:{:02x}:{:02x}.0", n / 32, n % 32), 0x1d))
             .collect();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_was_told_is_read_back() {
+    fn kernel_argument_is_parsed_per_port() {
         let list = "xx000x0@0000:20:00.0;1x1@22:00.0;1@pci:0:0;q@0000:23:00.0";
         let read = |port: &str| of_port(Some(list), Some("0000:20:00.0;0000:24:00.0"), at(port));
         assert_eq!(read("0000:20:00.0"), Some(RegisterBits { mask: 0x1d, value: 0 }));

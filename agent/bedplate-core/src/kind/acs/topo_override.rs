@@ -1,5 +1,5 @@
-//! Data Direct on a kernel that cannot make IOMMU groups fit: groups are made at boot, before anything is written live, and the
-//! NVIDIA driver asks for one group unless a parameter says otherwise. Pure.
+//! Data Direct with runtime-only ACS bits: IOMMU groups are built at boot, before any runtime write, and the NVIDIA driver
+//! requires one group unless a module parameter overrides that. Pure.
 
 use crate::desired::{AcsPersistence, AcsPolicy, Desired, WantedOption};
 use crate::kind::modules::topo_check::{PARAMETER, can_override};
@@ -12,7 +12,7 @@ use bedplate_facts::topology::{Pair, Peer, Topology};
 
 use super::NAME;
 
-/// GPUs and Data Direct functions that are known to be in different IOMMU groups.
+/// Returns pairs of GPU and Data Direct function that are known to be in different IOMMU groups.
 pub(crate) fn pairs_in_different_groups(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
     let group = |address| tree.get(address).map(|function| &function.iommu_group);
     let are_apart = |pair: &Pair| match (group(pair.gpu), group(pair.peer)) {
@@ -25,7 +25,7 @@ pub(crate) fn pairs_in_different_groups(topology: &Topology, tree: &PciTree) -> 
     pairs.filter(are_apart).collect()
 }
 
-/// Adds the parameter to what is wanted, or says why nothing helps.
+/// Adds the parameter to the desired state, or a blocker if it would not help.
 pub(super) fn resolve(facts: &Facts, desired: &mut Desired) {
     let Some(tree) = facts.pci.known() else { return };
     if desired.acs.policy != AcsPolicy::DirectP2p

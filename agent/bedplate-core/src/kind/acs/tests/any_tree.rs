@@ -1,4 +1,4 @@
-//! Trees that nobody built by hand: random parents, types, capabilities and drivers, loops among them.
+//! Random PCIe trees: parents, types, capabilities and drivers, including loops.
 
 use proptest::prelude::*;
 
@@ -6,13 +6,13 @@ use super::*;
 use bedplate_facts::pci::PortType;
 use bedplate_facts::topology::Topology;
 
-/// One function: what it is, whose child it claims to be, its ACS.
+/// One function: type, claimed parent, port type, ACS, and whether it is a VM's.
 type Seed = (u8, Option<u8>, u8, Option<(u16, u16)>, bool);
 
 fn machine(seeds: &[Seed]) -> Machine {
     let mut machine = Machine::default();
     let name = |n: usize| format!("0000:{n:02x}:00.0");
-    // Bridges first, devices after them: most parents are bridges then, and many devices meet in a switch.
+    // Bridges first, then devices: most parents are then bridges, and many devices share a switch.
     let bridges = seeds.len() / 3 + 2;
     for (n, (what, parent, port, acs, guest)) in seeds.iter().enumerate() {
         let what = if n < bridges { 2 } else { *what };
@@ -29,7 +29,7 @@ fn machine(seeds: &[Seed]) -> Machine {
                 machine.port(&name(n), None, types[usize::from(port % 4)])
             }
         };
-        // A bridge hangs from an earlier one, now and then from a later one or from itself.
+        // A bridge is downstream of an earlier one, occasionally of a later one or of itself.
         let above = if n < bridges && port % 8 != 0 { n.max(1) } else { bridges };
         function.parent = parent
             .filter(|_| n > 0 || port % 8 == 0)
@@ -61,9 +61,8 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     prop::collection::vec(seed, 1..30)
 }
 
-/// The rule said the slow way: for any GPU and any other GPU or NIC, the first bridge that both have above them; if
-/// that is the inside of a switch, everything from either of them up to it, that switch's own upstream port, and the root
-/// port on top.
+/// Slow reference implementation: for any GPU and any other GPU or NIC, finds the first bridge above both. If that is the
+/// inside of a switch, returns everything from both up to it, its upstream port, and the root port on top.
 fn ports_between(machine: &Machine) -> BTreeSet<PciAddress> {
     let topology = Topology::new(&machine.tree);
     let up = |address: PciAddress| machine.tree.path_up(address);
@@ -86,13 +85,13 @@ fn ports_between(machine: &Machine) -> BTreeSet<PciAddress> {
 
 proptest! {
     #[test]
-    fn only_ports_between_gpus_and_their_peers_are_touched_and_one_run_is_enough(seeds in seeds(), live in any::<bool>()) {
+    fn plan_changes_only_ports_between_peers_and_converges(seeds in seeds(), live in any::<bool>()) {
         let machine = machine(&seeds);
         let mut facts = machine.facts();
         let persistence = if live { AcsPersist::Live } else { AcsPersist::Auto };
         let profile = profile(AcsPolicy::DirectP2p, persistence);
         let resolved = resolve(&profile, &facts);
-        // SV RR CR UF; a port that has none of them needs nothing. Upstream ports: RR CR.
+        // SV RR CR UF; a port without these bits needs nothing. Upstream ports: RR CR.
         let topology = Topology::new(&machine.tree);
         let bits = |port: &&PciAddress| match machine.tree.get(**port).map(|function| &function.acs) {
             Some(Reading::Known(acs)) => {

@@ -1,9 +1,9 @@
-//! Groups of kernels that switch ACS on too late.
+//! Groups of kernels that enable ACS too late.
 
 use super::*;
 
 #[test]
-fn collapsed_groups_are_explained_by_the_release() {
+fn merged_groups_are_attributed_to_kernel_release() {
     let explained = |release: &str, group_of: fn(usize) -> u32| {
         let mut facts = lab().facts();
         let Reading::Known(tree) = &mut facts.pci else { panic!() };

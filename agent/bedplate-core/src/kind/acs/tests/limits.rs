@@ -1,10 +1,10 @@
-//! What stands in the way: missing privilege, images, guests, lockdown, kernels that disobey.
+//! Limits: missing privilege, images, VMs, lockdown, kernels that disobey.
 
 use super::*;
 use bedplate_facts::pci::PortType;
 
 #[test]
-fn an_unprivileged_reader_gets_unknown_never_fine() {
+fn unprivileged_read_is_unknown_never_converged() {
     let mut machine = lab();
     let bridges: Vec<_> =
         machine.tree.functions.values().filter(|f| f.is_bridge()).map(|f| f.address).collect();
@@ -32,7 +32,7 @@ fn facts_without_pci(host: HostKind) -> Facts {
 }
 
 #[test]
-fn an_image_gets_one_deferred_change() {
+fn image_without_devices_gets_one_deferred_change() {
     let facts = facts_without_pci(HostKind::Image);
     let resolved = resolve(&direct(), &facts);
     assert_eq!((resolved.unknowns.len(), resolved.blockers.len()), (0, 0));
@@ -41,7 +41,7 @@ fn an_image_gets_one_deferred_change() {
     assert_eq!(section.changes.len(), 1);
     assert!(section.changes[0].deferred.is_some() && section.changes[0].actions.is_empty());
     assert!(!section.changes[0].items.is_empty());
-    // With a recorded machine's tree the ports are known; writing still waits for the machine.
+    // The recorded machine's tree shows the ports; writing still waits for the machine.
     let known = Facts { host: HostKind::Image, ..lab().facts() };
     let section = plan_of(&direct(), &known);
     assert_eq!(section.changes.len(), 6);
@@ -49,7 +49,7 @@ fn an_image_gets_one_deferred_change() {
 }
 
 #[test]
-fn a_guest_below_forbids_the_live_write_and_the_argument() {
+fn vm_below_port_blocks_write_and_argument() {
     let mut machine = lab();
     machine.vf("0000:24:10.0", "0000:24:00.0").vfio = true;
     let facts = machine.facts();
@@ -67,20 +67,21 @@ fn a_guest_below_forbids_the_live_write_and_the_argument() {
     let section = plan_on(&resolved, &facts, &Files::default());
     assert_eq!((section.changes.len(), section.blockers.len(), section.notes.len()), (4, 2, 0));
 
-    // Opened already, perhaps by an argument of before: it is no longer among the arguments, which is to be said.
+    // Redirect is already disabled, perhaps by an earlier argument: a blocker reports that it is no longer among the
+    // arguments.
     machine.set_acs("0000:22:01.0", 0);
     assert_eq!(plan_of(&direct(), &machine.facts()).blockers.len(), 2);
     assert_eq!(plan_of(&live, &machine.facts()).blockers.len(), 1);
 }
 
 #[test]
-fn a_guest_below_a_hidden_bridge_may_be_below_any_port_of_its_host_bridge() {
+fn vm_below_hidden_bridge_blocks_its_host_bridge() {
     let mut machine = lab();
     machine.get("0000:24:00.0").vfio = true;
     machine.tree.functions.remove(&at("0000:22:01.0"));
     let section = plan_of(&direct(), &machine.facts());
     assert_eq!(section.blockers, [], "no port of that switch is wanted then");
-    // A second GPU keeps the other ports wanted.
+    // A second GPU keeps the other ports among the targets.
     machine.port("0000:22:03.0", Some("0000:21:00.0"), PortType::Downstream);
     machine.gpu("0000:25:00.0", Some("0000:22:03.0"));
     let section = plan_of(&direct(), &machine.facts());
@@ -90,14 +91,14 @@ fn a_guest_below_a_hidden_bridge_may_be_below_any_port_of_its_host_bridge() {
     assert!(section.blockers[0].reason.contains("perhaps"), "{}", section.blockers[0].reason);
     let others = section.changes.iter().filter(|change| change.id.contains(":8"));
     assert_eq!(others.count(), 3, "another host bridge is free to go");
-    // A function whose place is not known at all closes its whole domain.
+    // A function at an unknown location blocks its whole domain.
     let guest = machine.get("0000:24:00.0");
     (guest.parent, guest.root) = (None, String::new());
     assert_eq!(plan_of(&direct(), &machine.facts()).changes, []);
 }
 
 #[test]
-fn lockdown_leaves_only_the_command_line() {
+fn lockdown_permits_only_the_kernel_argument() {
     let mut facts = lab().facts();
     facts.os.lockdown = Reading::Known("integrity".into());
     let section = plan_of(&direct(), &facts);
@@ -110,7 +111,7 @@ fn lockdown_leaves_only_the_command_line() {
 }
 
 #[test]
-fn a_register_that_disobeys_the_running_command_line_is_remarked_on() {
+fn register_that_ignores_kernel_argument_is_noted() {
     let mut machine = lab();
     machine.set_acs("0000:80:00.0", 0);
     let facts = machine.facts();
@@ -127,7 +128,7 @@ fn a_register_that_disobeys_the_running_command_line_is_remarked_on() {
 }
 
 #[test]
-fn without_an_iommu_there_is_no_isolation_to_lose() {
+fn no_isolation_is_lost_without_iommu() {
     let mut facts = lab().facts();
     facts.iommu.active = Reading::Known(vec![]);
     assert!(plan_of(&direct(), &facts).changes.iter().all(|change| change.disrupts.is_empty()));
@@ -136,7 +137,7 @@ fn without_an_iommu_there_is_no_isolation_to_lose() {
 }
 
 #[test]
-fn a_gpu_below_a_hidden_bridge_is_unknown() {
+fn gpu_below_hidden_bridge_is_unknown() {
     let mut machine = lab();
     machine.tree.functions.remove(&at("0000:22:00.0"));
     let resolved = resolve_direct(&machine);
@@ -150,7 +151,7 @@ fn a_gpu_below_a_hidden_bridge_is_unknown() {
 }
 
 #[test]
-fn only_an_argument_that_is_there_makes_bits_last() {
+fn bits_persist_only_with_an_existing_argument() {
     let mut machine = lab();
     let told = argument(&resolve_direct(&machine)).to_owned();
     machine.get("0000:82:01.0").acs = Reading::unknown("no answer");
@@ -174,7 +175,7 @@ fn only_an_argument_that_is_there_makes_bits_last() {
 }
 
 #[test]
-fn an_argument_that_covers_more_stays_while_something_is_unknown() {
+fn wider_argument_stays_while_ports_are_unknown() {
     let whole = argument(&resolve(&direct(), &lab().facts())).to_owned();
     let mut machine = lab();
     machine.get("0000:22:01.0").acs = Reading::unknown("no answer");
@@ -196,7 +197,7 @@ fn an_argument_that_covers_more_stays_while_something_is_unknown() {
 }
 
 #[test]
-fn ports_with_an_odd_layout_are_left_alone_whatever_was_read() {
+fn ports_with_misplaced_acs_are_omitted() {
     let mut machine = lab();
     let port = machine.get("0000:20:01.0");
     port.vendor = PciId(0x8086);

@@ -51,12 +51,12 @@ fn plan_of(profile: &section::Acs, facts: &Facts) -> KindPlan {
     plan_on(&resolve(profile, facts), facts, &Files::default())
 }
 
-/// Ports and bits of a machine for direct traffic between GPUs and NICs.
+/// Resolves direct traffic between GPUs and NICs on a machine.
 fn resolve_direct(machine: &Machine) -> ResolvedAcs {
     resolve(&direct(), &machine.facts())
 }
 
-/// The change of a port of domain 0.
+/// Returns the change of a port of domain 0.
 fn change_of<'a>(section: &'a KindPlan, port: &str) -> &'a Change {
     section.changes.iter().find(|change| change.id == format!("acs/0000:{port}")).unwrap()
 }
@@ -69,7 +69,7 @@ fn argument(resolved: &ResolvedAcs) -> &str {
     resolved.arg.known().expect("an argument").token.as_str()
 }
 
-/// Does what the plan's actions say to the facts, as hardware would that lets every capable bit be written.
+/// Executes the plan's actions on the facts, as on hardware where every capable bit is writable.
 fn carry_out(section: &KindPlan, facts: &mut Facts) {
     let Reading::Known(tree) = &mut facts.pci else { panic!("no tree") };
     for action in section.changes.iter().flat_map(|change| &change.actions) {
@@ -87,7 +87,7 @@ fn carry_out(section: &KindPlan, facts: &mut Facts) {
 }
 
 #[test]
-fn the_emulated_node_gets_the_argument_that_was_seen_to_work() {
+fn emulated_node_gets_the_tested_argument() {
     let mut facts = lab().facts();
     let resolved = resolve(&direct(), &facts);
     assert_eq!(
@@ -125,7 +125,7 @@ fn the_emulated_node_gets_the_argument_that_was_seen_to_work() {
 }
 
 #[test]
-fn an_eight_gpu_machine_keeps_acs_everywhere_else() {
+fn eight_gpu_machine_keeps_acs_on_other_ports() {
     let mut facts = hgx().facts();
     let resolved = resolve(&direct(), &facts);
     assert_eq!(
@@ -150,7 +150,7 @@ fn an_eight_gpu_machine_keeps_acs_everywhere_else() {
 }
 
 #[test]
-fn both_levels_of_stacked_switches_are_opened() {
+fn stacked_switches_are_cleared_on_both_levels() {
     let mut machine = Machine::default();
     machine.root_port("0000:10:00.0", 0);
     let upper = machine.switch("0000:10:00.0", "0000:11:00.0", 2);
@@ -163,7 +163,7 @@ fn both_levels_of_stacked_switches_are_opened() {
 }
 
 #[test]
-fn gpus_that_share_a_switch_without_a_nic_are_opened_to_each_other() {
+fn gpus_sharing_a_switch_without_nic_are_cleared() {
     let mut machine = Machine::default();
     machine.root_port("0000:10:00.0", 0);
     let down = machine.switch("0000:10:00.0", "0000:11:00.0", 3);
@@ -183,7 +183,7 @@ fn gpus_that_share_a_switch_without_a_nic_are_opened_to_each_other() {
 }
 
 #[test]
-fn without_a_common_switch_nothing_is_wanted_and_it_is_said() {
+fn no_common_switch_is_noted_without_changes() {
     let mut machine = Machine::default();
     machine.root_port("0000:10:00.0", 0);
     machine.root_port("0000:20:00.0", 1);
@@ -206,7 +206,7 @@ fn without_a_common_switch_nothing_is_wanted_and_it_is_said() {
 }
 
 #[test]
-fn bits_a_port_lacks_are_not_written_and_ports_without_acs_need_nothing() {
+fn unimplemented_bits_and_ports_without_acs_are_skipped() {
     let mut machine = hgx();
     machine.get("0000:18:00.0").acs = Reading::Absent;
     let odd = Acs { capable: AcsBits(0x05), ..ACS };
@@ -229,7 +229,7 @@ fn bits_a_port_lacks_are_not_written_and_ports_without_acs_need_nothing() {
 }
 
 #[test]
-fn a_bit_hard_wired_to_zero_asks_for_nothing() {
+fn hard_wired_zero_bit_needs_no_change() {
     let mut machine = lab();
     let wired = Acs { control: AcsBits(0x15), ..ACS };
     machine.get("0000:22:00.0").acs = Reading::Known(wired);
@@ -237,7 +237,7 @@ fn a_bit_hard_wired_to_zero_asks_for_nothing() {
     let section = plan_of(&direct(), &machine.facts());
     let change = change_of(&section, "22:00.0");
     assert_eq!(change.items[0].after.as_deref(), Some("none (0000)"));
-    // DT and TB stay as they are, and redirect nothing (handbook §12.40).
+    // DT and TB stay unchanged, and redirect nothing (handbook §12.40).
     assert!(
         section
             .settled
@@ -247,7 +247,7 @@ fn a_bit_hard_wired_to_zero_asks_for_nothing() {
 }
 
 #[test]
-fn egress_control_is_left_as_it_is() {
+fn egress_control_is_unchanged() {
     let mut machine = lab();
     let with_ec =
         |control| Reading::Known(Acs { capable: AcsBits(0x7f), control: AcsBits(control), ..ACS });
@@ -269,13 +269,13 @@ fn egress_control_is_left_as_it_is() {
 }
 
 #[test]
-fn each_kernel_gets_the_way_it_can_be_trusted_with() {
+fn persistence_depends_on_next_kernel() {
     let mut facts = lab().facts();
     kernel(&mut facts, "6.1.0-56-amd64");
     let old = resolve(&direct(), &facts);
     assert_eq!(old.acs.persistence, AcsPersistence::DisableAcsRedir);
     assert!(argument(&old).starts_with("pci=disable_acs_redir=0000:20:00.0;0000:22:00.0;"));
-    // The kernel sets SV and UF again at boot: they are not wanted clear, or the plan would never be empty.
+    // The kernel sets SV and UF again at boot; requesting them clear would never converge.
     assert!(old.acs.ports.iter().all(|wanted| wanted.bits.mask == AcsBits::REDIRECT.0));
     let section = plan_of(&direct(), &facts);
     assert_eq!(section.changes[0].items[0].after.as_deref(), Some("SV UF (0011)"));
@@ -296,7 +296,7 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
         let insisting = resolve(&profile(AcsPolicy::DirectP2p, AcsPersist::Cmdline), &facts);
         assert_eq!((insisting.acs.ports.len(), insisting.blockers.len()), (0, 1), "{release}");
     }
-    // What counts is the kernel of the default boot entry: neither the running one nor the newest directory.
+    // The kernel of the default boot entry decides: neither the running one nor the newest directory.
     facts.os.next_kernel = Reading::Known("6.18.1".into());
     assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::ConfigAcs);
     facts.os.installed_kernels = vec!["6.18.1".into()];
@@ -307,7 +307,7 @@ fn each_kernel_gets_the_way_it_can_be_trusted_with() {
 }
 
 #[test]
-fn live_persistence_needs_no_kernel_and_no_argument() {
+fn runtime_persistence_ignores_kernel_support() {
     let facts = lab().facts();
     let resolved = resolve(&profile(AcsPolicy::DirectP2p, AcsPersist::Live), &facts);
     assert_eq!((resolved.acs.persistence, &resolved.arg), (AcsPersistence::Live, &Reading::Absent));
@@ -316,7 +316,7 @@ fn live_persistence_needs_no_kernel_and_no_argument() {
 }
 
 #[test]
-fn too_many_ports_for_the_command_line_are_written_live() {
+fn too_many_ports_for_command_line_use_runtime_writes() {
     let mut machine = Machine::default();
     for bus in 0..20u8 {
         let root = format!("0000:{:02x}:00.0", bus * 8);
@@ -333,7 +333,7 @@ fn too_many_ports_for_the_command_line_are_written_live() {
 }
 
 #[test]
-fn clear_takes_every_port_with_all_its_bits() {
+fn policy_clear_covers_every_port_and_bit() {
     let mut machine = lab();
     machine.get("0000:20:01.0").vendor = PciId(0x8086);
     machine.get("0000:20:01.0").device = PciId(0xa110);
@@ -344,7 +344,7 @@ fn clear_takes_every_port_with_all_its_bits() {
     assert_eq!(ports(&resolved), expected.map(|port| format!("0000:{port}")));
     assert!(resolved.acs.ports.iter().all(|wanted| wanted.bits.mask == AcsBits::ALL.0));
     assert!(resolved.notes[0].text.contains("PCH"), "{:?}", resolved.notes);
-    // Ports that could have it and have not are named; upstream ports, which need none, are not.
+    // Ports that could have ACS and lack it are noted; upstream ports, which do not need it, are not.
     assert_eq!(resolved.notes[1].subject, "port 0000:22:02.0, 0000:82:02.0");
     assert!(argument(&resolved).starts_with("pci=config_acs=0000000@0000:20:00.0;"));
     let section = plan_of(&clear, &facts);
@@ -363,11 +363,11 @@ fn clear_takes_every_port_with_all_its_bits() {
 }
 
 #[test]
-fn keep_only_reports() {
+fn policy_keep_only_reports() {
     let facts = lab().facts();
     let resolved = resolve(&profile(AcsPolicy::Keep, AcsPersist::Cmdline), &facts);
     assert_eq!((resolved.acs.ports.len(), &resolved.arg), (0, &Reading::Absent));
-    // One note for all four ports.
+    // One note covers all four ports.
     assert_eq!(resolved.notes.len(), 1);
     assert_eq!(
         resolved.notes[0].subject.matches("0000:").count(),
@@ -380,7 +380,7 @@ fn keep_only_reports() {
 }
 
 #[test]
-fn an_empty_port_exposes_nobody() {
+fn empty_port_has_no_disruption() {
     let section = plan_of(&profile(AcsPolicy::Clear, AcsPersist::Live), &lab().facts());
     let change = change_of(&section, "20:01.0");
     assert_eq!(change.disrupts, Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! What others have published for a machine, against what is planned for a description of it.
+//! Published arguments for real machines, compared with the plan for a description of them.
 
 use super::*;
 use crate::record::record;
@@ -6,7 +6,7 @@ use bedplate_facts::{Depth, observe};
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_testhosts::HostSpec;
 
-/// The GB300 nodes that Oracle rents: by a link, a case of its own.
+/// Oracle's GB300 nodes; the file is a link to a case of its own.
 const HOST: &str = include_str!("gb300-oracle.toml");
 
 /// NVIDIA/nodewright-packages, nvidia-tuned profiles/service/oke/cx8-pci-config-acs.grub (handbook §14.1).
@@ -16,7 +16,7 @@ const PUBLISHED: &str = "pci=config_acs=\
     xx111x0@0018:00:00.0;xx110x1@0018:02:00.0;xx101x1@0018:02:03.0;\
     xx111x0@0019:00:00.0;xx110x1@0019:02:00.0;xx101x1@0019:02:01.0";
 
-/// Which kernel boots next, the engine finds out.
+/// Sets the next kernel, which the engine normally determines.
 fn facts(host: &Snapshot) -> Facts {
     let mut facts = observe(host, Depth::Plan);
     kernel(&mut facts, "6.17.0-1003-nvidia-64k");
@@ -28,22 +28,22 @@ fn oracle() -> Snapshot {
 }
 
 #[test]
-fn the_argument_for_gb300_is_the_published_one() {
+fn gb300_argument_matches_published_one() {
     let resolved = resolve(&direct(), &facts(&oracle()));
     assert_eq!(argument(&resolved), PUBLISHED);
     assert_eq!((&resolved.notes[..], &resolved.unknowns[..]), (&[][..], &[][..]));
     assert_eq!(resolved.acs.ports.len(), 12);
 }
 
-/// Two switches between root port and GPU: only the ports of the one in which both meet are named, as rdma_topo does.
+/// Two switches between root port and GPU: only the ports of the common one are named, as in rdma_topo.
 #[test]
-fn the_demo_of_a_tray_gets_the_published_argument_too() {
+fn gb300_demo_argument_matches_published_one() {
     let demo = bedplate_testhosts::snapshot("gb300").expect("a demo");
     assert_eq!(argument(&resolve(&direct(), &facts(&demo))), PUBLISHED);
 }
 
 #[test]
-fn a_recording_keeps_what_pairs_and_hides_the_serial_numbers() {
+fn recording_keeps_pairing_and_hides_serial_numbers() {
     let host = oracle();
     let recorded = record(&host);
     let text = recorded.to_text();
@@ -57,7 +57,7 @@ fn a_recording_keeps_what_pairs_and_hides_the_serial_numbers() {
     assert_eq!(resolve(&direct(), &facts(&again)), live);
     assert_eq!(record(&again).to_text(), text);
 
-    // Recorded before Vital Product Data and VFIO devices were: the same bits, and only the pairing is unknown.
+    // Recorded before Vital Product Data and VFIO devices were included: the same bits, and only the pairing is unknown.
     let mut before = again.clone();
     let product_data: Vec<String> = again
         .nodes()

@@ -1,4 +1,4 @@
-//! Fabrics by shape: switches for guests, Data Direct, upstream ports, disks, old NICs.
+//! Topology classes: switches for VMs, Data Direct, upstream ports, disks, old NICs.
 
 use super::*;
 use bedplate_facts::pci::PortType;
@@ -9,7 +9,7 @@ fn vpd(adapter: &str, board: &str) -> Reading<Vpd> {
     Reading::Known(Vpd { adapter: text(adapter), board: text(board), manages_switches: false })
 }
 
-/// One domain of a GB300 node: a DMA function and a GPU below one switch; its NIC hangs elsewhere.
+/// One domain of a GB300 node: a DMA function and a GPU below one switch; its NIC is elsewhere.
 fn gb300() -> Machine {
     let mut machine = Machine::default();
     machine.root_port("0008:00:00.0", 0);
@@ -29,7 +29,7 @@ fn gb300() -> Machine {
 }
 
 #[test]
-fn a_data_direct_path_gets_the_bits_that_nvidia_publishes() {
+fn data_direct_path_gets_published_bits() {
     let mut facts = gb300().facts();
     let resolved = resolve(&direct(), &facts);
     assert_eq!(
@@ -48,7 +48,7 @@ fn a_data_direct_path_gets_the_bits_that_nvidia_publishes() {
     assert_eq!(["0008:00:00.0", "0008:02:00.0", "0008:02:03.0"].map(control), [0x1c, 0x19, 0x15]);
     assert_eq!(plan_of(&direct(), &facts).changes, []);
 
-    // Bits that are off and are to be on are switched on.
+    // Bits that are off and required are set.
     let Reading::Known(tree) = &mut facts.pci else { panic!("no tree") };
     for port in tree.functions.values_mut() {
         port.acs = port.acs.clone().map(|acs| Acs { control: AcsBits(0), ..acs });
@@ -59,7 +59,7 @@ fn a_data_direct_path_gets_the_bits_that_nvidia_publishes() {
 }
 
 #[test]
-fn a_kernel_that_can_only_clear_redirect_bits_gets_live_writes() {
+fn kernel_without_config_acs_gets_runtime_writes() {
     let mut facts = gb300().facts();
     kernel(&mut facts, "6.8.0-45-generic-64k");
     let resolved = resolve(&direct(), &facts);
@@ -69,7 +69,7 @@ fn a_kernel_that_can_only_clear_redirect_bits_gets_live_writes() {
 }
 
 #[test]
-fn without_vital_product_data_only_the_pairing_is_unknown() {
+fn missing_vpd_leaves_only_the_pairing_unknown() {
     let mut machine = gb300();
     machine.get("0008:03:00.0").vpd = Reading::unknown("not recorded");
     let resolved = resolve_direct(&machine);
@@ -77,7 +77,7 @@ fn without_vital_product_data_only_the_pairing_is_unknown() {
     assert_eq!(resolved.notes[0].subject, "0008:03:00.0");
     assert!(resolved.notes[0].text.contains("Vital Product Data"), "{:?}", resolved.notes);
 
-    // The board tells where the adapter does not, and only where it holds one NIC.
+    // The board number pairs them if the adapter has no number, but only on a board with one NIC.
     machine.get("0008:03:00.0").vpd = vpd("", "B1");
     machine.nic("0000:03:00.1", Some("0000:00:00.0")).vpd = vpd("aaaa", "B1");
     assert_eq!(resolve_direct(&machine).notes, []);
@@ -86,7 +86,7 @@ fn without_vital_product_data_only_the_pairing_is_unknown() {
 }
 
 #[test]
-fn an_unfamiliar_data_direct_path_is_unknown_never_right() {
+fn unfamiliar_data_direct_path_is_unknown() {
     for (root, gpus, reason) in
         [((0x10de, 0x2f95), 1, "root port 10de:2f95"), ((0x10de, 0x22b1), 2, "2 GPUs")]
     {
@@ -108,7 +108,7 @@ fn an_unfamiliar_data_direct_path_is_unknown_never_right() {
 }
 
 #[test]
-fn a_data_direct_pair_belongs_into_one_group() {
+fn data_direct_pair_in_two_groups_is_noted() {
     let mut machine = gb300();
     machine.set_acs("0008:00:00.0", 0x1c);
     machine.set_acs("0008:02:00.0", 0x19);
@@ -128,7 +128,7 @@ fn with_ats(mut machine: Machine) -> Machine {
     machine
 }
 
-/// With ATS in each NIC, and a VF of each that a guest has.
+/// Adds ATS to each NIC, and one VF per NIC that is assigned to a VM.
 fn with_guests(machine: Machine) -> Machine {
     let mut machine = with_ats(machine);
     for (vf, pf) in [("0000:24:00.2", "0000:24:00.0"), ("0000:84:00.2", "0000:84:00.0")] {
@@ -147,7 +147,7 @@ fn ats_without_a_guest_changes_nothing() {
 }
 
 #[test]
-fn nics_with_ats_beside_guests_are_for_guests() {
+fn nics_with_ats_next_to_vms_get_bits_for_vms() {
     let mut facts = with_guests(lab()).facts();
     let resolved = resolve(&direct(), &facts);
     assert_eq!(
@@ -163,11 +163,11 @@ fn nics_with_ats_beside_guests_are_for_guests() {
     carry_out(&section, &mut facts);
     assert_eq!(plan_of(&direct(), &facts).changes, []);
 
-    // A guest that is there already loses nothing by it.
+    // A VM that already runs is not affected.
     let mut guests = with_ats(lab());
     guests.get("0000:24:00.0").vfio = true;
     assert_eq!(plan_of(&direct(), &guests.facts()).blockers, []);
-    // Where nobody translates, ATS means nothing.
+    // Without an active IOMMU, ATS has no effect.
     let mut off = with_guests(lab()).facts();
     off.iommu.active = Reading::Known(vec![]);
     let ports = resolve(&direct(), &off).acs.ports;
@@ -175,7 +175,7 @@ fn nics_with_ats_beside_guests_are_for_guests() {
 }
 
 #[test]
-fn the_profile_can_say_whether_there_are_guests() {
+fn profile_setting_overrides_guest_detection() {
     let told = |guests| section::Acs { guests, ..direct() };
     let bare = resolve(&told(Guests::No), &with_ats(lab()).facts());
     assert!(argument(&bare).contains("xx000x0@0000:22:01.0"));
@@ -192,12 +192,12 @@ fn the_profile_can_say_whether_there_are_guests() {
     machine.get("0000:22:01.0").acs = Reading::Known(no_dt);
     let guests = resolve(&told(Guests::Yes), &machine.facts());
     assert_eq!(guests.blockers[0].subject.text, "port 0000:22:01.0");
-    // Of itself such a switch is not for guests.
+    // Without a setting in the profile, the switch is not for VMs.
     assert!(argument(&resolve_direct(&machine)).contains("xx000x0@0000:22:01.0"));
 }
 
 #[test]
-fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
+fn unreadable_ats_leaves_topology_class_unknown() {
     let mut machine = lab();
     machine.get("0000:24:00.0").ats = Reading::unknown("no answer");
     assert_eq!(resolve_direct(&machine).unknowns, [], "nobody asks without a guest");
@@ -206,7 +206,7 @@ fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
     assert_eq!(ports(&resolved), ["0000:80:00.0", "0000:82:00.0", "0000:82:01.0"]);
     assert_eq!(resolved.unknowns[0].subject.text, "ATS of NIC 0000:24:00.0");
     assert!(argument(&resolved).contains("0000:82:01.0"), "the other switch has its argument");
-    // Another NIC of the switch has none, which decides it.
+    // Another NIC of the switch has no ATS, which decides.
     machine.nic("0000:25:00.0", Some("0000:22:02.0"));
     machine.get("0000:25:00.0").ats = Reading::Absent;
     let decided = resolve_direct(&machine);
@@ -218,7 +218,7 @@ fn ats_that_cannot_be_read_leaves_the_shape_unknown() {
 }
 
 #[test]
-fn redirect_in_the_upstream_port_counts() {
+fn upstream_port_redirect_is_cleared() {
     let mut machine = lab();
     let upstream = Acs { capable: AcsBits(0x2c), control: AcsBits(0x0c), ..ACS };
     machine.get("0000:21:00.0").acs = Reading::Known(upstream);
@@ -230,13 +230,13 @@ fn redirect_in_the_upstream_port_counts() {
     carry_out(&plan_of(&direct(), &facts), &mut facts);
     assert_eq!(plan_of(&direct(), &facts).changes, []);
     assert_eq!(argument(&resolve(&direct(), &facts)), argument(&resolved), "it does not flip");
-    // Isolation does not depend on an upstream port, so that guests do not mind it where they are; Linux does count it.
+    // Isolation does not depend on an upstream port, so VMs do not restrict it; Linux checks its redirect bits.
     kernel(&mut facts, "6.1.0-56-amd64");
     assert!(argument(&resolve(&direct(), &facts)).contains(";0000:21:00.0;"));
 }
 
 #[test]
-fn disks_are_peers_where_the_profile_says_so() {
+fn disks_are_peers_only_if_the_profile_lists_them() {
     let mut machine = lab();
     machine.add("0000:25:00.0", Some("0000:22:02.0"), 0x010802, (0x144d, 0xa80a));
     machine.get("0000:22:02.0").acs = Reading::Known(ACS);
@@ -252,7 +252,7 @@ fn disks_are_peers_where_the_profile_says_so() {
 }
 
 #[test]
-fn nics_of_older_class_codes_and_with_two_ports_are_nics() {
+fn nics_with_old_class_codes_are_recognized() {
     for (class, id) in [(0x0c0600, (0x15b3, 0x6732)), (0x00ff00, (0x1af4, 0x1000))] {
         let mut machine = lab();
         machine.tree.functions.remove(&at("0000:24:00.0"));
@@ -266,7 +266,7 @@ fn nics_of_older_class_codes_and_with_two_ports_are_nics() {
 }
 
 #[test]
-fn keep_says_which_isolation_is_gone() {
+fn policy_keep_reports_lost_isolation() {
     let mut machine = lab();
     for (number, function) in machine.tree.functions.values_mut().enumerate() {
         function.iommu_group = Reading::Known(number as u32);
@@ -283,7 +283,7 @@ fn keep_says_which_isolation_is_gone() {
     let resolved = resolve(&keep, &machine.facts());
     assert_eq!(resolved.blockers[0].subject.text, "port 0000:22:01.0");
 
-    // Groups that were made of the open port say so themselves.
+    // Groups built with redirect disabled on the port show that themselves.
     let group = machine.get("0000:22:01.0").iommu_group.clone();
     machine.get("0000:24:00.0").iommu_group = group;
     let resolved = resolve(&keep, &machine.facts());
@@ -292,7 +292,7 @@ fn keep_says_which_isolation_is_gone() {
 }
 
 #[test]
-fn open_ports_with_groups_of_before_are_said() {
+fn stale_groups_of_cleared_ports_are_noted() {
     let mut machine = lab();
     for (number, function) in machine.tree.functions.values_mut().enumerate() {
         function.iommu_group = Reading::Known(number as u32);
@@ -303,14 +303,14 @@ fn open_ports_with_groups_of_before_are_said() {
     let notes = resolve(&direct(), &facts).notes;
     assert_eq!(notes.len(), 2);
     assert!(notes[0].text.contains("isolated and are not"), "{notes:?}");
-    // Below root ports that are to isolate no boot puts them together.
+    // Below isolating root ports, no boot merges the groups.
     let isolated = section::Acs { root_port: false, ..direct() };
     let notes = resolve(&isolated, &facts).notes;
     assert!(notes.iter().all(|note| !note.text.contains("isolated and are not")), "{notes:?}");
 }
 
 #[test]
-fn mlxconfig_is_for_nvidias_nics() {
+fn mlxconfig_is_suggested_only_for_nvidia_nics() {
     let told = |guests| section::Acs { guests, ..direct() };
     let mut machine = lab();
     for nic in ["0000:24:00.0", "0000:84:00.0"] {
