@@ -1,8 +1,8 @@
-//! What /etc/nccl.conf or /etc/rccl.conf says, and bedplate's lines in it (handbook §8.6; NCCL src/misc/param.cc).
+//! Parser for /etc/nccl.conf and /etc/rccl.conf, and bedplate's block in them (handbook §8.6; NCCL src/misc/param.cc).
 //!
-//! NCCL sets each `NAME=value` in the environment of its process unless the name is set there already: of two lines for one name
-//! the first counts, and a variable of the job before both. bedplate has a block of its own at the top of the file and leaves
-//! every other line as it is.
+//! NCCL sets each `NAME=value` in its process environment unless the name is already set. So the first line for a name
+//! wins, and a variable of the job wins over both. bedplate has its own block at the top of the file and leaves every other
+//! line unchanged.
 
 use std::fmt::Write as _;
 
@@ -18,39 +18,39 @@ const END: &str = "# END bedplate";
 /// A variable with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its value, as NCCL reads it: without quotes.
+    /// Value as NCCL reads it: without quotes.
     pub value: String,
-    /// Where and why.
+    /// Location in the profile, and reason.
     pub why: Vec<Rationale>,
 }
 
 /// A file, split at bedplate's block.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conf<'t> {
-    /// What stands before the block; all of it where there is none.
+    /// Text before the block, or all of it without a block.
     before: &'t str,
-    /// The block; `None`: there is none.
+    /// The block, if there is one.
     block: Option<&'t str>,
-    /// What stands after it.
+    /// Text after the block.
     after: &'t str,
 }
 
-/// Which lines are bedplate's cannot be told.
+/// Error: bedplate's lines cannot be identified.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BlockError {
-    /// A block begins in this line, from 1 on, and does not end.
+    /// Line number (from 1) of a block that has no end.
     NoEnd(usize),
-    /// A second block begins in this line: a copy, perhaps with lines of others.
+    /// Line number of a second block: a copy, perhaps with unmanaged lines.
     Twice(usize),
 }
 
 impl<'t> Conf<'t> {
-    /// Splits a file.
+    /// Splits a file at bedplate's block.
     ///
     /// # Errors
-    /// [`BlockError`].
+    /// [`BlockError`] if a block has no end or there are two.
     pub(super) fn parse(text: &'t str) -> Result<Self, BlockError> {
         let (mut at, mut begin, mut block) = (0, None, None);
         for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -79,12 +79,12 @@ impl<'t> Conf<'t> {
         }
     }
 
-    /// What the block sets, in order.
+    /// Returns the block's settings, in order.
     pub(super) fn own_settings(&self) -> Vec<(&'t str, &'t str)> {
         pairs(self.block.unwrap_or_default()).map(|(_, pair)| pair).collect()
     }
 
-    /// What the lines before the block set: they count before it.
+    /// Returns the settings before the block, which override it.
     pub(super) fn before(&self) -> Vec<(&'t str, &'t str)> {
         match self.block {
             Some(_) => pairs(self.before).map(|(_, pair)| pair).collect(),
@@ -92,7 +92,7 @@ impl<'t> Conf<'t> {
         }
     }
 
-    /// What others set in the file, each with its line, from 1 on.
+    /// Returns the unmanaged settings, each with its line number, from 1 on.
     pub(super) fn unmanaged_settings(&self) -> Vec<(usize, (&'t str, &'t str))> {
         let lines = |text: &str| text.split_inclusive('\n').count();
         let below = lines(self.before) + lines(self.block.unwrap_or_default());
@@ -100,9 +100,9 @@ impl<'t> Conf<'t> {
         pairs(self.before).chain(after).collect()
     }
 
-    /// The file with this block in the place of the one that it has; `None`: nothing is left of it.
+    /// Returns the file with its block replaced, or `None` if nothing is left.
     pub(super) fn with(&self, block: &str) -> Option<String> {
-        // Of an earlier block the blank line goes, too, that was put below it.
+        // Also removes the blank line that was added below an earlier block.
         let after = match (self.block, self.before) {
             (Some(_), "") => self.after.strip_prefix('\n').unwrap_or(self.after),
             _ => self.after,
@@ -114,25 +114,26 @@ impl<'t> Conf<'t> {
     }
 }
 
-/// Whether a file has bedplate's block and nothing else.
+/// Whether a file contains only bedplate's block.
 pub(crate) fn is_only_ours(content: &[u8]) -> bool {
     let text = String::from_utf8_lossy(content);
     Conf::parse(&text).is_ok_and(|conf| conf.block.is_some() && conf.with("").is_none())
 }
 
-/// Whether a line is this mark, with or without words behind it.
+/// Whether a line is this mark, possibly followed by text.
 fn is_mark(line: &str, mark: &str) -> bool {
     let rest = line.strip_prefix(mark);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '\n', '\r', ' ']))
 }
 
-/// `NAME=value` lines with their numbers, from 1 on. NCCL trims nothing, and takes a `#` for a comment in the first column only.
+/// Returns `NAME=value` lines with their numbers, from 1 on. NCCL trims nothing, and takes `#` for a comment only in the
+/// first column.
 fn pairs(text: &str) -> impl Iterator<Item = (usize, (&str, &str))> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
     lines.filter_map(|(number, line)| Some((number + 1, line.split_once('=')?)))
 }
 
-/// bedplate's block; empty where it has nothing to say.
+/// Returns bedplate's block; empty without variables.
 pub(crate) fn block(variables: &[Variable], profile: &str) -> String {
     if variables.is_empty() {
         return String::new();
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_comes_first_and_goes_again_without_a_trace() {
+    fn block_is_added_on_top_and_removed_without_trace() {
         let theirs = "# of the site\nNCCL_DEBUG=WARN\n\nNCCL_NET = IB\n";
         let conf = Conf::parse(theirs).unwrap();
         assert_eq!(conf.own_settings(), []);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_others_have_put_lines_before_is_seen_as_such() {
+    fn lines_before_block_are_detected() {
         let ours = block(&[variable("NCCL_DEBUG", "INFO")], "hgx");
         let text = format!("NCCL_DEBUG=WARN\n{ours}NCCL_NET=IB\n");
         let conf = Conf::parse(&text).unwrap();
@@ -190,19 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn which_lines_are_ours_is_not_guessed_at() {
+    fn ambiguous_blocks_are_rejected() {
         assert_eq!(Conf::parse("A=1\n# BEGIN bedplate\nB=1\n"), Err(BlockError::NoEnd(2)));
         let twice =
             "# BEGIN bedplate\nA=1\n# END bedplate\nB=1\n# BEGIN bedplate\n# END bedplate\n";
         assert_eq!(Conf::parse(twice), Err(BlockError::Twice(5)));
-        // A comment that only begins alike is none.
+        // A comment that only begins with the mark is not one.
         assert_eq!(Conf::parse("# BEGIN bedplates\n").unwrap().block, None);
     }
 
     proptest! {
-        /// Whatever others have written stays byte for byte, and the block is read as it was written.
+        /// Unmanaged lines stay byte for byte, and the block parses to the written values.
         #[test]
-        fn others_lines_stay(theirs in "([A-Z#=a \n]{0,12}\n){0,6}", value in "[!-~]{1,20}") {
+        fn unmanaged_lines_are_preserved(theirs in "([A-Z#=a \n]{0,12}\n){0,6}", value in "[!-~]{1,20}") {
             let ours = block(&[variable("NCCL_X", &value)], "p");
             let conf = Conf::parse(&theirs).unwrap();
             let text = conf.with(&ours).unwrap();
@@ -213,7 +214,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read(text in any::<String>()) {
+        fn any_text_is_parsed_losslessly(text in any::<String>()) {
             if let Ok(conf) = Conf::parse(&text) {
                 let whole = format!("{}{}{}", conf.before, conf.block.unwrap_or_default(), conf.after);
                 prop_assert_eq!(whole, text);

@@ -1,4 +1,4 @@
-//! What the profile and the machine come to: the variables that /etc/nccl.conf is to set.
+//! Resolves the variables for /etc/nccl.conf from the profile and the machine.
 
 use super::NAME;
 use super::conf::{self, Conf, LONGEST_VALUE, Variable};
@@ -14,7 +14,7 @@ use bedplate_nccl::Library;
 use bedplate_nccl::env::exact_port_list;
 use bedplate_nccl::ports::{self, PlacedPort};
 
-/// What the profile itself says.
+/// Returns the variables that the profile itself sets.
 pub(crate) fn of_profile(section: &Nccl) -> Vec<Variable> {
     let interface = section.socket_interface.iter().map(|value| Variable {
         name: SOCKET_INTERFACE.to_owned(),
@@ -26,7 +26,7 @@ pub(crate) fn of_profile(section: &Nccl) -> Vec<Variable> {
     variables
 }
 
-/// All that is wanted on this host, by name. What cannot be told now stays as the file has it.
+/// Returns all desired variables, sorted by name. A value that is unknown now stays as in the file.
 pub(crate) fn variables(context: &Context, out: &mut KindPlan) -> Vec<Variable> {
     let section = &context.profile.nccl;
     let mut variables = of_profile(section);
@@ -36,7 +36,7 @@ pub(crate) fn variables(context: &Context, out: &mut KindPlan) -> Vec<Variable> 
     variables
 }
 
-/// Puts a variable in its place.
+/// Inserts a variable in name order.
 pub(crate) fn insert(variables: &mut Vec<Variable>, one: Variable) {
     let place = variables.partition_point(|other| other.name < one.name);
     variables.insert(place, one);
@@ -88,7 +88,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     before()
 }
 
-/// The ports near GPUs, whose states are known; or why that cannot be told.
+/// Returns the ports near GPUs, all with known states, or the reason why they are unknown.
 fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
     let tree = context.facts.pci.optional().map_err(ToString::to_string)?;
     let tree = tree.ok_or("this host shows no PCI functions")?;
@@ -114,8 +114,8 @@ fn note(out: &mut KindPlan, text: String) {
     out.notes.push(NAME.note(HCA.to_owned(), text));
 }
 
-/// The file of the library of this host's GPUs, if that reads one. Where no GPU is seen, all may have fallen off the bus, or the PCI
-/// devices cannot be read: then lines stay where they are.
+/// Returns the file of the library for this host's GPUs, if it reads one. No visible GPU may mean that all fell off the
+/// bus, or that PCI devices are unreadable; existing lines then stay in their file.
 pub(super) fn path(context: &Context) -> Option<&'static str> {
     let mut functions =
         context.facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
@@ -127,7 +127,7 @@ pub(super) fn path(context: &Context) -> Option<&'static str> {
     library.file(library.versions().1)
 }
 
-/// What bedplate has written to a file.
+/// Returns bedplate's settings in a file.
 fn own_settings(context: &Context, path: &str) -> Vec<(String, String)> {
     let text = context.reader.text(path).unwrap_or_default();
     let conf = Conf::parse(&text).unwrap_or_default();
@@ -137,7 +137,7 @@ fn own_settings(context: &Context, path: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The list that bedplate has written.
+/// Returns the port list that bedplate wrote.
 fn listed(context: &Context) -> Option<String> {
     let ours = own_settings(context, path(context)?).into_iter();
     ours.into_iter().find(|(name, _)| *name == HCA).map(|(_, value)| value)

@@ -1,16 +1,16 @@
-//! bedplate's block in /etc/nccl.conf or /etc/rccl.conf. It is compared by what it says: a reworded comment is not a difference.
+//! bedplate's block in /etc/nccl.conf or /etc/rccl.conf, compared by its settings: a reworded comment is not a difference.
 
 use super::NAME;
 use super::conf::{self, BlockError, Conf, Variable};
 use crate::kind::{Context, TargetFile, removed};
 use crate::plan::{Item, KindPlan};
 
-/// Compares the file.
+/// Compares the file with `wanted`.
 pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut KindPlan) {
     let Some(file) = TargetFile::read(context, NAME, path, !wanted.is_empty(), out) else { return };
     let text = match String::from_utf8(file.before.clone().unwrap_or_default()) {
         Ok(text) => text,
-        // Nothing of bedplate's is in it: it writes plain text.
+        // bedplate writes plain text, so the file has no block.
         Err(_) if wanted.is_empty() => return,
         Err(_) => {
             return refuse(out, path, "it is not UTF-8 text", "correct the file, or remove it");
@@ -52,7 +52,7 @@ fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
     out.blockers.push(NAME.blocker(path, reason.to_owned(), remedy.to_owned()));
 }
 
-/// What differs: what a job gets now, and what it is to get.
+/// Returns the differences between a job's current and desired values.
 fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
     let now = |name: &str| {
         let mut all = conf.before().into_iter().chain(conf.own_settings());
@@ -73,7 +73,7 @@ fn items(wanted: &[Variable], conf: &Conf) -> Vec<Item> {
     items
 }
 
-/// Lines of others that bedplate's go before.
+/// Notes unmanaged lines that bedplate's block overrides.
 fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
     let other = |(_, (name, value)): &(usize, (&str, &str))| {
         target.iter().any(|(own, wanted)| own == name && wanted != value)

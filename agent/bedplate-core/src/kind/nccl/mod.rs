@@ -1,4 +1,5 @@
-//! What NCCL is told on a host: bedplate's lines of /etc/nccl.conf, and a topology file. Facts: handbook §8.4 to §8.7.
+//! Configuration of NCCL on a host: bedplate's lines in /etc/nccl.conf, and a topology file. Sources: handbook §8.4 to
+//! §8.7.
 
 mod conf;
 mod desired_variables;
@@ -17,7 +18,7 @@ use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use section::HcaList;
 
-/// The row of the table of kinds.
+/// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "what NCCL or RCCL is told, in /etc/nccl.conf or /etc/rccl.conf, and a topology file",
@@ -45,7 +46,7 @@ fn plan(context: &Context) -> KindPlan {
         out.blockers.push(no_file());
     }
     for path in [conf::NCCL, conf::RCCL] {
-        // Lines in the file of another library are of a profile, or of GPUs, that are gone.
+        // Lines in another library's file belong to an earlier profile or to removed GPUs.
         let wanted = if own == Some(path) { wanted.as_slice() } else { &[] };
         file::plan(context, path, wanted, &mut out);
     }
@@ -60,7 +61,7 @@ fn no_file() -> Blocker {
     )
 }
 
-/// All but the list of ports and the topology, which only the machine knows.
+/// Contributes everything except the port list and the topology, which depend on the machine.
 fn contribute(
     profile: &Profile,
     _: &Facts,

@@ -1,4 +1,4 @@
-//! Where NCCL is configured: what a snapshot records, what the daemon watches.
+//! Paths of NCCL's configuration: recorded in snapshots, watched by the daemon.
 
 use super::conf::{BEGIN, NCCL, RCCL};
 use super::section::HcaList;
@@ -9,15 +9,15 @@ use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::pci::Function;
 
-/// Recorded in snapshots. The ports are recorded for `verify`.
+/// Recorded in snapshots. `verify` records the ports.
 pub(crate) const RECORDED: &[(&str, RecordMode)] =
     &[(NCCL, RecordMode::Whole), (RCCL, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
 
-/// Written here.
+/// Paths that this kind writes.
 pub(crate) const OWNS: WriteScope =
     WriteScope { files: &[NCCL, RCCL, topology::PATH], ..WriteScope::NONE };
 
-/// The files' directory, and whether the ports that are listed have a link.
+/// Watches the directory of the files, and the links of the listed ports.
 pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     let mut watch = Watch::directories(&["/etc"]);
     if profile.nccl.hca == HcaList::NearGpus
@@ -30,6 +30,6 @@ pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     watch
 }
 
-/// Files of this kind's own.
+/// Files that bedplate writes for this kind.
 pub(crate) const FILES: &[OwnFile] =
     &[OwnFile::whole(topology::PATH), OwnFile::part(NCCL, BEGIN), OwnFile::part(RCCL, BEGIN)];

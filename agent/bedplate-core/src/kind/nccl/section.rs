@@ -1,4 +1,4 @@
-//! `[nccl]`: what NCCL is told.
+//! `[nccl]`: configuration of NCCL.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::section::{
     Check, Checked, Checker, Fault, Printer, Rule, ScalarEntry, Spanned, key_of, section,
 };
 
-/// The variables that keys of their own set.
+/// Variable that `hca` sets.
 pub(crate) const HCA: &str = "NCCL_IB_HCA";
-/// As [`HCA`].
+/// Variable that `socket_interface` sets.
 pub(crate) const SOCKET_INTERFACE: &str = "NCCL_SOCKET_IFNAME";
 
 /// Which RDMA ports NCCL is told to use.
@@ -26,7 +26,7 @@ pub enum HcaList {
     NearGpus,
 }
 
-/// A text that one line of /etc/nccl.conf can carry.
+/// Text that one line of /etc/nccl.conf can carry.
 pub struct ConfValue;
 
 impl Check for ConfValue {
@@ -112,7 +112,8 @@ fn read_variables(section: &mut Nccl, files: Vec<NcclFile>, checker: &mut Checke
     report_set_twice(section, checker);
 }
 
-/// Names that NCCL and its plugins read. Others could change what the loader or the C library does in the processes of jobs.
+/// Whether NCCL or its plugins read this name. Other names could affect the loader or the C library in the processes of
+/// jobs.
 fn is_name(name: &str) -> bool {
     const OF_NCCL: [&str; 8] =
         ["NCCL_", "RCCL_", "OFI_NCCL_", "FI_", "UCX_", "SHARP_", "HSA_", "NCCLNET_"];
@@ -121,7 +122,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(good)
 }
 
-/// Why a value cannot stand in the file, if it cannot.
+/// Returns the reason why the file cannot carry a value, if any.
 fn value_fault(value: &str) -> Option<String> {
     match value {
         "" => Some("it is empty".to_owned()),
@@ -145,7 +146,7 @@ fn show_variables(section: &Nccl, out: &mut Printer<'_>) {
     }
 }
 
-/// Reports a variable that a key of its own sets, and `set` as well.
+/// Reports a variable that both its own key and `set` define.
 fn report_set_twice(section: &Nccl, checker: &mut Checker<'_>) {
     let keys = [
         (section.hca == HcaList::NearGpus, HCA, "hca"),

@@ -1,5 +1,5 @@
-//! The topology file for NCCL (handbook §8.7): what `bedplate topology --nccl-xml` prints, as far as it stays the same while ports
-//! go down and VFs come and go.
+//! Topology file for NCCL (handbook §8.7): the output of `bedplate topology --nccl-xml`, limited to parts that stay stable
+//! while ports go down and VFs change.
 
 use super::NAME;
 use super::conf::Variable;
@@ -13,19 +13,19 @@ use bedplate_facts::{Depth, placement, scan};
 use bedplate_host::HostKind;
 use bedplate_nccl::topology_xml::{self, Detail, Machine};
 
-/// The file. Not below /var/run/nvidia-topologyd, which NCCL reads unasked and NVIDIA's daemon writes.
+/// Path of the file. Not below /var/run/nvidia-topologyd, which NCCL reads by default and NVIDIA's daemon writes.
 pub(crate) const PATH: &str = "/etc/nccl-topology.xml";
 
-/// The variable that names it.
+/// Variable that names the file.
 pub(crate) const VARIABLE: &str = "NCCL_TOPO_FILE";
 
-/// It, with its value.
+/// Returns the variable with the file's path.
 pub(crate) fn variable() -> Variable {
     let why = vec![Rationale::new("the profile asks for a topology file", "nccl.topology_file")];
     Variable { name: VARIABLE.to_owned(), value: PATH.to_owned(), why }
 }
 
-/// Compares the file. Whether it is there in the end: a job is told of no file that is not.
+/// Compares the file. Returns whether it exists after the plan; only then may the variable name it.
 pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     let Some(file) = TargetFile::read(context, NAME, PATH, asked, out) else { return false };
     let is_there = file.before.is_some();
@@ -63,7 +63,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     true
 }
 
-/// The file without its first line; `None`: it cannot be told, and `out` says why.
+/// Returns the file without its first line, or `None` with a reason in `out`.
 fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     let subject = || PATH.to_owned();
     if context.facts.host == HostKind::Image {
@@ -75,7 +75,7 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     let mut unknown = |reason: String| {
         out.unknowns.push(NAME.unknown(subject(), reason));
     };
-    // Planning reads no links, which the file is about.
+    // Planning does not read links, which this file needs.
     let tree = match scan::scan(context.reader, Depth::Thorough) {
         Reading::Known(tree) => tree,
         Reading::Absent => {
@@ -109,7 +109,7 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     Some(topology_xml::xml(machine, Detail::Places))
 }
 
-/// Whether bedplate has written it.
+/// Whether bedplate wrote the file.
 pub(crate) fn is_ours(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     first.strip_prefix("<!--").is_some_and(|rest| is_heading(&format!("#{rest}")))
