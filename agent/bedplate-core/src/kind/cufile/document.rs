@@ -1,4 +1,4 @@
-//! The text of cufile.json: its values by path, and edits that leave every other byte as it is. Pure.
+//! Text of cufile.json: its values by path, and edits that leave every other byte unchanged. Pure.
 
 use std::ops::Range;
 
@@ -11,43 +11,43 @@ use super::splice::{self, Edit};
 use crate::file_heading::{heading, is_heading};
 use bedplate_facts::cufile::{Mistake, PATH, Problem, line, root};
 
-/// A file that can be edited.
+/// An editable file.
 #[derive(Debug)]
 pub(crate) struct Document {
     text: String,
 }
 
-/// A value of the file.
+/// Value in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JsonValue {
-    /// To compare: long numbers are rounded, and of two equal names the last counts.
+    /// For comparison: long numbers are rounded, and the last of two equal names wins.
     pub value: Value,
-    /// Word for word, with its comments.
+    /// Verbatim, including comments.
     pub source: String,
 }
 
-/// Why a file cannot be edited.
+/// Reason why a file cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotEditable {
-    /// A value has the wrong type, or it is no JSON object: the library does not read it either.
+    /// A value has the wrong type, or the file is not a JSON object: the library rejects it too.
     #[error("{PATH}:{}: {}", .0.line, .0.problem)]
     Wrong(Mistake),
-    /// A key is to go into something that has no keys.
+    /// A parent of the key is not an object.
     #[error("{PATH}:{line}: `{above}` is {what}, and `{key}` needs it to be an object")]
     NotAnObject {
-        /// From 1 on.
+        /// Line number, from 1 on.
         line: usize,
-        /// The path of what stands there.
+        /// Path of the parent.
         above: String,
-        /// What it is.
+        /// Its type.
         what: &'static str,
-        /// The key that was to be set.
+        /// The key to set.
         key: String,
     },
-    /// Which of them counts is for the library to say.
+    /// A duplicate name; which one is valid depends on the library.
     #[error("{PATH}:{line}: `{name}` is there twice")]
     Twice {
-        /// Of the second, from 1 on.
+        /// Line number of the second, from 1 on.
         line: usize,
         /// Its path.
         name: String,
@@ -66,7 +66,7 @@ impl From<Mistake> for NotEditable {
 }
 
 impl NotEditable {
-    /// Remedy.
+    /// Returns the fix.
     pub(super) fn remedy(&self) -> String {
         match self {
             NotEditable::Wrong(_) => {
@@ -82,35 +82,35 @@ impl NotEditable {
     }
 }
 
-/// How far a path goes in a file.
+/// Walk along a path in a file.
 struct Walk<'t, 'o> {
-    /// The objects on it, the whole file first.
+    /// Objects on the path, starting with the whole file.
     chain: Vec<&'o Object<'t>>,
-    /// The value, where all of those above it are there.
+    /// The value, if all objects above it exist.
     end: Option<&'o ObjectProp<'t>>,
 }
 
 impl Document {
-    /// An empty one, with bedplate's heading.
+    /// Creates an empty file with bedplate's heading.
     pub(super) fn new(profile: &str) -> Self {
         Document { text: format!("// {}{{\n}}\n", heading(profile)) }
     }
 
-    /// A file's text, of which only the form is checked.
+    /// Parses a file; checks only its syntax.
     ///
     /// # Errors
-    /// [`NotEditable::Wrong`].
+    /// [`NotEditable::Wrong`] if it is not a JSON object.
     pub(super) fn parse(text: &str) -> Result<Self, NotEditable> {
         root(text)?;
         Ok(Document { text: text.to_owned() })
     }
 
-    /// The text.
+    /// Returns the text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// A value.
+    /// Returns a value.
     ///
     /// # Errors
     /// [`NotEditable::NotAnObject`] and [`NotEditable::Twice`].
@@ -123,7 +123,7 @@ impl Document {
         }))
     }
 
-    /// How many of the objects above a key are there; the file itself is one.
+    /// Counts the existing objects above a key, including the file itself.
     ///
     /// # Errors
     /// As [`Document::get`].
@@ -132,7 +132,7 @@ impl Document {
         Ok(self.walk(&root, key.names())?.chain.len())
     }
 
-    /// Sets a value as it is to be written, making the objects above it.
+    /// Sets a value to `source`, and creates the objects above it.
     ///
     /// # Errors
     /// As [`Document::get`].
@@ -150,8 +150,8 @@ impl Document {
         Ok(())
     }
 
-    /// Removes a value, and of the objects above it, the nearest first, those that are then empty: `made` of them at most.
-    /// Comments stay.
+    /// Removes a value, then up to `made` of the objects above it, the nearest first, as far as they are empty. Comments
+    /// stay.
     ///
     /// # Errors
     /// As [`Document::get`].
@@ -171,7 +171,7 @@ impl Document {
         Ok(())
     }
 
-    /// Whether bedplate made it, and nothing is left in it but its heading.
+    /// Whether bedplate created the file and only its heading is left.
     pub(super) fn is_only_heading(&self) -> bool {
         let (headings, rest): (Vec<&str>, Vec<&str>) =
             self.text.lines().partition(|l| is_heading(l));
@@ -204,7 +204,7 @@ impl Document {
         Ok(Walk { chain, end: None })
     }
 
-    /// The property of this name, the last of the path, where there is no more than one.
+    /// Returns the property at the end of the path, which must be unique.
     fn only<'t, 'o>(
         &self,
         object: &'o Object<'t>,
@@ -223,7 +223,7 @@ impl Document {
     }
 }
 
-/// An object without properties and comments.
+/// Whether a value is an object without properties and comments.
 fn is_bare(value: &Node, text: &str) -> bool {
     let inner: Range<usize> = value.start() + 1..value.end() - 1;
     matches!(value, Node::Object(_)) && text[inner].trim().is_empty()

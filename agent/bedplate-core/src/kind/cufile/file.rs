@@ -12,7 +12,7 @@ use crate::kind::{Context, TargetFile, dropped};
 use crate::plan::{Blocker, Item, KindPlan, Rationale};
 use bedplate_facts::cufile::{self, PATH};
 
-/// Compares the file.
+/// Compares the file with `wanted`.
 pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
     let earlier = OwnedKey::read(context.ledger.owned.get(&NAME).map_or(&[], Vec::as_slice));
     if wanted.is_empty() && earlier.is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], out: &mut KindPlan) {
     }
     let mut change = file.change(after, items);
     if !is_edited {
-        // The ledger alone is brought up to date.
+        // Only the ledger needs an update.
         change.actions.clear();
     }
     change.owns = Some(own.iter().filter_map(OwnedKey::write).collect());
@@ -67,7 +67,7 @@ fn refused(error: &NotEditable) -> Blocker {
     NAME.blocker(PATH, error.to_string(), error.remedy())
 }
 
-/// Nothing is written that the library could not read.
+/// Rejects an edit that the library could not read.
 fn readable(before: &str, after: &str) -> Result<(), Blocker> {
     let Err(wrong) = cufile::parse(after) else { return Ok(()) };
     if let Err(wrong) = cufile::parse(before) {
@@ -81,7 +81,7 @@ fn readable(before: &str, after: &str) -> Result<(), Blocker> {
     })
 }
 
-/// What is made of the file.
+/// State of an edit.
 struct Work<'a> {
     document: Document,
     earlier: &'a [OwnedKey],
@@ -91,7 +91,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Sets what is wanted and not so.
+    /// Sets the differing keys.
     fn set(&mut self, wanted: &[Setting]) {
         for setting in wanted {
             if let Err(error) = self.set_one(setting) {
@@ -135,7 +135,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Puts back what stood there before bedplate's values that the profile no longer names.
+    /// Restores the original values of bedplate's keys that the profile no longer names.
     fn restore_originals(&mut self, wanted: &[Setting]) {
         let wanted: Vec<String> = wanted.iter().map(|setting| setting.key.to_string()).collect();
         let keys: BTreeSet<&str> = self.earlier.iter().map(|one| one.key.as_str()).collect();
@@ -149,7 +149,7 @@ impl<'a> Work<'a> {
 
     fn restore_original(&mut self, key: &Key) -> Result<(), NotEditable> {
         let now = match self.document.get(key) {
-            // What stands in the place of an object is of others.
+            // An unmanaged value has replaced the object.
             Err(NotEditable::NotAnObject { .. }) => None,
             now => now?,
         };
@@ -181,13 +181,13 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// The entry of a key that has the value that bedplate set.
+    /// Returns the ledger entry of a key if the file still has bedplate's value.
     fn unchanged_own(&self, key: &str, now: Option<&JsonValue>) -> Option<&'a OwnedKey> {
         let now = now?;
         self.earlier.iter().find(|one| one.key == key && one.ours == now.value)
     }
 
-    /// Drops an entry that no longer says what is: should the same value come back, it is another's.
+    /// Drops an outdated entry: if the same value returns later, it is not bedplate's.
     fn forget(&mut self, entry: Option<&OwnedKey>, why: &str) {
         self.items.extend(entry.map(|entry| Item {
             subject: format!("record of {}", entry.key),
@@ -198,7 +198,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A value on one line; numbers as they are written.
+/// Formats a value on one line, with numbers verbatim.
 fn format_value(value: &Value, source: &str) -> String {
     match value {
         Value::Number(_) => source.to_owned(),

@@ -1,5 +1,5 @@
-//! The configuration of GPUDirect Storage's library: the keys of /etc/cufile.json that the profile names; everything else in the
-//! file stays, comments included. Facts: handbook §6.4.
+//! Configuration of GPUDirect Storage's library: the profile's keys in /etc/cufile.json. Everything else in the file stays,
+//! including comments. Sources: handbook §6.4.
 
 mod document;
 mod file;
@@ -19,7 +19,7 @@ use bedplate_facts::Facts;
 use bedplate_facts::cufile::PATH;
 use document::Document;
 
-/// The row of the table of kinds.
+/// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "keys of /etc/cufile.json, for GPUDirect Storage",
@@ -49,7 +49,7 @@ fn watch(profile: &Profile, _: &Facts) -> Watch {
     }
 }
 
-/// A file of these keys alone: what the image has there is not known.
+/// Contributes a file of these keys alone, because the image's own file is unknown.
 fn contribute(
     profile: &Profile,
     _: &Facts,

@@ -1,4 +1,4 @@
-//! Which keys are bedplate's, by the ledger: what it set, and what stood there before.
+//! Keys owned by bedplate according to the ledger: the values it set, and the original ones.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,17 +10,17 @@ use super::splice;
 /// A key that bedplate has set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OwnedKey {
-    /// The key.
+    /// Path of the key.
     pub key: String,
-    /// What bedplate set.
+    /// Value that bedplate set.
     pub ours: Value,
-    /// What stood there before; absent: nothing.
+    /// Original value, if the key existed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// The same, word for word.
+    /// Original value, verbatim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How many of the objects above it bedplate made, the nearest first.
+    /// Number of objects above the key that bedplate created, counted from the nearest.
     #[serde(default, skip_serializing_if = "is_none_made")]
     pub made: usize,
 }
@@ -31,22 +31,22 @@ fn is_none_made(made: &usize) -> bool {
 }
 
 impl OwnedKey {
-    /// As the ledger has it. What it does not understand is none.
+    /// Parses the ledger's entries; ignores unknown ones.
     pub(super) fn read(entries: &[String]) -> Vec<OwnedKey> {
         entries.iter().filter_map(|entry| serde_json::from_str(entry).ok()).collect()
     }
 
-    /// For the ledger.
+    /// Returns the entry for the ledger.
     pub(super) fn write(&self) -> Option<String> {
         serde_json::to_string(self).ok()
     }
 
-    /// What stood there before, as it is to be written.
+    /// Returns the original value as text to write.
     pub(super) fn source(&self) -> Option<String> {
         self.text.clone().or_else(|| self.before.as_ref().map(splice::source))
     }
 
-    /// Whether bedplate made the object at this path, for this key.
+    /// Whether bedplate created the object at this path for this key.
     fn is_object_made(&self, path: &[String]) -> bool {
         let names: Vec<&str> = self.key.split('.').collect();
         let above =
@@ -55,7 +55,7 @@ impl OwnedKey {
     }
 }
 
-/// How many of the objects above a key are bedplate's: those that are to be made for it, and those that were for others.
+/// Counts the objects above a key that are bedplate's: to be created for it, or already created for other keys.
 pub(crate) fn count_made_objects(
     key: &Key,
     document: &Document,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_of_earlier_ledgers_count() {
+    fn entries_of_earlier_ledgers_are_read() {
         let entries = [
             r#"{"key":"properties.x","ours":true,"before":[1,"a"]}"#.to_owned(),
             r#"{"key":"properties.y","ours":4}"#.to_owned(),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_for_one_key_is_made_for_those_beside_it() {
+    fn created_objects_are_shared_by_sibling_keys() {
         let path = |text: &str| text.parse::<Key>().unwrap();
         let first =
             OwnedKey { key: "fs.weka.a".into(), ours: 1.into(), before: None, text: None, made: 1 };

@@ -33,12 +33,12 @@ section! {
     show show_keys;
 }
 
-/// The path of a value: names of objects, and its own.
+/// Path of a value: names of the objects above it, then its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(Vec<String>);
 
 impl Key {
-    /// Of the objects above it, and its own: two at least.
+    /// Names of the objects above, then its own; at least two.
     pub fn names(&self) -> &[String] {
         &self.0
     }
@@ -125,14 +125,14 @@ pub struct SettingTable {
     pub source: Option<String>,
 }
 
-/// One key.
+/// One key of the file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// Which.
+    /// Path of the key.
     pub key: Key,
-    /// Its value.
+    /// Value to set.
     pub value: Value,
-    /// Where and why.
+    /// Location in the profile, and reason.
     pub why: Vec<Rationale>,
 }
 
@@ -169,7 +169,7 @@ fn read_keys(section: &mut Cufile, files: Vec<CufileFile>, checker: &mut Checker
     report_nested_keys(section, checker);
 }
 
-/// Why the library does not read a single value at a path, and what to set instead.
+/// Returns the reason why the library does not read a single value at a path, and the alternative.
 fn no_single_value(path: &str) -> Option<(String, String)> {
     if let Some(below) = setting_below(path) {
         let help = format!("set a key in it, like `{below}`");
@@ -179,9 +179,9 @@ fn no_single_value(path: &str) -> Option<(String, String)> {
     Some((format!("`{above}` is a single value"), format!("set `{above}`")))
 }
 
-/// Reports a key whose value would have to be an object for another one.
+/// Reports a key with a single value at a path where another key needs an object.
 fn report_nested_keys(section: &Cufile, checker: &mut Checker<'_>) {
-    // Sorted by their parts, what is below a key comes right behind it.
+    // Sorted by parts, so a nested key directly follows the key above it.
     let below = |pair: &&[Setting]| pair[1].key.0.starts_with(&pair[0].key.0);
     let Some([upper, lower]) = section.set.windows(2).find(below) else { return };
     let message =

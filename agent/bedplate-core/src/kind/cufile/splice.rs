@@ -1,5 +1,4 @@
-//! Where a property of a JSON object with comments is put in, and what goes with one that is taken out: the second undoes the
-//! first to the byte. Pure.
+//! Insertion and removal of a property in a JSON object with comments: a removal undoes an insertion to the byte. Pure.
 
 use std::ops::Range;
 
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 use bedplate_facts::cufile::{comments, without_comments};
 
-/// A part of the text, and what is to stand there.
+/// Range of the text, and its replacement.
 #[derive(Debug)]
 pub(crate) struct Edit {
     at: Range<usize>,
@@ -16,13 +15,13 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// A replacement.
+    /// Creates a replacement.
     pub(super) fn new(at: Range<usize>, text: impl Into<String>) -> Self {
         Edit { at, text: text.into() }
     }
 }
 
-/// The text with all edits made, of which no two touch the same bytes.
+/// Applies all edits; no two may touch the same bytes.
 pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.at.start, edit.at.end));
     let mut out = text.to_owned();
@@ -32,7 +31,7 @@ pub(super) fn apply(text: &str, mut edits: Vec<Edit>) -> String {
     out
 }
 
-/// A value as it is written: lists with a blank behind the comma.
+/// Formats a value for the file: lists have a blank after each comma.
 pub(crate) fn source(value: &Value) -> String {
     match value {
         Value::Array(all) => format!("[{}]", all.iter().map(source).collect::<Vec<_>>().join(", ")),
@@ -42,8 +41,8 @@ pub(crate) fn source(value: &Value) -> String {
 
 const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// Puts a value behind the last one of an object, on a line of its own where that one has one; of several names all but the last are
-/// of objects that are made for it.
+/// Inserts a value after the last one of an object, on its own line if that one has its own. If there are several names,
+/// all but the last name new objects around the value.
 pub(crate) fn insertion(
     text: &str,
     root: &Object,
@@ -78,12 +77,12 @@ pub(crate) fn insertion(
     comma.into_iter().chain([Edit::new(at..at, before + &property)]).collect()
 }
 
-/// How lines are written.
+/// Line layout of a file.
 struct Layout<'t> {
     newline: &'t str,
-    /// Before the property.
+    /// Indentation of the property.
     indent: String,
-    /// Of one level.
+    /// Indentation of one level.
     unit: &'t str,
 }
 
@@ -103,19 +102,19 @@ fn nested(names: &[String], value: &str, layout: Option<&Layout>) -> String {
     }
 }
 
-/// The blanks that a line begins with, if what begins at `at` is the first of it.
+/// Returns the indentation of the line if `at` is its first non-blank position.
 fn own_line(text: &str, at: usize) -> Option<&str> {
     let start = text[..at].rfind('\n')? + 1;
     let before = &text[start..at];
     before.trim_start_matches(BLANKS).is_empty().then_some(before)
 }
 
-/// Takes a property out, with the comma that it needed and the blanks before it. Comments in it and behind it stay.
+/// Removes a property, with its comma and the blanks before it. Comments inside and after it stay.
 pub(crate) fn removal(text: &str, object: &Object, property: &ObjectProp) -> Vec<Edit> {
     let plain = without_comments(text);
     let (start, end) = (property.range.start, property.range.end);
     let is_last = object.properties.last().is_some_and(|last| last.range == property.range);
-    // Proof of both commas: between two properties there is one, and nothing else but blanks and comments.
+    // Both commas exist: between two properties there is one, with only blanks and comments around it.
     let comma = match is_last {
         true => Some(plain[..start].trim_end_matches(BLANKS))
             .filter(|before| before.ends_with(','))
@@ -142,7 +141,7 @@ pub(crate) fn removal(text: &str, object: &Object, property: &ObjectProp) -> Vec
     }
     let lead = text[..start].trim_end_matches(BLANKS).len();
     let in_comment = all.iter().any(|one| one.end == lead && text[one.clone()].starts_with("//"));
-    // A comment stays on its line, and what stands behind one of a line does not become a part of it.
+    // A comment stays on its line, and text after a line comment must not become part of it.
     let needs_line = rest.starts_with('/') || !kept.is_empty() || in_comment && !ends_line;
     let stays = needs_line && text[lead..start].contains('\n');
     let blanks = if stays && kept.is_empty() { behind..next } else { behind..behind };

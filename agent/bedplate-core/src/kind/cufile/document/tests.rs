@@ -15,14 +15,14 @@ fn document(text: &str) -> Document {
     Document::parse(text).unwrap()
 }
 
-/// A file with a key set.
+/// Returns a file with a key set.
 fn with(text: &str, name: &str, value: &str) -> String {
     let mut edited = document(text);
     edited.set(&key(name), value).unwrap();
     edited.text().to_owned()
 }
 
-/// A file without a key, `made` objects above which were bedplate's.
+/// Returns a file without a key, where bedplate created `made` of the objects above it.
 fn without(text: &str, name: &str, made: usize) -> String {
     let mut edited = document(text);
     edited.remove(&key(name), made).unwrap();
@@ -34,7 +34,7 @@ fn value(text: &str, name: &str) -> Option<Value> {
 }
 
 #[test]
-fn an_edit_leaves_every_other_byte() {
+fn edit_preserves_every_other_byte() {
     let switch = "properties.allow_compat_mode";
     assert_eq!(value(THEIRS, switch), Some(json!(true)));
     let off = with(THEIRS, switch, "false");
@@ -43,7 +43,7 @@ fn an_edit_leaves_every_other_byte() {
 }
 
 #[test]
-fn a_key_goes_where_its_neighbours_are() {
+fn new_key_follows_layout_of_its_neighbours() {
     for (text, name, after) in [
         ("{}", "a.b", "{\"a\": {\"b\": 1}}"),
         ("{ }", "a.b", "{ \"a\": {\"b\": 1} }"),
@@ -74,7 +74,7 @@ fn a_key_goes_where_its_neighbours_are() {
 }
 
 #[test]
-fn comments_of_others_stay_where_a_key_goes() {
+fn comments_stay_when_a_key_is_removed() {
     for (text, after) in [
         ("{\"a\": {\"x\": 2, \"b\": 1 /* why */}}", "{\"a\": {\"x\": 2 /* why */}}"),
         (
@@ -96,7 +96,7 @@ fn comments_of_others_stay_where_a_key_goes() {
 }
 
 #[test]
-fn only_the_objects_that_were_made_go_with_a_key() {
+fn only_created_objects_are_removed_with_a_key() {
     let text = "{\"a\": {\"b\": {\"c\": 1}}}";
     for (made, after) in [(0, "{\"a\": {\"b\": {}}}"), (1, "{\"a\": {}}"), (2, "{}"), (9, "{}")] {
         assert_eq!(without(text, "a.b.c", made), after);
@@ -107,7 +107,7 @@ fn only_the_objects_that_were_made_go_with_a_key() {
 }
 
 #[test]
-fn a_value_comes_back_word_for_word() {
+fn original_value_is_restored_verbatim() {
     for source in [
         "123456789012345678901234567890",
         "1.10e2",
@@ -125,9 +125,9 @@ fn a_value_comes_back_word_for_word() {
     }
 }
 
-/// What stands above a key is not replaced, and neither of two values is chosen.
+/// A parent that is not an object is not replaced, and of two values neither is chosen.
 #[test]
-fn what_is_not_an_object_or_there_twice_is_refused() {
+fn non_object_parents_and_duplicates_are_rejected() {
     for (text, said) in [
         (
             "{\n\"a\": [1]}",
@@ -153,7 +153,7 @@ fn what_is_not_an_object_or_there_twice_is_refused() {
 }
 
 #[test]
-fn one_of_its_own_is_recognised_when_it_is_empty() {
+fn empty_own_file_is_recognized() {
     let own = Document::new("hgx");
     assert!(own.is_only_heading());
     let text = with(own.text(), "properties.use_pci_p2pdma", "true");
@@ -166,7 +166,7 @@ fn one_of_its_own_is_recognised_when_it_is_empty() {
 }
 
 #[test]
-fn what_is_no_json_object_is_not_edited() {
+fn invalid_json_is_rejected() {
     for text in ["", "[]", "{\"a\": 1,}", "{a: 1}", "{'a': 1}", "{\"a\": 0x1}", "{} {}"] {
         assert!(Document::parse(text).is_err(), "{text}");
     }
@@ -176,7 +176,7 @@ fn what_is_no_json_object_is_not_edited() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "[{}\\[\\]\",:a1/* \n]{0,60}") {
+    fn any_text_is_parsed_or_rejected(text in "[{}\\[\\]\",:a1/* \n]{0,60}") {
         if let Ok(document) = Document::parse(&text) {
             prop_assert_eq!(document.text(), &text);
             let edited = with(&text, "properties.x", "\"y\"");
@@ -184,9 +184,9 @@ proptest! {
         }
     }
 
-    /// Whatever blanks and comments a file has, keys that are set and dropped leave it as it was.
+    /// With any blanks and comments in the file, setting and removing keys restores its bytes.
     #[test]
-    fn what_was_added_goes_again(
+    fn set_and_remove_restore_the_text(
         blanks in prop::collection::vec("( |\n|\t|\r\n|/\\*c\\*/|// c\n){0,3}", 24),
         names in prop::collection::vec("(a|b)\\.(x|y)\\.(p|q)", 1..4),
         empty in any::<bool>(),
