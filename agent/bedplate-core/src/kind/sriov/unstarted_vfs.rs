@@ -1,5 +1,5 @@
-//! VFs without a driver because a run was interrupted: it was unbound, or the VFs were created without one, until their
-//! attributes are set. The ledger records them, and the next run starts their drivers.
+//! VFs without a driver because a run was interrupted: their driver was unbound, or they were created without one, until
+//! their attributes are set. The ledger records them, and the next run starts their drivers.
 
 use std::collections::BTreeSet;
 
