@@ -34,7 +34,7 @@ impl FlowControl {
     }
 }
 
-/// Formats the priorities of a mask, such as `3 and 4`.
+/// Formats the priorities of a mask (`3 and 4`).
 pub fn priorities(mask: u8) -> String {
     let on: Vec<String> =
         (0..8u8).filter(|priority| mask >> priority & 1 == 1).map(|one| one.to_string()).collect();
