@@ -1,4 +1,4 @@
-//! argv → command. stdout carries data, stderr carries status; the exit status says how it ended.
+//! Argument parsing and command dispatch. stdout carries data, stderr carries status; the exit status is the result.
 
 mod apply;
 mod completions;
@@ -137,7 +137,7 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
-    /// Refuses a root directory, for the reason that is given.
+    /// Rejects `--root` with the given reason.
     fn needs_machine(&self, why: &str) -> Result<(), CliError> {
         let hint = "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE";
         if self.root.is_some() { Err(CliError::new(why).hinting(hint)) } else { Ok(()) }
@@ -166,7 +166,7 @@ pub(crate) struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// What to plan; a dry run needs no right to read the ledger.
+    /// Returns a request for a dry run, which does not need to read the ledger.
     fn request(&self) -> Request<'_> {
         let choice = self.profile.as_deref().map_or(Choice::HostOrShipped, Choice::Named);
         Request { cpu: self.cpu, ..Request::dry_run(choice) }
@@ -187,10 +187,10 @@ impl WithoutArgs {
     }
 }
 
-/// The kind of this name.
+/// Returns the resource type of this name.
 ///
 /// # Errors
-/// There is none; the text lists them.
+/// If the name is unknown. The message lists the valid names.
 fn kind_name(text: &str) -> Result<KindId, String> {
     let names = || kind::KINDS.iter().map(|kind| kind.id.name()).collect::<Vec<_>>().join(", ");
     kind::named(text).ok_or_else(|| format!("kinds are {}", names()))
@@ -203,7 +203,7 @@ const VENDORS: [Word<CpuVendor>; 3] = [
     ("arm", "64-bit Arm", CpuVendor::Arm),
 ];
 
-/// Hidden commands are for units: they are not suggested for a mistyped one.
+/// Removes hidden commands, which only units run, from the suggestions for a mistyped command.
 fn without_hidden(mut error: clap::Error) -> clap::Error {
     let Some(ContextValue::Strings(near)) = error.get(ContextKind::SuggestedSubcommand) else {
         return error;
@@ -219,7 +219,7 @@ fn without_hidden(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The whole program: parse, run, report, exit status.
+/// Parses the arguments, runs the command and returns its exit status.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

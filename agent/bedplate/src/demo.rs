@@ -1,4 +1,5 @@
-//! The demo hosts: snapshots of made-up machines, packed into the program. bedplate-testhosts builds them; a test compares.
+//! Demo hosts: compressed snapshots of fake hosts, included in the program. bedplate-testhosts builds them; a test
+//! compares.
 
 use std::io::Read as _;
 
@@ -8,7 +9,7 @@ use ruzstd::decoding::StreamingDecoder;
 struct Demo {
     name: &'static str,
     about: &'static str,
-    /// A snapshot's text, packed by zstd.
+    /// Text of a snapshot, compressed by zstd.
     packed: &'static [u8],
 }
 
@@ -34,21 +35,21 @@ const DEMOS: &[Demo] = demos! {
     "epyc-l40s": "EPYC server, Ubuntu 24.04: 8 L40S and 2 ConnectX-7 (RoCE) on root ports, no PCIe switch",
 };
 
-/// Names of the demo hosts, with one line about each.
+/// Returns the name of each demo host, with a one-line description.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     DEMOS.iter().map(|demo| (demo.name, demo.about))
 }
 
-/// The text of a demo host's snapshot; `None`: there is no such demo.
+/// Returns the snapshot text of a demo host, or `None` if the name is unknown.
 pub fn text(name: &str) -> Option<String> {
     let demo = DEMOS.iter().find(|demo| demo.name == name)?;
     let mut text = String::new();
-    // What is packed is constant, and a test unpacks all of it.
+    // The included data is constant, and a test unpacks all of it.
     StreamingDecoder::new(demo.packed).ok()?.read_to_string(&mut text).ok()?;
     Some(text)
 }
 
-/// A demo host; `None`: there is no such demo.
+/// Returns the snapshot of a demo host, or `None` if the name is unknown.
 pub fn snapshot(name: &str) -> Option<Snapshot> {
     Snapshot::from_text(&text(name)?).ok()
 }

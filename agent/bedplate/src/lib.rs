@@ -1,7 +1,8 @@
-//! The program: arguments in; text, JSON and pictures out.
+//! Command-line program: parses arguments, prints text and JSON, draws pictures.
 //!
-//! One file a subcommand in [`cli`]; [`report`] makes texts and pictures of what the crates below say. Without the feature `daemon`
-//! the daemon and the commands that speak with it are left out. Depends on all other crates but bedplate-testhosts. Start with `cli.rs`.
+//! [`cli`] has one file per subcommand; [`report`] formats the results of the other crates. Without the feature
+//! `daemon`, the daemon and its client commands are left out. Depends on all other crates but bedplate-testhosts. Start
+//! with `cli.rs`.
 
 pub mod cli;
 pub mod demo;

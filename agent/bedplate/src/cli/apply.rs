@@ -64,10 +64,10 @@ pub(crate) struct ApplyArgs {
 }
 
 impl TargetArgs {
-    /// What is changed.
+    /// Returns the host to change.
     ///
     /// # Errors
-    /// The directory cannot be opened, or others could change it meanwhile.
+    /// If the directory cannot be opened, or if other users could change it during the run.
     pub(super) fn target(&self) -> Result<Target, CliError> {
         match &self.root {
             Some(root) => Ok(Target::image(root, self.chroot_tools)?),
@@ -75,13 +75,13 @@ impl TargetArgs {
         }
     }
 
-    /// Whether it is the running machine.
+    /// Whether the host is the running machine.
     pub(super) fn is_live(&self) -> bool {
         self.root.is_none()
     }
 }
 
-/// Plan, ask, lock, plan again under the lock, do it, look again.
+/// Plans, asks for confirmation, locks, plans again under the lock, applies, and observes the host again.
 pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let request = Request {
         live_only: args.live_only,
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let first = engine::prepare(host.reader.as_ref(), &request)?;
     output::lints(&first.loaded);
     first.may_be_applied()?;
-    // What was cut short is finished all the same, whatever is left to plan of it.
+    // Finishes an interrupted apply even if the plan has no changes left.
     let body = &first.plan.body;
     let is_adopted = body.orphans.iter().all(|orphan| orphan.content.is_none());
     let is_settled = body.settled_tools.is_empty() && is_adopted && !first.ledger.was_cut_short();
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let now = jiff::Timestamp::now();
     let done = retry_locked(|| engine::apply(&target, &request, &mut as_shown, &mut watch, now))?;
     let after = done.after.inspect_err(|_| {
-        // The host was changed, whatever became of looking at it: that must not go unsaid.
+        // The host was changed, so the changes must be reported even if the observation afterwards fails.
         output::status(applied::changes(&done.report, args.verbose).trim_end());
     })?;
     still_running(&done.still_in_effect);
@@ -148,20 +148,21 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     finish(args, &done.report, &after)
 }
 
-/// Commands that were owed, and are not any more because they have run.
+/// Returns the commands that were pending and have run since.
 fn newly_run_commands(before: &PreparedPlan, after: &PreparedPlan) -> Vec<String> {
     let paid = before.plan.body.settled_tools.iter().filter(|tool| tool.after.is_none());
     let settled = paid.filter(|tool| !after.ledger.owes(tool.kind, &tool.argv));
     settled.map(|tool| tool.argv.join(" ")).collect()
 }
 
-/// Longest wait for another bedplate: a daemon that retries a change which runs a tool has the lock every few seconds.
+/// Maximum wait for another bedplate process. A daemon that retries a change which runs a tool takes the lock every few
+/// seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Tries again while another bedplate has the host's lock.
+/// Retries `act` while another bedplate process has the host's lock.
 ///
 /// # Errors
-/// Those of `act`; of the lock once [`PATIENCE`] is over.
+/// The errors of `act`. Lock errors are returned only after [`PATIENCE`].
 pub(crate) fn retry_locked<T>(
     mut act: impl FnMut() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
@@ -181,7 +182,7 @@ pub(crate) fn retry_locked<T>(
     }
 }
 
-/// Says which arguments that were taken off the command line are still in effect.
+/// Reports the arguments that were removed from the command line and are still in effect.
 pub(crate) fn still_running(arguments: &[String]) {
     if !arguments.is_empty() {
         output::status(&format!(
@@ -224,7 +225,7 @@ fn finish(args: &ApplyArgs, report: &ApplyReport, after: &PreparedPlan) -> Resul
     Ok(exit(report, after))
 }
 
-/// Blockers and waiting boots count after a successful apply; failures count before all.
+/// Returns the exit status. Failures take precedence; blockers and pending reboots count only after a successful apply.
 fn exit(report: &ApplyReport, after: &PreparedPlan) -> Exit {
     let PreparedPlan { plan, .. } = after;
     if !report.succeeded() {
@@ -235,7 +236,7 @@ fn exit(report: &ApplyReport, after: &PreparedPlan) -> Exit {
         Exit::RebootPending
     } else {
         match plan_command::status(after) {
-            // What is still to do after everything succeeded did not hold.
+            // Every change succeeded, so a remaining change did not take effect.
             Exit::Changes => Exit::Failed,
             other => other,
         }
@@ -255,7 +256,7 @@ pub(crate) fn can_be_asked() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Asks on a terminal; where nobody can answer, the command itself was the answer.
+/// Asks on a terminal. Without a terminal, running the command is the confirmation.
 pub(crate) fn confirm(what: &str) -> Result<bool, CliError> {
     if !can_be_asked() {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! Completions and man pages: made from the same definitions as the help. What the help hides, they do not offer.
+//! Completions and man pages, generated from the definitions of the help. Hidden commands and options are left out.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ pub(crate) struct ManArgs {
     out: PathBuf,
 }
 
-/// The command as people see it: what is hidden is for units and for the daemon itself (`reboot power-cycle` pulls the
-/// plug), and the generators do not all leave it out.
+/// Returns the command without hidden parts. Hidden commands are for units and the daemon itself (`reboot power-cycle`
+/// cycles the power), and some generators do not skip them.
 fn visible(command: &Command) -> Command {
     let mut seen = Command::new(command.get_name().to_owned());
     seen = seen.args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned());
@@ -65,7 +65,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The page of a command, and those of the commands below it.
+/// Writes the pages of a command and its subcommands.
 fn page(command: &Command, directory: &Path) -> std::io::Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         page(below, directory)?;
@@ -93,9 +93,9 @@ mod tests {
         command.get_subcommands().for_each(check);
     }
 
-    /// A second one would be taken from the words after it; the option is given again instead.
+    /// An option with several values would take the words after it as values. Options are repeated instead.
     #[test]
-    fn no_option_takes_more_than_one_value() {
+    fn options_take_at_most_one_value() {
         check(&Cli::command());
     }
 }

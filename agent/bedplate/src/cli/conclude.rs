@@ -1,5 +1,5 @@
-//! The end of a command: how an error of the pipeline is printed, the exit status, and the one place where a chain of errors is
-//! printed. The conversions are not in `error`, since profile errors are laid out by `output`, which has errors itself.
+//! End of a command: conversion of pipeline errors, the exit status, and the only place that prints an error chain. The
+//! conversions are not in `error`, because `output` formats profile errors and itself depends on `error`.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -35,24 +35,24 @@ impl From<SourceError> for CliError {
     }
 }
 
-/// Print a usage error (or help, or the version) and give its status.
+/// Prints a usage error (or help, or the version) and returns its status.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let printed = error.print();
     if error.use_stderr() {
-        // A closed stderr is nobody's problem at this point.
+        // Nothing can be done about a closed stderr here.
         return Exit::Usage.into();
     }
-    // Help and version are what was asked for: they were written, or that is the error.
+    // Help and version are requested output, so a failure to write them is an error.
     let printed = printed.and_then(|()| std::io::stdout().flush());
     conclude(output::written(printed).map(|()| Exit::Done))
 }
 
-/// The command's result → process exit status, printing the error chain if there is one.
+/// Converts a command's result to the exit status. Prints the error chain of a failure.
 pub(crate) fn conclude(result: Result<Exit, CliError>) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            // The reader of our output has gone: there is nobody to tell.
+            // The reader of the output is gone, so an error message would be lost.
             if !matches!(error, CliError::BrokenPipe) {
                 print(&error);
             }
@@ -61,7 +61,7 @@ pub(crate) fn conclude(result: Result<Exit, CliError>) -> ExitCode {
     }
 }
 
-/// An error with everything that caused it, to stderr.
+/// Prints an error with all its causes to stderr.
 pub(crate) fn print(error: &CliError) {
     if let CliError::Rendered(text) = &error {
         output::diagnostics(text);

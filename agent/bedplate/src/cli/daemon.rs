@@ -1,5 +1,4 @@
-//! Commands that speak with the daemon, and the processes that its units start. Not in a program that is built without the
-//! feature `daemon`.
+//! Commands that talk to the daemon, and the processes that its units start. Built only with the feature `daemon`.
 
 mod boot;
 pub(super) mod client;
@@ -34,7 +33,7 @@ pub(crate) enum DaemonCommand {
 }
 
 impl DaemonCommand {
-    /// Runs it.
+    /// Runs the command.
     pub(super) fn run(&self) -> Result<Exit, CliError> {
         match self {
             DaemonCommand::Status(args) => status::run(args),
@@ -66,7 +65,7 @@ pub(crate) enum UnitCommand {
 }
 
 impl UnitCommand {
-    /// Runs it.
+    /// Runs the command.
     pub(super) fn run(&self) -> Result<Exit, CliError> {
         match self {
             UnitCommand::Boot(args) => boot::run(args),
@@ -78,11 +77,11 @@ impl UnitCommand {
     }
 }
 
-/// Does asynchronous work on this thread. What hangs in the background, such as a thread that waits for a child, does not keep
+/// Runs asynchronous work on this thread. Hung background work, such as a thread that waits for a child, does not keep
 /// the process from ending.
 ///
 /// # Errors
-/// The system's own: there is nothing to wait with.
+/// If the system cannot provide a runtime to wait with.
 fn block_on<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(work);
@@ -90,7 +89,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(done)
 }
 
-/// A directory below which bedplate's own files are: whatever reads its name later must not read it from elsewhere.
+/// Parses a directory that contains bedplate's own files. Makes it absolute, because later readers may use another
+/// working directory.
 fn absolute() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
     use clap::builder::TypedValueParser as _;
     clap::builder::PathBufValueParser::new().try_map(std::path::absolute)

@@ -1,4 +1,4 @@
-//! `bedplate doctor`: the cause of a symptom, on this host.
+//! `bedplate doctor`: finds the cause of a symptom on this host.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -16,7 +16,7 @@ use bedplate_core::doctor::{
 use bedplate_core::documents as json;
 use bedplate_core::verify::Selection;
 
-/// Characters of what was typed that an error repeats.
+/// Maximum number of typed characters that an error repeats.
 const REPEATED: usize = 80;
 
 /// `bedplate doctor`.
@@ -45,14 +45,14 @@ pub(crate) struct DoctorArgs {
     json_schema: bool,
 }
 
-/// The request.
+/// Requested diagnosis.
 enum Question {
     Everything,
     Symptom(&'static Symptom),
     Log(String, Recognised),
 }
 
-/// Finds the cause on every host that was named.
+/// Finds the cause on every named host.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         return output::data(json::DOCTOR_SCHEMA).map(|()| Exit::Done);
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
         worst = worst.max(ask_host(args, opened, &asked)?);
         Ok(())
     })?;
-    // That one symptom has none of the known causes does not say that the host is well.
+    // A symptom without a known cause does not prove that the host is well.
     let is_whole = !matches!(asked, Question::Symptom(_));
     Ok(match (unusable.is_empty(), worst) {
         (false, _) => Exit::Failed,
@@ -128,7 +128,7 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
     }
 }
 
-/// A symptom may have a slash in it: `NET/Socket fallback`, `GB/s`.
+/// A symptom may contain a slash: `NET/Socket fallback`, `GB/s`.
 fn is_path(word: &str) -> bool {
     let has_directory = Path::new(word).parent().is_some_and(|parent| parent.is_dir());
     let starts = ["/", "./", "../"].iter().any(|start| word.starts_with(start));
@@ -138,7 +138,7 @@ fn is_path(word: &str) -> bool {
         && (starts || has_directory || Path::new(word).extension().is_some())
 }
 
-/// As long as it is, in one buffer.
+/// Reads the whole log through one buffer.
 fn read(mut log: impl Read) -> std::io::Result<Recognised> {
     let mut recogniser = Recogniser::default();
     let mut buffer = vec![0; 64 << 10];
@@ -190,9 +190,9 @@ fn ask_host(args: &DoctorArgs, opened: &OpenHost, asked: &Question) -> Result<An
     }
     let causes = found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound);
     Ok(match log {
-        // What a log shows has happened, whether or not this host has a cause of it.
+        // The symptoms of a log have happened, whether or not this host has a cause of them.
         Some((_, log)) if log.symptoms().next().is_some() => Answer::Found,
-        // Without anything that is known it says nothing.
+        // A log without known content proves nothing.
         Some((_, log)) if log.direct == 0 => Answer::CannotTell,
         _ => causes,
     })

@@ -5,46 +5,46 @@ use std::error::Error;
 use super::exit::Exit;
 use bedplate_core::engine::EngineError;
 
-/// The hint where a file of root's cannot be written.
+/// Hint for a file that only root can write.
 pub(crate) const AS_ROOT: &str = "run as root";
 
-/// The hint where a lint is in the way.
+/// Hint for an error-level lint.
 const LET_PASS: &str = "correct the profile, or let a lint pass with `--allow-lint 'ID=REASON'`; for the daemon, with \
     `allow` in [lints] of the profile";
 
-/// What ends a command early.
+/// Error that ends a command early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// What was asked for or being done, to what; the chain below it is printed once, here at the top.
+    /// Failed operation and its object. The source chain is printed once, at the top level.
     #[error("{what}")]
     Stopped {
-        /// As a sentence.
+        /// Description as a sentence.
         what: String,
-        /// Remedy.
+        /// Fix.
         hint: Option<String>,
-        /// Why it failed.
+        /// Cause.
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
-        /// The exit status.
+        /// Exit status.
         exit: Exit,
     },
-    /// A value of ours has no form to be shown in.
+    /// A value of bedplate cannot be serialized.
     #[error("cannot write JSON")]
     Json(#[from] serde_json::Error),
-    /// The host, the profile or the plan stands in the way.
+    /// The host, the profile or the plan prevents the command.
     #[error(transparent)]
     Engine(EngineError),
-    /// Text that is already laid out (profile diagnostics).
+    /// Text that is already formatted (profile diagnostics).
     #[error("{0}")]
     Rendered(String),
-    /// The reader of our output has gone: not an error of ours.
+    /// The reader of the output is gone, which is not an error of bedplate.
     #[error("output closed")]
     BrokenPipe,
 }
 
-/// Says of an error what was being done.
+/// Adds the failed operation to an error.
 pub(crate) trait Context<T> {
-    /// The same; an error becomes one of [`CliError::while_doing`].
+    /// Wraps an error with [`CliError::while_doing`].
     fn context(self, doing: impl Into<String>) -> Result<T, CliError>;
 }
 
@@ -55,7 +55,7 @@ impl<T, E: Error + Send + Sync + 'static> Context<T> for Result<T, E> {
 }
 
 impl CliError {
-    /// What was being done did not succeed.
+    /// Error of a failed operation with its cause.
     pub(crate) fn while_doing(
         doing: impl Into<String>,
         error: impl Error + Send + Sync + 'static,
@@ -64,17 +64,17 @@ impl CliError {
         CliError::Stopped { what: doing.into(), hint: None, source, exit: Exit::Failed }
     }
 
-    /// The sentence says what is in the way.
+    /// Error whose text is the cause.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         CliError::Stopped { what: what.into(), hint: None, source: None, exit: Exit::Failed }
     }
 
-    /// The words that were typed mean nothing here.
+    /// Usage error: the arguments are invalid.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         CliError::Stopped { what: what.into(), hint: None, source: None, exit: Exit::Usage }
     }
 
-    /// The same, with what to do.
+    /// Adds a fix.
     #[must_use]
     pub(crate) fn hinting(mut self, text: impl Into<String>) -> Self {
         if let CliError::Stopped { hint, .. } = &mut self {
@@ -83,11 +83,11 @@ impl CliError {
         self
     }
 
-    /// The exit status.
+    /// Returns the exit status.
     pub(super) fn exit(&self) -> Exit {
         match self {
             CliError::Stopped { exit, .. } => *exit,
-            // As in a plan, where it is a blocker.
+            // The same status as for a blocker in a plan.
             CliError::Engine(EngineError::Lints { .. }) => Exit::Blocked,
             CliError::BrokenPipe => Exit::Done,
             CliError::Engine(_) | CliError::Json(_) | CliError::Rendered(_) => Exit::Failed,

@@ -1,4 +1,4 @@
-//! `bedplate history`: what bedplate did on a host.
+//! `bedplate history`: shows the changes that bedplate made on a host.
 
 use clap::Args;
 
@@ -19,7 +19,7 @@ pub(crate) struct HistoryArgs {
     json: bool,
 }
 
-/// Shows what was done.
+/// Prints the history.
 pub(crate) fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
     let opened = host::open_one(&args.host)?;
     let ledger = opened.ledger()?;

@@ -1,4 +1,4 @@
-//! The hold on enforcement, as `bedplate revert --hold` sets it.
+//! Pause of enforcement, as `bedplate revert --hold` sets it.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use bedplate_core::reboot_hold::LONGEST_NAME;
 /// The running machine.
 const HOST: &str = "/";
 
-/// What stands in the way of a revert of the running machine: a daemon that would undo it.
+/// Returns why the running machine cannot be reverted: a daemon that would undo the revert.
 pub(crate) fn revert_refusal() -> Option<String> {
     if EnforceHold::load(Path::new(HOST)).is_some() {
         return None;
@@ -27,13 +27,13 @@ pub(crate) fn revert_refusal() -> Option<String> {
     })
 }
 
-/// A hold set for a revert; taken back unless the revert has begun.
+/// Pause that was set for a revert. Dropping it ends the pause, unless the revert has begun.
 pub(crate) struct HoldGuard {
     ours: bool,
 }
 
 impl HoldGuard {
-    /// Puts the hold in force, if asked for; one that is there stays.
+    /// Sets a pause if requested. Leaves an existing pause in place.
     pub(super) fn set(asked: bool) -> Result<Self, CliError> {
         let root = Path::new(HOST);
         let ours = asked && EnforceHold::load(root).is_none();
@@ -47,7 +47,7 @@ impl HoldGuard {
         Ok(HoldGuard { ours })
     }
 
-    /// The revert begins: the hold stays from here on, whatever comes of it.
+    /// Keeps the pause from now on, whatever the result of the revert.
     pub(super) fn keep(&mut self) {
         self.ours = false;
         if let Some(hold) = EnforceHold::load(Path::new(HOST)) {
@@ -64,7 +64,7 @@ impl Drop for HoldGuard {
     }
 }
 
-/// Who gives the command, also behind sudo.
+/// Returns the name of the operator, also behind sudo.
 pub(crate) fn operator() -> String {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     let name = name("SUDO_USER").or_else(|| name("USER")).unwrap_or_else(|| "root".into());

@@ -1,4 +1,4 @@
-//! `--root`, `--snapshot`, `--demo` or the running machine → a reader, with the facts and the ledger that belong to it.
+//! Opens `--root`, `--snapshot`, `--demo` or the running machine for reading, with its facts and ledger.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,16 +12,16 @@ use bedplate_facts::{Depth, Facts};
 use bedplate_host::snapshot::Snapshot;
 use bedplate_host::{DirReader, Reader};
 
-/// Longest text that is taken for a snapshot; that of a machine with eight GPUs and all its modules has two or three MiB.
+/// Maximum size of a snapshot. That of a machine with eight GPUs and all its modules has two or three MiB.
 const LARGEST_SNAPSHOT: u64 = 64 << 20;
 
 /// A host that is open for reading.
 pub(crate) struct OpenHost {
-    /// The host.
+    /// Reader of the host.
     pub reader: Box<dyn Reader>,
-    /// Which file it came from, where several are read one after the other.
+    /// Snapshot file, if the command reads several hosts.
     pub file: Option<String>,
-    /// The snapshot that it is, also where it is the only one.
+    /// Snapshot file, also if it is the only host.
     pub snapshot: Option<String>,
 }
 
@@ -30,17 +30,17 @@ impl OpenHost {
         OpenHost { reader: Box::new(reader), file: None, snapshot: None }
     }
 
-    /// Facts about the host.
+    /// Returns facts about the host.
     pub(super) fn facts(&self, depth: Depth) -> Facts {
         observe(self.reader.as_ref(), depth)
     }
 
-    /// What bedplate did here before.
+    /// Returns the record of earlier changes by bedplate.
     pub(super) fn ledger(&self) -> Result<Ledger, CliError> {
         Ledger::load(self.reader.as_ref()).context("cannot tell what bedplate did before")
     }
 
-    /// The line that stands above a report where several hosts are reported one after the other.
+    /// Returns the heading line of a report, if several hosts are reported.
     pub(super) fn heading(&self) -> String {
         self.file
             .as_ref()
@@ -49,8 +49,8 @@ impl OpenHost {
     }
 }
 
-/// Does the same with every host that the arguments name, in order, one open at a time. Where there are several, one
-/// that cannot be used is reported and the others are done all the same. Returned are the files of those.
+/// Runs `act` on every named host in order, with one host open at a time. With several hosts, an unusable host is
+/// reported and skipped. Returns the files of unusable hosts.
 pub(crate) fn each(
     args: &HostArgs,
     mut act: impl FnMut(&OpenHost) -> Result<(), CliError>,
@@ -76,7 +76,7 @@ pub(crate) fn each(
     Ok(unusable)
 }
 
-/// The same, where each host has an exit status: the worst of all; failed where one could not be used.
+/// Like [`each`], for hosts with an exit status. Returns the worst status; failed if a host could not be used.
 pub(crate) fn worst(
     args: &HostArgs,
     mut act: impl FnMut(&OpenHost) -> Result<Exit, CliError>,
@@ -93,7 +93,7 @@ fn of_file(file: &str) -> Result<OpenHost, CliError> {
     Ok(OpenHost { snapshot: Some(file.to_owned()), ..OpenHost::alone(snapshot(file)?) })
 }
 
-/// The one host that a command works on.
+/// Opens the only host that a command works on.
 pub(crate) fn open_one(args: &HostArgs) -> Result<OpenHost, CliError> {
     open_single(args, files(args)?)
 }
@@ -125,7 +125,7 @@ fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
     Ok(reader)
 }
 
-/// The host that is to be changed, to be looked at first.
+/// Opens the host to change, for the observation before the change.
 pub(crate) fn of_target(target: &Target) -> OpenHost {
     let reader = target.reader();
     warn_of_mounts(&reader);
@@ -154,15 +154,15 @@ fn snapshot(file: &str) -> Result<Snapshot, CliError> {
     Snapshot::from_text(&text).context(format!("{file} is not a usable snapshot"))
 }
 
-/// The snapshots that the arguments name, in order.
+/// Returns the snapshot files that the arguments name, in order.
 fn files(args: &HostArgs) -> Result<Vec<String>, CliError> {
     let lists: Result<Vec<_>, _> = args.snapshot.iter().map(|pattern| expand(pattern)).collect();
     Ok(lists?.concat())
 }
 
-/// A pattern that the shell did not expand (it was quoted) is expanded here; a plain name stays as it is.
+/// Expands a pattern that the shell did not expand because it was quoted. A plain name is unchanged.
 fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
-    // A file may be called what looks like a pattern.
+    // A file name may look like a pattern.
     if !pattern.contains(['*', '?', '[']) || std::path::Path::new(pattern).exists() {
         return Ok(vec![pattern.to_owned()]);
     }

@@ -1,4 +1,4 @@
-//! `bedplate inspect`: what the host is, as tables, a tree or JSON.
+//! `bedplate inspect`: shows the host as tables, a tree or JSON.
 
 use clap::Args;
 
@@ -28,7 +28,7 @@ pub(crate) struct InspectArgs {
     cost: bool,
 }
 
-/// Shows every host that was named.
+/// Shows every named host.
 pub(crate) fn run(args: &InspectArgs) -> Result<Exit, CliError> {
     host::worst(&args.host, |opened| {
         let depth = if args.all || args.tree { Depth::Everything } else { Depth::Thorough };
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<Exit, CliError> {
             let file = opened.file.as_deref();
             output::json(&inspect::document(&facts, &names, file, Some(&line)))?;
         } else {
-            // A tree is one function a line, as wide as it is deep.
+            // A tree has one function per line and is as wide as it is deep.
             let text = match args.tree {
                 true => inspect::tree(&facts, &names),
                 false => {

@@ -1,6 +1,6 @@
-//! `--allow-lint`: a lint of level error that is let pass, with the reason.
+//! `--allow-lint`: allows an error-level lint, with a reason.
 
-// Sections of the profile stand in brackets in the help.
+// The help names sections of the profile in brackets.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use clap::Args;

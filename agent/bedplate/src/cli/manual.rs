@@ -1,5 +1,5 @@
-//! What the manual says beside the help: exit statuses, files, the format of profiles, which comes from the same schema as
-//! `bedplate profile explain`, and the checks of `verify`, which come from their table.
+//! Man page content that is not in the help: exit statuses, files, the profile format and the checks of `verify`. The
+//! format uses the same schema as `bedplate profile explain`; the checks come from their registry.
 
 use std::io::Write;
 
@@ -9,9 +9,9 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use bedplate_core::profile::{self, KeyDescription};
 use bedplate_core::verify::{CHECKS, Check, NOT_LOOKED_AT};
 
-/// Stands in the middle of a page's head.
+/// Center of a page's header.
 pub(crate) const TITLE: &str = "bedplate manual";
-/// Stands in a page's foot.
+/// Footer of a page.
 pub(crate) const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
 
 const EXIT_STATUS: [(&str, &str); 8] = [
@@ -74,10 +74,10 @@ const FILES: [(&str, &str); 10] = [
     ),
 ];
 
-/// `bedplate.1`: the page as the help has it, with exit statuses, files and where to read on.
+/// Writes `bedplate.1`: the help, exit statuses, files and related pages.
 ///
 /// # Errors
-/// The writer's.
+/// The writer's error.
 pub(crate) fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
     page.render_title(out)?;
     page.render_name_section(out)?;
@@ -113,10 +113,10 @@ pub(crate) fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result
     page.render_version_section(out)
 }
 
-/// Where to read on.
+/// Writes the list of related pages.
 ///
 /// # Errors
-/// The writer's.
+/// The writer's error.
 pub(crate) fn see_also(out: &mut dyn Write, pages: &[&str]) -> std::io::Result<()> {
     let mut roff = Roff::new();
     roff.control("SH", ["SEE ALSO"]);
@@ -139,13 +139,13 @@ fn list(roff: &mut Roff, title: &str, entries: &[(&str, &str)]) {
     }
 }
 
-/// `code` in bold.
+/// Sets `code` in bold.
 fn inline(text: &str) -> Vec<Inline> {
     let styled = |(at, part): (usize, &str)| if at % 2 == 1 { bold(part) } else { roman(part) };
     text.split('`').enumerate().map(styled).collect()
 }
 
-/// `bedplate-profile.5`: every key of a profile.
+/// Returns `bedplate-profile.5`: every key of a profile.
 pub(crate) fn profile_format() -> String {
     let mut roff = Roff::new();
     roff.control("TH", ["bedplate-profile", "5", "", SOURCE, TITLE]);
@@ -183,7 +183,7 @@ pub(crate) fn profile_format() -> String {
     ended(&roff, &["bedplate(1)", "bedplate-profile(1)", "bedplate-plan(1)", "bedplate-reboot(1)"])
 }
 
-/// `bedplate-checks.7`: every check of `bedplate verify`.
+/// Returns `bedplate-checks.7`: every check of `bedplate verify`.
 pub(crate) fn checks() -> String {
     let mut roff = Roff::new();
     roff.control("TH", ["bedplate-checks", "7", "", SOURCE, TITLE]);
@@ -222,10 +222,10 @@ fn check_entry(roff: &mut Roff, check: &Check) {
     }
 }
 
-/// The page, with where to read on.
+/// Returns the page with its list of related pages.
 fn ended(page: &Roff, more: &[&str]) -> String {
     let mut end = Vec::new();
-    // The writer is a vector: it cannot fail.
+    // Writing to a vector cannot fail.
     let _ = see_also(&mut end, more);
     page.render() + &String::from_utf8_lossy(&end)
 }

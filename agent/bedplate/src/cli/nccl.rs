@@ -1,4 +1,4 @@
-//! `bedplate nccl`: what NCCL should be told on this host, what it said, and what was measured.
+//! `bedplate nccl`: NCCL settings for this host, analysis of NCCL logs, evaluation of benchmark results.
 
 pub(super) mod env;
 mod log;
@@ -20,7 +20,7 @@ pub(crate) enum NcclCommand {
     Perf(perf::PerfArgs),
 }
 
-/// Runs one of them.
+/// Runs the command.
 pub(crate) fn run(command: &NcclCommand) -> Result<Exit, CliError> {
     match command {
         NcclCommand::Env(args) => env::run(args),

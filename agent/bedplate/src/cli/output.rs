@@ -1,5 +1,5 @@
-//! The edge to the terminal: data to stdout, status to stderr, colour only where it is seen. Reports and messages hold
-//! texts of hosts and profiles: they pass [`terminal`] here, and nowhere else, so that none of them steers a terminal.
+//! Terminal output: data to stdout, status to stderr, color only on terminals. Reports and messages contain text of
+//! hosts and profiles. They pass [`terminal`] here, and nowhere else, so that no text can control a terminal.
 
 use std::io::{ErrorKind, IsTerminal as _, Write};
 use std::os::fd::AsFd;
@@ -14,22 +14,22 @@ use bedplate_core::profile::{self, Diagnostic, LoadedProfile};
 use bedplate_facts::Facts;
 use bedplate_host::ReadCost;
 
-/// A report for people, at the width of their terminal.
+/// Prints a report for operators, wrapped to the width of the terminal.
 pub(super) fn report(text: &str) -> Result<(), CliError> {
     data(&wrap::wrap(&terminal(text), columns()))
 }
 
-/// How many columns a report has.
+/// Returns the number of columns of a report.
 pub(crate) fn columns() -> usize {
     width(std::io::stdout()).unwrap_or(wrap::DEFAULT)
 }
 
-/// A report whose lines are to stay whole, whatever the width: diffs, tables.
+/// Prints a report whose lines are not wrapped: diffs, tables.
 pub(crate) fn lines(text: &str) -> Result<(), CliError> {
     data(&terminal(text))
 }
 
-/// How many columns there are: what COLUMNS says, else the terminal. `None`: it is not a terminal, or says nothing.
+/// Returns the number of columns from COLUMNS or the terminal, if either provides it.
 fn width(stream: impl AsFd) -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let shown = || Some(usize::from(rustix::termios::tcgetwinsize(stream).ok()?.ws_col));
@@ -51,7 +51,7 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// For everything that this process writes.
+    /// Applies the choice to all output of this process.
     pub(super) fn choose(self) {
         match self {
             Color::Auto => colorchoice::ColorChoice::Auto,
@@ -62,9 +62,9 @@ impl Color {
     }
 }
 
-/// Text for programs (JSON, TOML, rendered files), as it is.
+/// Prints text for programs (JSON, TOML, rendered files) unchanged.
 pub(crate) fn data(text: &str) -> Result<(), CliError> {
-    // Colour is taken out (or not) first, so that the text goes out in one piece.
+    // Color is removed (or not) first, so that the text is written at once.
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     let mut painted = anstream::AutoStream::new(Vec::new(), choice);
     let mut out = std::io::stdout().lock();
@@ -73,7 +73,7 @@ pub(crate) fn data(text: &str) -> Result<(), CliError> {
     written(done.and_then(|()| out.flush()))
 }
 
-/// A document for programs, as JSON. It goes out while it is made.
+/// Prints a document for programs as JSON, streamed.
 pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
     let mut out = std::io::BufWriter::with_capacity(64 << 10, std::io::stdout().lock());
     match json::write(&mut out, document) {
@@ -83,7 +83,7 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), CliError> {
     }
 }
 
-/// Prints the result of a command: a document with `--json`, else a report.
+/// Prints the result of a command: JSON with `--json`, otherwise a report.
 pub(crate) fn either(
     as_json: bool,
     document: &impl serde::Serialize,
@@ -92,13 +92,13 @@ pub(crate) fn either(
     if as_json { json(document) } else { report(&text()) }
 }
 
-/// Text for programs, to a file; `-`: to stdout.
+/// Writes text for programs to a file; `-` is stdout.
 pub(crate) fn to(file: &Path, text: &str) -> Result<(), CliError> {
     if file.as_os_str() == "-" {
         return data(text);
     }
     let shown = file.display();
-    // A new file, for its owner alone: nothing that is there is written to, and no link is followed.
+    // Creates a new file for its owner only: never overwrites a file and never follows a link.
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let made = options.open(file).and_then(|mut file| file.write_all(text.as_bytes()));
@@ -112,7 +112,7 @@ pub(crate) fn to(file: &Path, text: &str) -> Result<(), CliError> {
     })
 }
 
-/// What became of a write to stdout.
+/// Converts the result of a write to stdout.
 pub(crate) fn written(done: std::io::Result<()>) -> Result<(), CliError> {
     done.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => CliError::BrokenPipe,
@@ -120,34 +120,34 @@ pub(crate) fn written(done: std::io::Result<()>) -> Result<(), CliError> {
     })
 }
 
-/// One line (or a few) of status. Where stderr is no terminal it may be the journal, whose entries are lines: they stay
-/// whole.
+/// Prints one or a few status lines. Without a terminal, stderr may be the journal, where each line is an entry: lines
+/// are then not wrapped.
 pub(super) fn status(text: &str) {
     let shown = terminal(text);
     let shown = match width(std::io::stderr()).filter(|_| std::io::stderr().is_terminal()) {
         Some(width) => wrap::wrap(&shown, width),
         None => shown,
     };
-    // If nobody can read stderr there is nobody to tell.
+    // Nothing can be done if stderr cannot be written.
     let _ = writeln!(anstream::stderr().lock(), "{shown}");
 }
 
-/// Diagnostics, laid out and coloured already, of text that cannot steer a terminal.
+/// Prints diagnostics that are already formatted, colored and safe for terminals.
 pub(crate) fn diagnostics(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", text.trim_end());
 }
 
-/// A warning.
+/// Prints a warning.
 pub(crate) fn warn(text: &str) {
     status(&format!("{}: {text}", paint(WARN, "warning")));
 }
 
-/// The word that errors start with.
+/// Returns the prefix of errors.
 pub(crate) fn error_word() -> String {
     paint(BAD, "error")
 }
 
-/// What reading a host cost.
+/// Prints the cost of reading a host.
 pub(crate) fn cost(cost: ReadCost, facts: &Facts) {
     let functions = facts.pci.known().map_or(0, |tree| tree.functions.len());
     status(&format!(
@@ -156,12 +156,12 @@ pub(crate) fn cost(cost: ReadCost, facts: &Facts) {
     ));
 }
 
-/// Findings shown at once; the rest is counted.
+/// Maximum number of findings to show; the rest is counted.
 const MOST_FINDINGS: usize = 20;
 
-/// What is wrong with a profile, with places underlined.
+/// Formats the findings of a profile, with source locations underlined.
 pub(crate) fn findings(findings: &[Diagnostic]) -> String {
-    // Laid out before it reaches the stream that would strip its colour.
+    // Formatted before it reaches the stream that would remove its color.
     let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let shown = findings.get(..MOST_FINDINGS).unwrap_or(findings);
     let text = profile::render_all(shown, colour);
@@ -171,7 +171,7 @@ pub(crate) fn findings(findings: &[Diagnostic]) -> String {
     }
 }
 
-/// Lint findings of a profile, to stderr.
+/// Prints the lint findings of a profile to stderr.
 pub(crate) fn lints(loaded: &LoadedProfile) {
     if !loaded.lints.is_empty() {
         diagnostics(&findings(&loaded.lints));

@@ -1,4 +1,4 @@
-//! `bedplate plan`: the dry run. It opens readers only.
+//! `bedplate plan`: the dry run. Uses readers only.
 
 use clap::Args;
 
@@ -44,7 +44,7 @@ pub(crate) struct PlanArgs {
     exit_code: bool,
 }
 
-/// Plans every host that was named.
+/// Plans every named host.
 pub(crate) fn run(args: &PlanArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         return output::data(json::PLAN_SCHEMA).map(|()| Exit::Done);
@@ -87,7 +87,7 @@ fn plan_host(args: &PlanArgs, host: &OpenHost) -> Result<PreparedPlan, CliError>
     Ok(planned)
 }
 
-/// The exit status of a plan under `--exit-code`.
+/// Returns the exit status of a plan under `--exit-code`.
 pub(super) fn status(planned: &PreparedPlan) -> Exit {
     let PreparedPlan { facts, plan, .. } = planned;
     let is_left = plan.is_empty() && !plan.body.pending_commands.is_empty();
@@ -101,7 +101,7 @@ pub(super) fn status(planned: &PreparedPlan) -> Exit {
     } else if plan.reboot != RebootNeed::None {
         Exit::RebootPending
     } else if !plan.body.unknowns.is_empty() {
-        // What could not be read is never fine (design §5).
+        // Unreadable items never count as converged (design §5).
         Exit::CannotTell
     } else {
         Exit::Done

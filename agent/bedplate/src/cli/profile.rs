@@ -1,4 +1,4 @@
-//! `bedplate profile`: show, check, schema, explain; init and list have files of their own.
+//! `bedplate profile`: show, check, schema, explain. `init` and `list` have their own files.
 
 use std::path::PathBuf;
 
@@ -71,7 +71,7 @@ pub(crate) struct ExplainArgs {
     key: Option<String>,
 }
 
-/// Runs one of them.
+/// Runs the command.
 pub(crate) fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
     match command {
         ProfileCommand::Init(args) => profile_init::run(args),
@@ -109,7 +109,7 @@ fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     check_layers(&layers, args.strict)
 }
 
-/// Every profile that the host may use, each with the layers that are laid over it.
+/// Checks every profile that the host may use, each with its overlays.
 fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&args.host)?;
     let (profiles, layers) = profile_source::installed(host.reader.as_ref())?;
@@ -125,7 +125,7 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
     let mut worst = Exit::Done;
     for profile in profiles {
         let stack: Vec<Layer> = std::iter::once(profile).chain(layers.iter().cloned()).collect();
-        // One that is wrong does not keep the others from being checked.
+        // An invalid profile does not prevent the check of the rest.
         worst = match check_layers(&stack, args.strict)? {
             Exit::Done => worst,
             failed => failed,

@@ -1,4 +1,4 @@
-//! `bedplate profile init`: a commented profile for a host to start from. Never over one that is there, unless forced.
+//! `bedplate profile init`: writes a commented starting profile for a host. Never overwrites a file, unless forced.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use bedplate_facts::{Depth, Facts};
 use bedplate_host::write::DirWriter;
 use bedplate_host::{HostKind, Reader, Writer as _, file};
 
-/// The shipped profile for hosts whose guests get GPUs and NICs.
+/// Shipped profile for hosts whose VMs get GPUs and NICs.
 const GUESTS: &str = "vfio";
 
 /// `profile init`.
@@ -45,14 +45,14 @@ fn shipped_names() -> clap::builder::PossibleValuesParser {
     profile::shipped().iter().map(|shipped| shipped.name).collect::<Vec<_>>().into()
 }
 
-/// Where it goes.
+/// Destination of the profile.
 enum Target {
     Stdout,
-    /// A path inside the host that is written.
+    /// Writer and path inside the host.
     File(DirWriter, String),
 }
 
-/// Makes it and writes it.
+/// Generates the profile and writes it.
 pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&args.host)?;
     let mut target = target(args, host.reader.kind())?;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
         && !args.force
         && writer.file_meta(path).context(CANNOT)?.is_some()
     {
-        // An operator's work may be in it.
+        // The file may contain an operator's edits.
         let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
         let there = format!("{} already exists and was left unchanged", display_path(args, path));
         return Err(CliError::new(there).hinting(hint));
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The written file as this machine names it.
+/// Returns the written file's path on this machine.
 fn display_path(args: &InitArgs, path: &str) -> String {
     match &args.host.root {
         Some(root) if args.out.is_none() => file::under(root, path).display().to_string(),
@@ -101,16 +101,16 @@ fn display_path(args: &InitArgs, path: &str) -> String {
     }
 }
 
-/// Remark where the profile leads to a reboot.
+/// Note if the profile causes a reboot.
 const UNTIL_FILLED_IN: &str = "kernel arguments of this profile take effect at the next boot, and `windows = [\"never\"]` keeps \
     bedplate from rebooting: reboot by hand, or fill in `windows`";
-/// The same for an image.
+/// Note for an image.
 const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds the ACS argument of the node, which needs a second \
     boot, and `windows = [\"never\"]` keeps bedplate from rebooting: fill in `windows`, reboot by hand, or set `persistence = \
     \"live\"` in [acs], which needs one boot only";
 
-/// The remark about the reboot that a profile leads to which extends `base`; `None`: it leads to none, or the host cannot be
-/// planned for.
+/// Returns the note about the reboot that a profile extending `base` causes, or `None` if it causes no reboot or cannot
+/// be planned.
 fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
     let choice = Choice::Named(base);
     let request = Request::dry_run(choice);
@@ -128,7 +128,7 @@ fn reboot_note(reader: &dyn Reader, base: &str) -> Option<&'static str> {
     }
 }
 
-/// Beginning of an error message about writing.
+/// Prefix of write errors.
 const CANNOT: &str = "cannot write the profile";
 
 fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
@@ -152,7 +152,7 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
     }
 }
 
-/// The name of the shipped profile that fits best.
+/// Returns the name of the best-matching shipped profile.
 fn best(facts: &Facts) -> Result<String, CliError> {
     profile_source::best_shipped(facts).map_err(|error| {
         CliError::while_doing("cannot tell which shipped profile is for this host", error)
@@ -160,7 +160,7 @@ fn best(facts: &Facts) -> Result<String, CliError> {
     })
 }
 
-/// The settings that checks ask for on a host that runs, and that the shipped profile leaves as they are.
+/// Returns the settings that failing checks of a running host require and that the shipped profile does not change.
 fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<SuggestedSetting>, CliError> {
     if reader.kind() == HostKind::Image {
         return Ok(Vec::new());
@@ -171,7 +171,7 @@ fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<SuggestedSetting>, CliErr
         engine::verify(reader, &request, &Selection::default())?;
     let fails = |id: &str| report.checks.iter().any(|judged| judged.id == id && judged.fails());
     let profile = loaded.map(|loaded| loaded.profile);
-    // `vfio` keeps ACS on for its guests.
+    // `vfio` keeps ACS on for its VMs.
     let keeps = profile
         .is_some_and(|profile| profile.acs.policy == AcsPolicy::Keep && profile.name != GUESTS);
     let mut asks = Vec::new();
@@ -187,7 +187,7 @@ fn asks(reader: &dyn Reader, base: &str) -> Result<Vec<SuggestedSetting>, CliErr
     Ok(asks)
 }
 
-/// The models of NIC ports that can have virtual functions, most ports first.
+/// Returns the models of NIC ports that support virtual functions, most ports first.
 fn ports(facts: &Facts) -> Vec<Ports> {
     let mut found: Vec<Ports> = Vec::new();
     let functions = facts.pci.known().into_iter().flat_map(|tree| tree.functions.values());
@@ -203,7 +203,7 @@ fn ports(facts: &Facts) -> Vec<Ports> {
     found
 }
 
-/// How many virtual functions a port can have, if it can have any; `Some(None)`: not known.
+/// Returns the number of virtual functions that a port supports, if any; `Some(None)` if the number is unknown.
 fn total_vfs(function: &Function) -> Option<Option<u16>> {
     let total = function.sriov.known()?.total.known().copied();
     (total != Some(0)).then_some(total)

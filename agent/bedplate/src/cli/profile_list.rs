@@ -1,4 +1,4 @@
-//! `bedplate profile list`: the shipped profiles, and of each whether it is for this host and why.
+//! `bedplate profile list`: lists the shipped profiles, and why each fits this host or not.
 
 use std::fmt::Write as _;
 
@@ -26,9 +26,9 @@ struct Row<'a> {
     description: &'a str,
     /// Whether every condition of its `[match]` holds on this host.
     fits: bool,
-    /// Whether it is the one that fits best.
+    /// Whether it is the best match.
     best: bool,
-    /// Conditions that hold if it fits, else those that do not.
+    /// Conditions that hold if it fits, otherwise those that fail.
     why: &'a [String],
 }
 
@@ -41,12 +41,12 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Prints it.
+/// Prints the list.
 pub(crate) fn run(args: &ListArgs) -> Result<Exit, CliError> {
     let facts = host::open_one(&args.host)?.facts(Depth::Plan);
     let listed = profile_source::listed(&facts);
     let mut rows: Vec<Row> = listed.iter().map(Row::new).collect();
-    // What is for this host first.
+    // Profiles that fit this host come first.
     rows.sort_by_key(|row| (!row.best, !row.fits));
     output::either(args.json, &rows, || text(&facts.label(), &rows))?;
     Ok(Exit::Done)
@@ -61,7 +61,7 @@ fn text(host: &str, rows: &[Row]) -> String {
             (true, false) => format!("· also fits: {why}"),
             (false, _) => paint(FAINT, &format!("· not for this host: {why}")),
         };
-        // The writer is a String: it cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "{}: {description}\n  {verdict}", paint(HEAD, name));
     }
     out

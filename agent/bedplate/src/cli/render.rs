@@ -1,4 +1,4 @@
-//! `bedplate render`: the profile as files for an image builder or another tool.
+//! `bedplate render`: writes the profile as files for an image builder or another tool.
 
 mod check;
 mod job;
@@ -96,7 +96,7 @@ pub(crate) struct RenderArgs {
     host: HostArgs,
 }
 
-/// An item that is let pass, and the reason.
+/// An accepted item with its reason.
 #[derive(Debug, Clone, Serialize)]
 struct AcceptedItem {
     id: String,
@@ -131,7 +131,7 @@ fn targets() -> clap::builder::PossibleValuesParser {
     bedplate_render::TARGETS.iter().map(value).collect::<Vec<_>>().into()
 }
 
-/// Resolves, renders, writes or prints.
+/// Resolves the profile, renders it, and writes or prints the files.
 pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let says_host =
         args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
@@ -140,7 +140,8 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         (Some(cpu), false) => Facts::of_vendor(cpu),
         _ => opened.facts(Depth::Plan),
     };
-    // The machine that happens to render lends its CPU vendor. That it has no IOMMU, or no GPU, says nothing of where the files go.
+    // The machine that renders provides only its CPU vendor. Its lack of an IOMMU or a GPU does not apply to the hosts
+    // that get the files.
     if !says_host {
         facts.iommu = IommuFacts::unknown();
         let has_gpus = |tree: &PciTree| tree.functions.values().any(Function::is_gpu);
@@ -156,7 +157,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     let ChosenProfile { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
     output::lints(&loaded);
     engine::LintVerdict::new(&loaded, &args.lints.allow_lint).check()?;
-    // Nothing was done before to an image that is yet to be built.
+    // An image that is not built yet has no earlier changes.
     let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());
     let cannot = format!("cannot render for {}", args.target);
     let target = bedplate_render::target(&args.target).context(&cannot)?;
@@ -174,7 +175,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
 }
 
 impl RenderArgs {
-    /// Why something that is missing is let pass.
+    /// Returns the reason for accepting an inexpressible item.
     fn reason(&self, left: &Inexpressible) -> Option<&str> {
         let accepted = self.accept.iter().find(|accepted| accepted.takes(left));
         accepted.map(|accepted| accepted.reason.as_str())
@@ -193,7 +194,7 @@ impl RenderArgs {
         }
     }
 
-    /// Family of the files; `host`: the one that they are for, where one was named.
+    /// Returns the family of the files. `host` is the host that they are for, if one was named.
     fn grub_family(
         &self,
         target: &bedplate_render::Target,
@@ -219,10 +220,10 @@ impl RenderArgs {
     }
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// Version of this shape, 1.
+    /// Version of this format, 1.
     bedplate_render: u32,
     target: &'a str,
     profile: &'a str,
@@ -230,7 +231,7 @@ struct Document<'a> {
     profile_digest: Option<String>,
     #[serde(flatten)]
     rendered: &'a RenderResult,
-    /// Items that `--accept` lets pass.
+    /// Items accepted by `--accept`.
     accepted: &'a [AcceptedItem],
 }
 
@@ -243,7 +244,7 @@ fn emit(
 ) -> Result<Exit, CliError> {
     let left: Vec<&Inexpressible> =
         rendered.inexpressible.iter().filter(|left| args.reason(left).is_none()).collect();
-    // VFs are all that such a target is for.
+    // The target supports only VFs.
     let empty = target.is_for_vfs && rendered.files.is_empty();
     let refused =
         !left.is_empty() && (args.strict || empty && left.iter().any(|left| left.is_of_vfs()));
@@ -258,7 +259,7 @@ fn emit(
             accepted: &args.accept,
         })?)?;
     } else if refused {
-        // What is not whole must not end up in an image that was asked to be.
+        // Incomplete files must not be written for an image that requires all settings.
     } else if let Some(dir) = &args.check {
         let differences = check::differences(dir, &target.paths(options), rendered)?;
         output::lines(&differences)?;

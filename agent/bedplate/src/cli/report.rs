@@ -1,5 +1,5 @@
-//! `bedplate report`: a host on one page, to attach to a ticket. It is made of a recording of the host, as `bedplate snapshot`
-//! makes one: nothing gets onto the page that a snapshot would not hold.
+//! `bedplate report`: one page about a host, for a ticket. Uses a recording of the host like that of `bedplate
+//! snapshot`, so the page contains nothing that a snapshot would not contain.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
     let outline = outline(opened.reader.as_ref());
     let keep = HostNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
     let (recorded, _) = record::record_and_say(opened.reader.as_ref(), keep);
-    // From here on nothing is read of the host itself.
+    // From here on, the host itself is not read.
     drop(opened);
     let HostReport { facts, report, plan } = engine::host_report(&recorded);
     let reader = &recorded;

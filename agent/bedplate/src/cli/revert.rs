@@ -51,10 +51,10 @@ pub(crate) struct RevertArgs {
     json: bool,
 }
 
-/// Puts back what the ledger recorded.
+/// Restores the settings in the ledger.
 pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     let target = args.target.target()?;
-    // Says what of an image is not read.
+    // Warns of parts of an image that are not read.
     host::of_target(&target);
     let shown = RevertOutcome::plan(&target, args.force)?;
     let has_steps = !shown.steps.is_empty();
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         note_ran(&target, args)?;
         return only_shown(args, &RevertOutcome::plan(&target, args.force)?);
     }
-    // The daemon also undoes what `--root /` puts back.
+    // The daemon also undoes a revert with `--root /`.
     if target.is_running_machine()
         && !args.hold
         && let Some(why) = hold::revert_refusal()
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     }
     engine::may_change(&target)?;
     if !args.json {
-        // The report names the tools.
+        // The report lists the tools.
         let steps = RevertPlan { owed: Vec::new(), ..shown };
         output::status(applied::revert_plan(&steps, args.verbose).trim_end());
     }
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         return Err(CliError::new("nothing was changed"));
     }
     note_ran(&target, args)?;
-    // Before the lock: a worker of the daemon that gets it next has to see the hold.
+    // Set before the lock: a worker of the daemon that takes the lock next must see the pause.
     let mut hold = hold::HoldGuard::set(args.hold)?;
     let mut locked = || {
         if args.target.is_live() {
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// Notes the tools of `--ran`.
+/// Records the tools of `--ran`.
 fn note_ran(target: &Target, args: &RevertArgs) -> Result<(), CliError> {
     for line in engine::note_ran(target, &args.ran)? {
         output::status(&line);
@@ -117,7 +117,7 @@ fn note_ran(target: &Target, args: &RevertArgs) -> Result<(), CliError> {
 }
 
 fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
-    // Asked for all the same: the daemon leaves this host as it is from here on.
+    // The pause is set even if there is nothing to revert, because it was requested.
     if !args.dry_run && args.hold {
         hold::HoldGuard::set(true)?.keep();
     }

@@ -1,17 +1,17 @@
-//! Whether the daemon of this machine runs, for commands that it would undo. A program that is built without the daemon cannot
-//! ask it, and takes a daemon that runs for one that enforces.
+//! Detection of a running daemon, for commands that it would undo. A program built without the daemon cannot query it
+//! and assumes that a running daemon enforces.
 
 use std::path::Path;
 
 use bedplate_host::{DirReader, Reader as _};
 
-/// Where systemd lists the processes of the daemon's unit: control groups of version 2, and of version 1.
+/// Process lists of the daemon's unit: control groups version 2 and version 1.
 const PROCESSES: [&str; 2] = [
     "/sys/fs/cgroup/system.slice/bedplate.service/cgroup.procs",
     "/sys/fs/cgroup/systemd/system.slice/bedplate.service/cgroup.procs",
 ];
 
-/// Whether a running daemon would undo a revert; if so, who that is, in words.
+/// Returns a description of the running daemon that would undo a revert, if any.
 #[cfg(feature = "daemon")]
 pub(crate) fn enforcing_daemon() -> Option<String> {
     use super::daemon::client;
@@ -32,13 +32,13 @@ pub(crate) fn enforcing_daemon() -> Option<String> {
     }
 }
 
-/// Whether a running daemon would undo a revert; if so, who that is, in words.
+/// Returns a description of the running daemon that would undo a revert, if any.
 #[cfg(not(feature = "daemon"))]
 pub(crate) fn enforcing_daemon() -> Option<String> {
     unit_runs().then(|| "bedplate.service runs, and may enforce a profile".into())
 }
 
-/// Whether the daemon of this machine runs, on the bus or off it.
+/// Whether the daemon of this machine is running, with or without the bus.
 pub(crate) fn daemon_runs() -> bool {
     #[cfg(feature = "daemon")]
     if super::daemon::client::status().is_ok() {
@@ -47,8 +47,8 @@ pub(crate) fn daemon_runs() -> bool {
     unit_runs()
 }
 
-/// Removes the files that the daemon publishes about this host; what went wrong, in words. Without the daemon there is nothing that
-/// could: `bedplate seal` refuses the running machine before.
+/// Removes the files that the daemon publishes about this host, and returns errors. Cannot remove them if built without
+/// the daemon; `bedplate seal` then rejects the running machine before this call.
 pub(crate) fn remove_published_files(root: &Path) -> Vec<String> {
     #[cfg(feature = "daemon")]
     let wrong = bedplate_daemon::uninstall::remove_published_files(root);
@@ -57,7 +57,7 @@ pub(crate) fn remove_published_files(root: &Path) -> Vec<String> {
     wrong
 }
 
-/// The daemon may be off the bus and at work all the same.
+/// Whether the daemon's unit has processes. The daemon may be running without the bus.
 fn unit_runs() -> bool {
     PROCESSES
         .iter()

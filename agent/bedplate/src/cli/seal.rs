@@ -46,16 +46,16 @@ pub(crate) struct SealArgs {
     json: bool,
 }
 
-/// The JSON of `--json`.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Document<'a, T: Serialize> {
-    /// Version of this shape, 1.
+    /// Version of this format, 1.
     bedplate_seal: u32,
     #[serde(flatten)]
     content: &'a T,
 }
 
-/// Plans, asks, locks, plans again under the lock, removes.
+/// Plans, asks for confirmation, locks, plans again under the lock, and removes.
 pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     let target = target(args.root.as_deref())?;
     if matches!(target, Target::Live) && !geteuid().is_root() {
@@ -94,7 +94,7 @@ fn document<T: Serialize>(content: &T) -> Document<'_, T> {
     Document { bedplate_seal: 1, content }
 }
 
-/// The host to seal. The root directory of this machine is not an image.
+/// Returns the host to seal. The root directory of this machine is not an image.
 fn target(root: Option<&Path>) -> Result<Target, CliError> {
     let Some(root) = root else { return Ok(Target::Live) };
     let image = Target::image(root, false)?;
@@ -108,7 +108,7 @@ fn target(root: Option<&Path>) -> Result<Target, CliError> {
     Ok(Target::Live)
 }
 
-/// The machine that a target is, or is on.
+/// Machine that a target is, or that it is on.
 struct OfTarget<'a>(&'a Target);
 
 impl Machine for OfTarget<'_> {

@@ -1,4 +1,4 @@
-//! `bedplate snapshot`: the host in one file to take along.
+//! `bedplate snapshot`: records the host in one file.
 
 use std::path::PathBuf;
 

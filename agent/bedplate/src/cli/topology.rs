@@ -1,4 +1,4 @@
-//! `bedplate topology`: what is near to what, and which GPU should use which NIC and disk.
+//! `bedplate topology`: shows distances between devices, and recommended pairs of GPUs with NICs and disks.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,7 +14,7 @@ use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
 use bedplate_nccl::topology_file::{self, ImportedTopology};
 
-/// What is not in sysfs.
+/// Note about properties that sysfs does not have.
 const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability and ranks, the NICs' GUIDs in NCCL's form, and \
     whether GPUDirect RDMA works: they are left out, and NCCL adds them when it reads the file on this host. It numbers nets \
     itself.";
@@ -61,7 +61,7 @@ pub(crate) struct TopologyArgs {
     cost: bool,
 }
 
-/// Shows every host that was named.
+/// Shows every named host.
 pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         return output::data(topology::SCHEMA).map(|()| Exit::Done);
@@ -73,14 +73,14 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
     let imported = args.import.as_deref().map(read).transpose()?;
     let imported = imported.as_ref();
     if args.nccl_xml || args.svg || args.html {
-        // Two documents after one another would be none.
+        // Two concatenated documents would be invalid.
         let opened = host::open_one(&args.host)?;
         return show_host(args, imported, &opened);
     }
     host::worst(&args.host, |opened| show_host(args, imported, opened))
 }
 
-/// A file that is to be compared.
+/// Reads a file for the comparison.
 fn read(path: &Path) -> Result<(String, ImportedTopology), CliError> {
     let shown = path.display().to_string();
     let mut text = Vec::new();
@@ -115,7 +115,7 @@ fn show_host(
     };
     let placement = placement::observe(reader, tree);
     let names = Names::new(reader, &facts);
-    // A file may name VFs.
+    // The imported file may contain VFs.
     let options = Options { vfs: args.vfs || imported.is_some(), all: args.all };
     let shown = TopologyView::new(&facts, tree, &placement, &names, options);
     let exit = match imported {
@@ -148,7 +148,7 @@ fn show(
     if args.nccl_xml {
         output::data(&topology::nccl_xml(shown))?;
         output::status(LEFT_OUT);
-        // NCCL takes the file at its word: a job would leave out a GPU that is not in it.
+        // NCCL trusts the file: a job would not use a GPU that is missing from it.
         if let Some(unread) = topology::unread(shown) {
             output::warn(&format!("{}{unread}", named(opened)));
             return Ok(Exit::CannotTell);

@@ -1,4 +1,4 @@
-//! `bedplate verify`: is this host ready for GPUDirect RDMA, and if not, why.
+//! `bedplate verify`: checks whether this host is ready for GPUDirect RDMA.
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
@@ -74,7 +74,7 @@ pub(crate) struct VerifyArgs {
     cost: bool,
 }
 
-/// Judges every host that was named.
+/// Verifies every named host.
 pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         return output::data(json::VERIFY_SCHEMA).map(|()| Exit::Done);
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     Ok(worst)
 }
 
-/// The exit status for one host.
+/// Returns the exit status for one host.
 fn status(fail_on: FailOn, report: &Report) -> Exit {
     match report.answer {
         Answer::NotReady => Exit::Blocked,
@@ -114,7 +114,7 @@ fn status(fail_on: FailOn, report: &Report) -> Exit {
     }
 }
 
-/// What the checks find of a host that runs, by the profile that is named or the one it has.
+/// Runs the checks on a running host, with the named profile or the host's own.
 pub(crate) fn verified(
     opened: &OpenHost,
     profile: Option<&str>,
@@ -130,7 +130,7 @@ fn choice(profile: Option<&str>) -> Choice<'_> {
     profile.map_or(Choice::HostOnly, Choice::Named)
 }
 
-/// Why an image without a profile is not judged: nothing else of an image decides.
+/// Returns the error for an image without a profile: an image is checked only against its profile.
 fn no_profile() -> CliError {
     CliError::new(
         "an image is judged by its profile, and there is none in /etc/bedplate of this one",
@@ -138,7 +138,7 @@ fn no_profile() -> CliError {
     .hinting("name one with --profile")
 }
 
-/// Reports what is wrong with the profile on the host, and that the host was judged without it.
+/// Reports problems of the host's profile, and that the host was checked without it.
 pub(crate) fn warn_of_profile(verified: &VerifyOutcome) {
     match &verified.unusable {
         Some(EngineError::Profile(SourceError::Invalid(findings))) => {
@@ -153,7 +153,7 @@ pub(crate) fn warn_of_profile(verified: &VerifyOutcome) {
     }
 }
 
-/// Why an image is not judged.
+/// Returns the error for an image, which cannot be checked here.
 pub(crate) fn not_running() -> CliError {
     let what =
         "an image is not running: it has no registers, no IOMMU groups and no drivers to report on";
@@ -200,7 +200,7 @@ fn verify_host(
     Ok(report)
 }
 
-/// When a running host is judged, and in which of its boots.
+/// Returns the time of the checks and the boot id of a running host.
 fn moment(opened: &OpenHost) -> Option<json::Moment> {
     let reader = opened.reader.as_ref();
     (reader.kind() == HostKind::Live).then(|| json::Moment {

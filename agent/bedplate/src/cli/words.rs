@@ -1,8 +1,8 @@
-//! Arguments that take one of a few words.
+//! Arguments with a fixed set of words.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// A word, its line of help (empty: none), and the value that it stands for.
+/// Word, help line (may be empty), and value.
 pub(crate) type Word<T> = (&'static str, &'static str, T);
 
 /// Parses any of these words.

@@ -1,4 +1,4 @@
-//! `bedplate boot`, hidden: what bedplate-boot.service runs.
+//! `bedplate boot` (hidden): run by bedplate-boot.service.
 
 use std::path::PathBuf;
 
@@ -20,8 +20,8 @@ pub(crate) struct BootArgs {
     state_root: PathBuf,
 }
 
-/// Puts back what the reboot took away, within the time that the profile gives. What is missing then is in the journal and
-/// no failure: a failed unit would be waited for once more, until what hangs in it has ended.
+/// Restores the settings that the reboot reset, within the profile's time limit. Settings that are missing afterwards
+/// are logged and are not a failure: systemd would wait for a failed unit again, until its hung processes end.
 pub(crate) fn run(args: &BootArgs) -> Result<Exit, CliError> {
     journal::start();
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));

@@ -1,4 +1,4 @@
-//! The daemon's client, for commands that speak with it.
+//! Client of the daemon, for the commands that talk to it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,42 +10,42 @@ use crate::cli::CliError;
 use bedplate_daemon::bus::{self, Agent1Proxy};
 use bedplate_daemon::status::Status;
 
-/// Reading is quick; a method may run update-grub.
+/// Limit for reads, which are quick. Method calls may run update-grub and have no limit.
 const READ_LIMIT: Duration = Duration::from_secs(5);
-/// A bus that is there takes a connection at once.
+/// A working bus accepts a connection at once.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Why the daemon did not do what it was asked, as a sentence without the bus's own names for it.
+/// Reason why the daemon did not execute a request, as a sentence without D-Bus error names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
-    /// There is no bus to ask it by.
+    /// No bus is available.
     #[error("the system bus cannot be reached")]
     NoBus,
-    /// It went away after the daemon was asked.
+    /// The bus disconnected after the request was sent.
     #[error("the system bus went away before the daemon answered")]
     BusGone,
-    /// Nobody has its name on the bus.
+    /// No process owns the daemon's bus name.
     #[error("bedplate.service does not run")]
     NotRunning,
-    /// It has the name and stays silent.
+    /// The daemon owns the name and does not reply.
     #[error("bedplate.service does not answer")]
     Silent,
-    /// The bus or polkit refuses.
+    /// The bus or polkit refused the call.
     #[error("only root, or a user whom polkit allows it, may ask that of the daemon")]
     Refused,
-    /// What it says is not understood.
+    /// The reply cannot be parsed.
     #[error("the daemon is of another version than this program")]
     OtherVersion,
-    /// The daemon's own words.
+    /// Error text of the daemon.
     #[error("{0}")]
     Reported(String),
-    /// The process cannot even try.
+    /// The process cannot even try to connect.
     #[error("cannot set up a connection ({0})")]
     SetUp(std::io::ErrorKind),
 }
 
 impl CallError {
-    /// What helps, if the sentence does not say it.
+    /// Returns the fix, unless the error text contains it.
     pub(crate) fn remedy(&self) -> Option<&'static str> {
         match self {
             CallError::NoBus => Some(
@@ -69,7 +69,7 @@ impl CallError {
         }
     }
 
-    /// An error of a command that can do nothing without the daemon; `needs` comes first, and says so.
+    /// Returns the error of a command that requires the daemon. `needs` states the requirement and comes first.
     pub(crate) fn kept_from(&self, needs: &str) -> CliError {
         self.error(format!("{needs}{self}"))
     }
@@ -88,17 +88,17 @@ impl From<CallError> for CliError {
     }
 }
 
-/// Has the daemon do something, within a limit if there is one.
+/// Sends a request to the daemon, within a time limit if one is given.
 ///
 /// # Errors
-/// Why it did not.
+/// The reason why the daemon did not execute the request.
 pub(crate) fn ask<T, F: Future<Output = zbus::Result<T>>>(
     limit: Option<Duration>,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
 ) -> Result<T, CallError> {
     let done = block_on(async {
         let connecting = tokio::time::timeout(CONNECT_LIMIT, zbus::Connection::system()).await;
-        // Whatever is wrong with the address, the socket or the greeting: there is no bus to speak by.
+        // Any problem with the address, the socket or the handshake means that no bus is available.
         let Ok(Ok(connection)) = connecting else { return Err(CallError::NoBus) };
         let work = async { act(bus::agent(&connection).await?).await };
         let done = match limit {
@@ -116,7 +116,7 @@ fn classify_error(error: &zbus::Error) -> CallError {
     match error {
         zbus::Error::MethodError(name, text, _) => named(name.as_str(), text.as_deref()),
         zbus::Error::FDO(error) => named(error.name().as_str(), error.description()),
-        // The bus went away in the middle of it.
+        // The bus disconnected during the call.
         zbus::Error::InputOutput(_) => CallError::BusGone,
         zbus::Error::SignatureMismatch(..)
         | zbus::Error::IncorrectType
@@ -125,7 +125,7 @@ fn classify_error(error: &zbus::Error) -> CallError {
     }
 }
 
-/// An answer that is an error, by its name on the bus.
+/// Converts a D-Bus error reply by its name.
 fn named(name: &str, text: Option<&str>) -> CallError {
     match name.strip_prefix("org.freedesktop.DBus.Error.") {
         Some("ServiceUnknown" | "NameHasNoOwner") => CallError::NotRunning,
@@ -143,19 +143,19 @@ fn named(name: &str, text: Option<&str>) -> CallError {
     }
 }
 
-/// All that the daemon knows.
+/// Returns the daemon's full status.
 ///
 /// # Errors
-/// Why it cannot be had, in words.
+/// The reason why the status is not available.
 pub(crate) fn status() -> Result<Status, CallError> {
     let text = ask(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
     serde_json::from_str(&text).map_err(|_| CallError::OtherVersion)
 }
 
-/// The same, for a command that can do nothing without it.
+/// Calls the daemon, for a command that requires it.
 ///
 /// # Errors
-/// What it said, with what to do when it is not there; `undone` comes first where it was never asked.
+/// The reason, with a fix. `undone` comes first if the daemon never received the request.
 pub(crate) fn call<T, F: Future<Output = zbus::Result<T>>>(
     undone: &str,
     act: impl FnOnce(Agent1Proxy<'static>) -> F,
@@ -164,7 +164,7 @@ pub(crate) fn call<T, F: Future<Output = zbus::Result<T>>>(
         CallError::NoBus | CallError::NotRunning | CallError::SetUp(_) => {
             why.kept_from(&format!("{undone}: "))
         }
-        // It may have begun, or has said so itself.
+        // The daemon may have started, or has reported the error itself.
         _ => why.into(),
     })
 }
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_the_bus_are_sentences() {
+    fn bus_errors_are_sentences() {
         let bus = |name: &str| format!("org.freedesktop.DBus.Error.{name}");
         let text = Some("The name org.bedplate.Agent1 was not provided by any .service files");
         assert_eq!(named(&bus("ServiceUnknown"), text), CallError::NotRunning);

@@ -1,5 +1,5 @@
-//! `bedplate helper`, hidden: one of the daemon's small tasks that need rights. The task comes on stdin, as JSON; the answer
-//! goes to stdout.
+//! `bedplate helper` (hidden): one of the daemon's small privileged tasks. Reads the task from stdin as JSON and writes
+//! the answer to stdout.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub(crate) struct HelperArgs {
     state_root: PathBuf,
 }
 
-/// Does it and prints what came of it.
+/// Runs the task and prints its result.
 pub(crate) fn run(args: &HelperArgs) -> Result<Exit, CliError> {
     let text = std::io::read_to_string(std::io::stdin()).context("cannot read the task")?;
     match helper::perform(&text, &args.state_root) {

@@ -1,4 +1,4 @@
-//! `bedplate reboot`: what is due, and the operator's word on it.
+//! `bedplate reboot`: shows the pending reboot, and schedules, cancels or holds it.
 
 pub(super) mod without_daemon;
 
@@ -100,7 +100,7 @@ pub(crate) struct HoldArgs {
     host: HostArgs,
 }
 
-/// Does it.
+/// Runs the command.
 pub(crate) fn run(command: &RebootCommand) -> Result<Exit, CliError> {
     match command {
         RebootCommand::Status(args) => status(args),
@@ -128,7 +128,7 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     };
     output::either(args.json, &status.reboot, || text::reboot(&status))?;
     if !args.json {
-        // After it: reading the command line of a process that hangs in a driver may hang, too.
+        // Printed last, because reading the command line of a process that hangs in a driver may also hang.
         output::report(&holders(&status))?;
     }
     Ok(match status.reboot.need {
@@ -142,12 +142,13 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// Who holds the devices, with command lines: for root alone, and only where a reboot may wait for them.
+/// Lists the processes that use the devices, with command lines. Only for root, and only while a reboot may wait for
+/// them.
 fn holders(status: &Status) -> String {
     if !status.reboot.is_needed() || !nix::unistd::geteuid().is_root() {
         return String::new();
     }
-    // Why it is not known is among the daemon's reasons.
+    // The daemon's reasons explain why the list is unknown.
     busy::holders(Path::new("/proc"), &[])
         .map(|in_use| holders::format_holders(&in_use, process::describe))
         .unwrap_or_default()
@@ -171,12 +172,12 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
         }
     })?;
     output::report(&format!("{said}\n"))?;
-    // For `--in 0` its time may have come by now.
+    // With `--in 0` the reboot may be under way by now.
     let coming = ["announced", "under-way"].contains(&state.as_str());
     Ok(if coming { Exit::Done } else { Exit::Blocked })
 }
 
-/// What a person may ask a reboot to wait for; unlike a hold it may be nothing.
+/// Parses the delay before a reboot, which may be zero, unlike the length of a hold.
 fn delay(text: &str) -> Result<SignedDuration, HoldError> {
     match (text, duration::parse(text)) {
         ("now" | "0", _) | (_, Some(SignedDuration::ZERO)) => Ok(SignedDuration::ZERO),
@@ -188,7 +189,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| "it is not a time such as 2026-03-03T03:00:00Z".to_owned())
 }
 
-/// The next operator has nothing else to decide by.
+/// Requires a reason: the next operator has nothing else to decide by.
 fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("a hold needs a reason".to_owned()),
@@ -196,7 +197,7 @@ fn reason(text: &str) -> Result<String, String> {
     }
 }
 
-/// It is kept, logged, and shown to others.
+/// Limits the length of a reason, because it is stored, logged, and shown to other users.
 fn parse_reason(text: &str) -> Result<String, String> {
     match text.chars().count() <= reboot_hold::LONGEST_REASON {
         true => Ok(text.to_owned()),
@@ -204,7 +205,7 @@ fn parse_reason(text: &str) -> Result<String, String> {
     }
 }
 
-/// By the daemon, or where none runs at logind itself.
+/// Cancels through the daemon, or directly through logind if no daemon is running.
 fn cancel(root: &Path) -> Result<Exit, CliError> {
     let said = match client::ask(None, |agent| async move { agent.cancel_reboot().await }) {
         Err(CallError::NoBus | CallError::NotRunning) => without_daemon::cancel(root)?,
@@ -214,8 +215,8 @@ fn cancel(root: &Path) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// A hold has to be possible when no daemon runs, and comes before whatever a daemon does: the file first, then logind is asked
-/// and its answer read back, then the daemon decides again.
+/// Sets a hold. Must work without a daemon and take effect before a daemon acts: writes the file first, then cancels at
+/// logind and verifies, then has the daemon decide again.
 fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let hold = Hold::starting(now, args.length, &args.why, &crate::cli::hold::operator())
@@ -225,7 +226,7 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     };
     let json = hold.to_json().context("cannot hold reboots")?;
     let root = &args.host.state_root;
-    // The directory as apply makes it: copies of other files are in there.
+    // The directory has the mode that apply uses, because it contains copies of other files.
     replace_own_file(&below(root), json.as_bytes(), 0o644, 0o700).map_err(failed)?;
     let cancelled = without_daemon::reconcile(root, "the hold is in force for bedplate")?;
     without_daemon::tell_daemon();
@@ -236,14 +237,15 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The hold's file below `root`.
+/// Returns the path of the hold's file below `root`.
 fn below(root: &Path) -> PathBuf {
     file::under(root, reboot_hold::HOLD)
 }
 
-/// For the shutdown hook alone: while services run and file systems are mounted it would be as good as pulling the plug.
+/// Only for the shutdown hook. While services run and file systems are mounted, it would have the effect of a power
+/// loss.
 fn power_cycle() -> Result<Exit, CliError> {
-    // systemd-shutdown takes the place of the first process; its name is cut to 15 bytes (prctl(2), PR_SET_NAME).
+    // systemd-shutdown replaces the first process. Its name is truncated to 15 bytes (prctl(2), PR_SET_NAME).
     let first = DirReader::live().text("/proc/1/comm").unwrap_or_default();
     if !first.starts_with("systemd-shutdow") && first.trim() != "shutdown" {
         return Err(CliError::new("the machine is not shutting down: nothing is done"));
@@ -252,7 +254,7 @@ fn power_cycle() -> Result<Exit, CliError> {
     Err(CliError::while_doing("the BMC did not cycle the power", failed))
 }
 
-/// A reboot that logind kept against the hold does not come by its release.
+/// Releases the hold. A reboot that logind scheduled against the hold must not start because of the release.
 fn release(root: &Path) -> Result<Exit, CliError> {
     let file = below(root);
     if file.exists() {

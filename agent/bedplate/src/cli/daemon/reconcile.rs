@@ -1,4 +1,4 @@
-//! `bedplate reconcile`: the daemon tries again what it had given up on.
+//! `bedplate reconcile`: has the daemon retry changes that it had given up on.
 
 use clap::Args;
 
@@ -17,10 +17,11 @@ pub(crate) struct ReconcileArgs {
     json: bool,
 }
 
-/// Said where the daemon cannot even be asked.
+/// Message if the daemon cannot receive the request.
 const UNCHANGED: &str = "nothing was changed";
 
-/// Has the daemon forget failures and contests, look, and put right; then says where the host stands, as `status` does.
+/// Has the daemon clear failures and conflicts, observe and remediate the host; then prints the status, as `status`
+/// does.
 pub(crate) fn run(args: &ReconcileArgs) -> Result<Exit, CliError> {
     if args.forget_missing {
         let said = client::call(UNCHANGED, |agent| async move { agent.forget_missing().await })?;

@@ -1,4 +1,5 @@
-//! `bedplate relay`, hidden: what the daemon's units run for a connection (`systemd/bedplate-worker@.service` and its kin).
+//! `bedplate relay` (hidden): run by the daemon's units for each connection (`systemd/bedplate-worker@.service` and
+//! similar).
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! `bedplate release`: the end of a hold on enforcement. Not by way of the daemon: it has to be possible when that does not run,
-//! and the daemon sees the file by itself.
+//! `bedplate release`: resumes enforcement. Does not use the daemon: it must work while the daemon is not running, and
+//! the daemon notices the removed file itself.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const HOST: &str = "/";
 #[derive(Debug, Args)]
 pub(crate) struct ReleaseArgs {}
 
-/// Gives the host back to its daemon.
+/// Ends the pause and reports whether a daemon enforces the profile.
 pub(crate) fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
     let unusable = settled_status().as_ref().and_then(unusable_profile);
     let released = EnforceHold::release(Path::new(HOST)).map_err(|error| {
@@ -49,7 +49,8 @@ pub(crate) fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The daemon's status once it is not at work, which says nothing of the profile; at most two seconds later.
+/// Returns the daemon's status after current work ends, because a status during work does not show the profile. Waits
+/// at most two seconds.
 fn settled_status() -> Option<Status> {
     for _ in 0..10 {
         let status = client::status().ok()?;
@@ -61,7 +62,7 @@ fn settled_status() -> Option<Status> {
     None
 }
 
-/// Why the daemon has no profile to enforce.
+/// Returns the reason why the daemon has no profile to enforce.
 fn unusable_profile(status: &Status) -> Option<String> {
     matches!(status.state, State::Error | State::NoProfile).then(|| status.reason.clone())
 }
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profile_that_cannot_be_used_is_not_enforced() {
+    fn unusable_profile_is_not_enforced() {
         let mut status = Status::starting("b".into());
         status.fail("profile.toml:3:1: expected a table".into());
         assert_eq!(

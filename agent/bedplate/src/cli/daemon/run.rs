@@ -1,4 +1,4 @@
-//! `bedplate daemon`: the resident part. systemd starts it.
+//! `bedplate daemon`: the daemon, started by systemd.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,9 +28,9 @@ pub(crate) struct DaemonArgs {
     remind_every: Option<u64>,
 }
 
-/// Runs it.
+/// Runs the daemon.
 pub(crate) fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
-    // The file that is mapped, also when a package manager has put another one in its place.
+    // Refers to the mapped file, even after a package manager has replaced it.
     let own = || PathBuf::from("/proc/self/exe");
     let options = Options {
         root: args.state_root.clone(),
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
     };
     match run::run(options) {
         Ok(()) => Ok(Exit::Done),
-        // An upgrade is no failure: the unit says that this status is success, and that the daemon is started again.
+        // An upgrade is not a failure: the unit treats this status as success and starts the daemon again.
         Err(error @ RunError::Replaced) => {
             output::status(&error.to_string());
             Ok(Exit::Replaced)

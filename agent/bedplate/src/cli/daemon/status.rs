@@ -1,4 +1,4 @@
-//! `bedplate status`: a client of the daemon. Where there is none, it reads the host itself and says so.
+//! `bedplate status`: shows the daemon's status. Without a daemon, inspects the host directly and says so.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use bedplate_daemon::worker_task::{self, ObserveError};
 use bedplate_daemon::{KnownDevices, Store, worker};
 use bedplate_host::{DirReader, Reader as _, boot_id};
 
-/// Reading the profile takes milliseconds.
+/// Limit for reading the profile, which takes milliseconds.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
-/// For a profile that cannot be read.
+/// Default if the profile cannot be read.
 const READY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// `bedplate status`.
@@ -47,7 +47,7 @@ pub(crate) struct StatusArgs {
     worker: Option<PathBuf>,
 }
 
-/// How long to wait; `None`: as long as the profile says.
+/// Maximum wait; `None` uses the limit of the profile.
 #[derive(Debug, Clone, Copy)]
 struct Limit(Option<Duration>);
 
@@ -61,7 +61,7 @@ fn limit(text: &str) -> Result<Limit, String> {
         .ok_or_else(|| "it is not a length of time such as `10m`".to_owned())
 }
 
-/// Shows where the host stands. Exit status: 0 ready, 3 waiting for a boot, 4 not ready, 5 cannot tell.
+/// Shows the status of the host. Exit status: 0 ready, 3 reboot pending, 4 not ready, 5 unknown.
 pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     if let Some(Limit(asked)) = args.wait {
         return wait(asked, args.worker.as_deref());
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     show(&status, args.json, live)
 }
 
-/// Prints it; the exit status says where the host stands.
+/// Prints the status and returns it as exit status.
 pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
     output::either(json, status, || text::status(status, live, jiff::Timestamp::now()))?;
     Ok(match (status.verdict, status.state) {
@@ -106,8 +106,8 @@ pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliE
     })
 }
 
-/// The word of a daemon that runs and is not on the bus, from its file. One of another boot, of a process that is gone, or
-/// past its time is nobody's word.
+/// Returns the status file of a daemon that runs without the bus. Ignores a file of another boot, of a process that is
+/// gone, or past its validity.
 fn off_the_bus(root: &Path) -> Option<Status> {
     let status = bedplate_daemon::export::read(root)?;
     let command = DirReader::live().text(&format!("/proc/{}/cmdline", status.pid)).ok()?;
@@ -127,12 +127,12 @@ fn off_the_bus_words(status: &Status) -> String {
     )
 }
 
-/// Without a daemon: the same look, here. It may find the host ready, as it is at this moment; that nobody keeps it so is
-/// told by `daemon`.
+/// Observes the host without a daemon. The host may be ready at this moment; the field `daemon` shows that no daemon
+/// keeps it ready.
 fn observe(root: &Path) -> Result<Status, CliError> {
     let mut status = Status::starting(boot_id::below(Path::new("/")));
     (status.daemon, status.pid) = (false, 0);
-    // Only root may look into the directory; others are told nothing of a hold.
+    // Only root can read the directory, so other users get no information about a hold.
     let hidden = matches!(DirReader::live().exists(HOLD), Err(ReadError::Denied { .. }));
     status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
     let now = jiff::Timestamp::now();
@@ -147,13 +147,13 @@ fn observe(root: &Path) -> Result<Status, CliError> {
         Err(ObserveError::Engine(error)) => return Err(error.into()),
         Err(error) => return Err(CliError::while_doing("cannot look at this host", error)),
     };
-    // Only root may read what was here before; others are told nothing of a device that is gone.
+    // Only root can read which devices were here before, so other users get no information about missing devices.
     judged(&mut status, observation, Store::new(root).devices());
     Ok(status)
 }
 
-/// What the daemon expects to be here is expected here, too: a device that is gone differs from nothing. Only looked at:
-/// what is kept is the daemon's.
+/// Checks for the devices that the daemon expects: a missing device is not a difference from the profile. Does not
+/// write the daemon's records.
 fn judged(status: &mut Status, mut observation: Observation, mut known: KnownDevices) {
     known.report_missing(&mut observation);
     status.take(&observation, Vec::new());
@@ -161,7 +161,8 @@ fn judged(status: &mut Status, mut observation: Observation, mut known: KnownDev
     status.update_verdict(None);
 }
 
-/// A boot is let go after a time, whatever the host is: said loudly, in the journal of the unit that waits.
+/// Waits for readiness. After the limit it logs to the journal of the waiting unit and succeeds, so that the boot
+/// continues.
 fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError> {
     let begun = Instant::now();
     let limit = asked.unwrap_or_else(|| ready_timeout(worker, SETTINGS_LIMIT));
@@ -189,12 +190,13 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
             bedplate_daemon::journal::log_message(bedplate_daemon::journal::READY_LATE, &text);
             return Ok(Exit::Done);
         }
-        // Only while a boot waits.
+        // Polls only while a boot waits.
         std::thread::sleep(Duration::from_millis(500).min(left));
     }
 }
 
-/// `ready_timeout` of the profile. Read by a child, within `limit`: what a driver lets hang in sysfs must not hold the boot.
+/// Reads `ready_timeout` of the profile in a child, within `limit`: a driver that hangs in sysfs must not block the
+/// boot.
 fn ready_timeout(worker: Option<&Path>, limit: Duration) -> Duration {
     let read = || {
         let program = worker.unwrap_or(Path::new("/proc/self/exe"));
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_daemon_a_host_that_lost_a_device_is_not_ready() {
+    fn missing_device_blocks_ready_without_daemon() {
         let mut known = KnownDevices::default();
         known.update(&[gpu()]);
         let mut status = Status::starting("b".into());
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_cannot_be_read_are_neither_gone_nor_forgotten() {
+    fn unreadable_devices_are_neither_missing_nor_forgotten() {
         let mut known = KnownDevices::default();
         known.update(&[gpu()]);
         let before = known.clone();
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_hangs_is_not_waited_for() {
+    fn hanging_profile_read_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let worker = dir.path().join("worker");
         std::fs::write(&worker, "#!/bin/sh\nexec sleep 1000\n").unwrap();

@@ -1,4 +1,4 @@
-//! `bedplate withdraw`, hidden: for `install.sh --uninstall` and for the scripts of packages, with the daemon stopped.
+//! `bedplate withdraw` (hidden): for `install.sh --uninstall` and for the scripts of packages, with the daemon stopped.
 
 use std::path::PathBuf;
 
@@ -20,8 +20,8 @@ pub(crate) struct WithdrawArgs {
     state_root: PathBuf,
 }
 
-/// Removes what bedplate tells others about this host. On the running machine an announced reboot is called off before: what
-/// is removed says whose it is, and without that nothing of bedplate's could call it off any more.
+/// Removes published data about this host. On the running machine, first cancels a scheduled reboot: the removed files
+/// identify it as bedplate's, and without them it could no longer be cancelled.
 pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
     let root = args.root.as_ref().unwrap_or(&args.state_root);
     if args.root.is_none() {

@@ -1,6 +1,6 @@
-//! `bedplate worker`, hidden: what the daemon has its child do. It observes the host, or applies changes first; JSON.
+//! `bedplate worker` (hidden): child process of the daemon. Observes the host, or first applies changes; prints JSON.
 
-// Sections of the profile stand in brackets in the help.
+// The help names sections of the profile in brackets.
 #![allow(rustdoc::broken_intra_doc_links)]
 
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct WorkerArgs {
     unjudged: bool,
 }
 
-/// Does it and prints what came of it.
+/// Runs the task and prints its result.
 pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
     let said = match (args.settings, args.only.is_empty()) {
         (true, _) => {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
                 profile_files: &args.profile_file,
                 judged: !args.unjudged,
             };
-            // The daemon reads it; if it has gone, nobody does.
+            // Only the daemon reads this; if it is gone, the output does not matter.
             let mut at = |what: &str| {
                 let _ = output::data(&format!("{}{}\n", observation::AT, what.replace('\n', " ")));
             };
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<Exit, CliError> {
             Ok(Exit::NoProfile)
         }
         Err(ObserveError::Engine(error @ EngineError::Lints { .. })) => Err(error.into()),
-        // The daemon passes it on to everybody.
+        // The daemon shows this text to all users.
         Err(ObserveError::Engine(error)) => Err(CliError::new(public::error(&error))),
         Err(error) => Err(CliError::while_doing("cannot report", error)),
     }

@@ -1,4 +1,4 @@
-//! `bedplate nccl env`: ports of a host → what NCCL should be told.
+//! `bedplate nccl env`: derives NCCL settings from the ports of a host.
 
 use clap::Args;
 
@@ -39,7 +39,7 @@ pub(crate) struct EnvArgs {
     json_schema: bool,
 }
 
-/// Words for libraries.
+/// Names of the libraries.
 pub(crate) const LIBRARIES: [Word<Library>; 3] = [
     ("nccl", "NVIDIA's", Library::Nccl),
     ("rccl", "AMD's", Library::Rccl),
@@ -53,7 +53,7 @@ const FORMATS: [Word<Form>; 4] = [
     ("slurm", "A TaskProlog script of Slurm", Form::Slurm),
 ];
 
-/// Runs it.
+/// Runs the command.
 pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         return output::data(nccl::SCHEMA).map(|()| Exit::Done);
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// The version that was asked for, or the newest that is covered.
+/// Returns the requested version, or the newest supported version.
 pub(crate) fn version(library: Library, asked: Option<Version>) -> Result<Version, CliError> {
     let asked = asked.map(|version| library.covers(version)).transpose();
     let asked = asked.map_err(|error| {

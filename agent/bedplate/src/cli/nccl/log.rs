@@ -1,4 +1,4 @@
-//! `bedplate nccl log`: what NCCL said.
+//! `bedplate nccl log`: analyzes NCCL logs.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -19,9 +19,9 @@ use bedplate_nccl::log::warning_meanings::WarningSeverity;
 use bedplate_nccl::log::{Carrier, Log, Reader, Worker};
 use bedplate_nccl::ports;
 
-/// Pieces that are read ahead.
+/// Number of pieces to read ahead.
 const AHEAD: usize = 4;
-/// The host's name, as its processes see it.
+/// File with the hostname, as the host's processes see it.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 /// `bedplate nccl log`.
@@ -47,7 +47,7 @@ pub(crate) struct LogArgs {
     json_schema: bool,
 }
 
-/// Reads the logs and says what they come to.
+/// Reads the logs and prints the analysis.
 pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         return output::data(SCHEMA).map(|()| Exit::Done);
@@ -81,7 +81,8 @@ pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// One file, by what its first bytes are. It is read and unpacked beside what looks at it: each takes about as long.
+/// Reads one file; its first bytes select the decoder. Another thread reads and decompresses it while this one parses:
+/// each takes about as long.
 fn read(file: &str, into: &mut Reader) -> std::io::Result<()> {
     let (full, pieces) = std::sync::mpsc::sync_channel::<Vec<u8>>(AHEAD);
     let (empty, used) = std::sync::mpsc::channel::<Vec<u8>>();
@@ -104,14 +105,14 @@ fn read(file: &str, into: &mut Reader) -> std::io::Result<()> {
         });
         for piece in pieces {
             into.feed(&piece);
-            // The other end may be done already.
+            // The other thread may have finished.
             let _ = empty.send(piece);
         }
         source.join().unwrap_or_else(|_| Err(std::io::Error::other("reading it was cut off")))
     })
 }
 
-/// What the nodes of the log show themselves: of snapshots that are named after them, or of this machine if it is one.
+/// Diagnoses the nodes of the log: from snapshots with a node's name, or on this machine if it is one of the nodes.
 fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, CliError> {
     let named = args.host.snapshot.is_empty();
     let mut found = Vec::new();
@@ -128,7 +129,7 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
         let stem = opened.snapshot.as_deref().map(Path::new).and_then(Path::file_stem);
         let name = stem.map(|stem| stem.to_string_lossy().into_owned());
         let at = name.and_then(|name| log.hosts.iter().position(|host| same(host, &name)));
-        // A demo is whatever node there is.
+        // A demo host stands for the first node.
         let at = at.or(args.host.demo.is_some().then_some(0).filter(|_| !log.hosts.is_empty()));
         let Some(at) = at else {
             let file = opened.snapshot.as_deref().unwrap_or("the host");
@@ -150,13 +151,13 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
     Ok(found)
 }
 
-/// `node-7` and `node-7.cluster.example` are the same.
+/// Compares host names: `node-7` and `node-7.cluster.example` are equal.
 fn same(a: &str, b: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     !b.is_empty() && (a == b || short(a) == short(b))
 }
 
-/// The causes that the node shows for what its ranks do.
+/// Adds the causes on the node for the slow connections of its ranks.
 fn diagnose_node(
     opened: &host::OpenHost,
     log: &Log,
@@ -212,12 +213,12 @@ fn diagnose_node(
     Ok(())
 }
 
-/// RDMA ports that no job can use: `mlx5_3/1 is DOWN`.
+/// Returns the RDMA ports that jobs cannot use: `mlx5_3/1 is DOWN`.
 fn ports_down(reader: &dyn HostReader, facts: &Facts) -> Option<String> {
     let ports = ports::of_host(reader, facts.pci.known()?);
     let down = ports.iter().filter_map(|one| {
         let state = one.port.state.known().filter(|_| !one.port.is_active())?;
-        // `1: DOWN`.
+        // The state has the form `1: DOWN`.
         let word = state.split(": ").last().unwrap_or(state);
         Some(format!("{} is {}", one.port.name, brief(word, 40)))
     });

@@ -1,4 +1,4 @@
-//! `bedplate nccl perf`: whether what a benchmark measured is what this host's links can do.
+//! `bedplate nccl perf`: compares benchmark results with the limits of this host's links.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -55,7 +55,7 @@ pub(crate) struct PerfArgs {
     json_schema: bool,
 }
 
-/// Reads, judges, prints.
+/// Reads the results, evaluates them and prints the report.
 pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     let Some(file) = args.file.as_ref().filter(|_| !args.json_schema) else {
         return output::data(nccl_perf::SCHEMA).map(|()| Exit::Done);
@@ -84,8 +84,8 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// Whether the terminal is told to show more than ASCII. Only a locale that says otherwise counts: under systemd and in containers
-/// none is set, and what looks there shows UTF-8.
+/// Whether the output may contain Unicode. Only a locale with another encoding disables it: under systemd and in
+/// containers no locale is set, and their viewers show UTF-8.
 fn speaks_unicode() -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
@@ -130,7 +130,8 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
     Ok(Links { unknown: Some(unknown), ..Links::default() })
 }
 
-/// The links of GPUs; none where one is not known. An idle GPU slows its link down: what counts is what it can be.
+/// Returns the links of the GPUs; empty if one is unknown. Uses the maximum speed, because an idle GPU slows its link
+/// down.
 fn gpus(tree: &PciTree) -> Vec<Pcie> {
     let gpus = tree.functions.values().filter(|function| function.is_gpu() && !function.vfio);
     let link = |gpu: &Function| {
@@ -140,7 +141,7 @@ fn gpus(tree: &PciTree) -> Vec<Pcie> {
     gpus.map(link).collect::<Option<Vec<Pcie>>>().unwrap_or_default()
 }
 
-/// The link of a function; `None`: it is not known.
+/// Returns the link of a function, or `None` if it is unknown.
 fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
     let above = tree.get(function.parent?)?;
     let control = function.detail.as_ref().and_then(|detail| detail.control.known());
@@ -170,7 +171,7 @@ fn sorted(ports: &[PlacedPort], tree: &PciTree, reach: Distance) -> Links {
     }
 }
 
-/// Ports by the link that they share.
+/// Groups ports by the link that they share.
 fn grouped<'p>(ports: impl Iterator<Item = &'p PlacedPort>, tree: &PciTree) -> Vec<Nic> {
     let mut nics: BTreeMap<PciAddress, Nic> = BTreeMap::new();
     for PlacedPort { port, way, .. } in ports {

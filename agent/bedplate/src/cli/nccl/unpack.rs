@@ -1,4 +1,4 @@
-//! Files as they are or packed by gzip or zstd, and how far one is read.
+//! Input files, plain or compressed by gzip or zstd, with a progress display.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, IsTerminal as _, Read, Result, Write as _};
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 pub(crate) const PIECE: usize = 256 << 10;
-/// Files that are larger show how far they are.
+/// Larger files show progress.
 const LARGE: u64 = 64 << 20;
 
-/// What is in a file in the end; `-`: standard input.
+/// Opens a file for reading its decompressed content; `-` is standard input.
 ///
 /// # Errors
-/// It cannot be opened, or is packed and damaged at its beginning. Reading it tells of damage further on.
+/// If the file cannot be opened, or is compressed and its start is damaged. Later damage is an error of reading.
 pub(crate) fn open(file: &str) -> Result<Box<dyn Read>> {
     let (source, length): (Box<dyn Read>, u64) = match file {
         "-" => (Box::new(std::io::stdin()), 0),
@@ -29,7 +29,7 @@ pub(crate) fn open(file: &str) -> Result<Box<dyn Read>> {
     let start: Vec<u8> = source.fill_buf()?.iter().take(4).copied().collect();
     Ok(match start.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
-        // pzstd puts a frame to skip before each of the others.
+        // pzstd writes a skippable frame before each data frame.
         [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
             Box::new(Frames::Between(source))
         }
@@ -37,7 +37,7 @@ pub(crate) fn open(file: &str) -> Result<Box<dyn Read>> {
     })
 }
 
-/// The frames of a zstd file, one after the other: a log that is appended to has several (RFC 8878, §3.1).
+/// Frames of a zstd file in sequence. A log that is appended to has several (RFC 8878, §3.1).
 enum Frames<R: BufRead> {
     Between(R),
     Within(Box<StreamingDecoder<R, FrameDecoder>>),
@@ -75,7 +75,7 @@ impl<R: BufRead> Read for Frames<R> {
     }
 }
 
-/// A frame that others have put there: four bytes that mark it, its length in four bytes, and that.
+/// Skips a skippable frame: four bytes of magic number, four bytes of length, then the content.
 fn skip(source: &mut impl Read) -> Result<()> {
     let mut head = [0; 8];
     source.read_exact(&mut head)?;
@@ -90,7 +90,7 @@ fn skip(source: &mut impl Read) -> Result<()> {
     }
 }
 
-/// Says on a terminal how far a large file is.
+/// Reader that shows the progress of a large file on a terminal.
 struct ProgressReader<R> {
     source: R,
     read: u64,
@@ -107,7 +107,7 @@ impl<R: Read> Read for ProgressReader<R> {
             if percent > self.shown || length == 0 {
                 self.shown = percent;
                 let end = if length == 0 { "\r\u{1b}[K" } else { "" };
-                // Nothing is lost where it cannot be said.
+                // The progress display is not essential.
                 let _ = write!(std::io::stderr(), "\rreading {percent} %{end}");
             }
         }

@@ -1,4 +1,4 @@
-//! `render --check`: how what lies in a directory differs from what would be written there.
+//! `render --check`: compares a directory with the rendered files.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use bedplate_host::DirReader;
 use bedplate_host::Reader as _;
 use bedplate_render::{OutFile, RenderResult};
 
-/// The differences, as a unified diff with git's words for modes: of the rendered files, and of those left over, which are
-/// bedplate's, at one of the target's `paths`, and not rendered any more. What else is in the directory is not looked at.
+/// Returns the differences as a unified diff, with modes in git's format. Covers rendered files, and leftovers: files
+/// of bedplate at one of the target's `paths` that are no longer rendered. Ignores the rest of the directory.
 pub(super) fn differences(
     dir: &Path,
     paths: &[String],
@@ -22,13 +22,13 @@ pub(super) fn differences(
 
 /// Files in the output directory of a rendering.
 pub(super) struct OldFiles {
-    /// Files in the place of rendered ones that bedplate has not rendered, and that say something else.
+    /// Files in the place of rendered ones that bedplate did not render and whose content differs.
     pub foreign: Vec<String>,
-    /// Files that bedplate rendered there earlier for this target, and that are not rendered any more.
+    /// Files that bedplate rendered for this target earlier and that are no longer rendered.
     pub stale: Vec<String>,
 }
 
-/// Looks at a directory that may not be there yet.
+/// Inspects an output directory that may not exist yet.
 pub(super) fn found(
     dir: &Path,
     paths: &[String],
@@ -46,7 +46,7 @@ struct Directory<'a> {
 }
 
 impl<'a> Directory<'a> {
-    /// What `look` makes of the directory. As when writing, a link in it must not show what lies outside of it.
+    /// Runs `look` on the directory. As for writing, links in it must not lead outside.
     fn read<T>(
         dir: &'a Path,
         look: impl FnOnce(&Self) -> Result<T, ReadError>,
@@ -100,7 +100,7 @@ impl<'a> Directory<'a> {
             let old = String::from_utf8_lossy(&found);
             let diff = unified_diff(&old, &file.text, &shown, &format!("{shown} (rendered)"));
             all.push_str(&diff);
-            // Bytes that are no text may differ where their replacements do not.
+            // Invalid UTF-8 may differ although its replacement characters are equal.
             if diff.is_empty() {
                 all.push_str(&format!("{shown} is not text, and differs\n"));
             }
@@ -108,7 +108,7 @@ impl<'a> Directory<'a> {
         Ok(all)
     }
 
-    /// Git, and a umask, leave no more of a mode than whether the owner may execute the file.
+    /// Compares only whether the owner may execute the file: git and a umask do not retain more of a mode.
     fn of_mode(&self, file: &OutFile, shown: &str) -> Result<String, ReadError> {
         let found = self.reader.is_executable(&format!("/{}", file.path))?;
         let wanted = file.mode & 0o100 != 0;
@@ -130,7 +130,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// The paths, with what is there in place of a `*`.
+    /// Expands a `*` in the paths to existing files.
     fn existing_paths(&self, paths: &[String]) -> Result<Vec<String>, ReadError> {
         let mut all = Vec::new();
         for path in paths {

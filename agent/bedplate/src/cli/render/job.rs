@@ -70,7 +70,7 @@ const BENCHMARKS: [Word<Collective>; 7] = [
     ("sendrecv", "", Collective::SendRecv),
 ];
 
-/// Parts of a Kubernetes name: an API server would refuse others only when the job is submitted.
+/// Whether a text is valid in a Kubernetes name: an API server would reject it only when the job is submitted.
 fn is_name(text: &str, more: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -105,10 +105,11 @@ fn resource(text: &str) -> Result<(String, u16), String> {
 }
 
 impl JobArgs {
-    /// The job; `host`: the one that was given, if it has ports. The machine that happens to render says nothing of nodes.
+    /// Returns the job. `host` is the selected host, if it has ports; the machine that renders is unrelated to the
+    /// nodes.
     ///
     /// # Errors
-    /// A version that is not covered.
+    /// If the requested version is not supported.
     pub(super) fn job(&self, host: Option<&dyn Reader>) -> Result<Job, CliError> {
         let mut job = Job {
             form: self.form,

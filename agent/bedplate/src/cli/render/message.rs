@@ -1,11 +1,11 @@
-//! Messages about what was rendered, and what was not.
+//! Messages about rendered and inexpressible items.
 
 use super::{AcceptedItem, RenderArgs};
 use crate::cli::output;
 use bedplate_base::some_of;
 use bedplate_render::{Deferred, Inexpressible, RenderResult};
 
-/// Prints the items that no file holds, and the notes.
+/// Prints the items that are not in a file, and the notes.
 pub(super) fn print_messages(args: &RenderArgs, rendered: &RenderResult) {
     for line in deferred(&rendered.deferred) {
         output::status(&format!("left to bedplate on the machine: {line}"));
@@ -26,7 +26,7 @@ pub(super) fn print_messages(args: &RenderArgs, rendered: &RenderResult) {
     }
 }
 
-/// Items with the same reason together.
+/// Groups items with the same reason.
 pub(super) fn deferred(items: &[Deferred]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for item in items {
@@ -46,7 +46,7 @@ pub(super) fn missing(target: &str, left: &Inexpressible) -> String {
     format!("{target} cannot express {what} [{id}]: {why}; instead: {instead}")
 }
 
-/// One file is printed as it is, so that it can be piped; several get a heading each.
+/// Returns a single file unchanged, so that it can be piped. Several files get a heading each.
 pub(super) fn printed(rendered: &RenderResult) -> String {
     match rendered.files.as_slice() {
         [only] => only.text.clone(),

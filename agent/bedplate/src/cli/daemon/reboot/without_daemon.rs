@@ -1,4 +1,4 @@
-//! Reboots for commands that do not depend on a daemon: they read the record and ask logind themselves.
+//! Reboot commands that work without a daemon: they read the record and query logind directly.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::Status;
 use bedplate_host::boot_id;
 
-/// Longest wait for a daemon that may be in the middle of a change. What was asked of logind holds without it.
+/// Maximum wait for a daemon that may be in the middle of a change. The request to logind is effective without it.
 const DECISION_LIMIT: Duration = Duration::from_secs(30);
-/// Why it is not known whether a reboot is due.
+/// Reason why it is unknown whether a reboot is due.
 const NO_DAEMON: &str = "bedplate.service does not run; bedplate has no reboot scheduled";
-/// The command that cancels any shutdown.
+/// Fix: the command that cancels any shutdown.
 const CANCELS: &str = "`shutdown -c` cancels what systemd-logind has scheduled";
 
 fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
@@ -38,14 +38,14 @@ fn failed(error: &RebootError, head: &str) -> CliError {
     }
 }
 
-/// Has logind forget what a hold forbids; returns only once logind is known not to have it. An error begins with `state`, that
-/// of the hold.
+/// Cancels at logind a reboot that a hold forbids. Returns only after logind confirms. An error starts with `state`,
+/// the state of the hold.
 pub(super) fn reconcile(root: &Path, state: &str) -> Result<Option<Timestamp>, CliError> {
     run(async { Offline::connect(root).await.reconcile().await })?
         .map_err(|error| failed(&error, &format!("{state}: ")))
 }
 
-/// Cancels what bedplate has scheduled.
+/// Cancels the reboot that bedplate scheduled.
 pub(super) fn cancel(root: &Path) -> Result<String, CliError> {
     let when = format_utc(Timestamp::now());
     let by = format!("by {} with `bedplate reboot cancel`, at {when}", hold::operator());
@@ -53,7 +53,7 @@ pub(super) fn cancel(root: &Path) -> Result<String, CliError> {
         .map_err(|error| failed(&error, ""))
 }
 
-/// Has a daemon that runs decide again, and publish that.
+/// Has a running daemon decide again and publish the result.
 pub(super) fn tell_daemon() {
     let decided =
         client::ask(Some(DECISION_LIMIT), |agent| async move { agent.update_reboot().await });
@@ -63,7 +63,8 @@ pub(super) fn tell_daemon() {
     }
 }
 
-/// The reboot that is scheduled and an operator's hold, as far as record and logind tell; `None`: the record cannot be read.
+/// Returns the scheduled reboot and an operator's hold, from the record and logind, or `None` if the record cannot be
+/// read.
 pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
     let found = run(async { Offline::connect(root).await.find().await })?;
     let Ok((record, found)) = found else { return Ok(None) };
@@ -80,7 +81,7 @@ pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
     Ok(Some(status))
 }
 
-/// State of the reboot that is scheduled; `None`: none is.
+/// Returns the state of the scheduled reboot, or `None` if no reboot is scheduled.
 fn state(record: &Record, found: AtLogind) -> Option<RebootState> {
     Some(match found {
         AtLogind::Nothing => return None,
@@ -96,7 +97,7 @@ fn due(record: &Record) -> Timestamp {
     record.phase.arranged().map_or(Timestamp::UNIX_EPOCH, |arranged| arranged.at())
 }
 
-/// State of a scheduled reboot, for `bedplate status`; `None`: none is, or that is not known.
+/// Returns the state of a scheduled reboot for `bedplate status`, if one is known.
 pub(in crate::cli) fn line(root: &Path) -> Option<RebootState> {
     let (record, found) = run(async { Offline::connect(root).await.find().await }).ok()?.ok()?;
     state(&record, found)
