@@ -1,5 +1,5 @@
-//! What is recorded: the paths that kinds name, those that no kind does, and what is read of every PCI function. Whatever
-//! planning or inspecting reads has to be among them or be read by [`bedplate_facts::observe`].
+//! Contents of a recording: the paths that resource types name, further paths, and the reads for every PCI function.
+//! All reads of planning and inspection must be among them or in [`bedplate_facts::observe`].
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use bedplate_facts::{
 use bedplate_host::{Reader, fat_backup, module};
 use bedplate_nccl::Library;
 
-/// Paths that no kind records; `*` stands for any part of one component.
+/// Paths that no resource type records; `*` matches any part of one component.
 const PATHS: &[(&str, RecordMode)] = &[
     // GPU driver.
     ("/proc/driver/nvidia/version", Whole),
@@ -29,19 +29,19 @@ const PATHS: &[(&str, RecordMode)] = &[
     ("/sys/class/infiniband/*/ports/*/phys_state", Whole),
     ("/sys/class/infiniband/*/ports/*/link_layer", Whole),
     ("/sys/class/infiniband/*/ports/*/rate", Whole),
-    // What the ledger keeps of this boot alone counts only in it.
+    // Ledger records of one boot are valid only in that boot.
     (bedplate_host::boot_id::PATH, Whole),
-    // What would make a reboot something else than a reboot.
+    // These turn a reboot into something else.
     ("/sys/kernel/kexec_loaded", Whole),
     ("/run/systemd/shutdown/scheduled", Presence),
     ("/run/reboot-required", Presence),
-    // bedplate's own.
+    // bedplate's own files.
     ("/etc/bedplate/profile.toml", Whole),
     ("/etc/bedplate/profile.d/*", Whole),
     ("/etc/bedplate/profiles/*", Whole),
     ("/var/lib/bedplate/*", Whole),
     ("/var/lib/bedplate/daemon/*", Whole),
-    // Kinds of host, and the tools that a plan may name.
+    // Types of hosts, and the tools that a plan may name.
     ("/.dockerenv", Presence),
     ("/run/.containerenv", Presence),
     ("/run/systemd/container", Presence),
@@ -53,7 +53,7 @@ const PATHS: &[(&str, RecordMode)] = &[
 /// Attributes of a function that no scan reads.
 const ATTRIBUTES: [&str; 4] = ["driver_override", "sriov_offset", "sriov_stride", "ari_enabled"];
 
-/// Read everything through the recorder. Answers do not matter here: each is recorded, refusals too.
+/// Reads everything through the recorder. Results are ignored here: the recorder stores each, including failures.
 pub(crate) fn read_all(recorder: &Recorder) {
     observe(recorder, Depth::Plan);
     let facts = observe(recorder, Depth::Everything);
@@ -66,21 +66,21 @@ pub(crate) fn read_all(recorder: &Recorder) {
             }
         }
     }
-    // Of a megabyte only the names of what is there.
+    // Keeps only the names of this host's devices, of a megabyte.
     for path in names::FILES {
         let cut = |bytes: &[u8]| names::excerpt(&String::from_utf8_lossy(bytes), &facts);
         recorder.read_part(path, |bytes| cut(bytes).into_bytes());
     }
-    // What is kept beside files whose replacement was cut short.
+    // Backup files next to files with an interrupted replacement.
     if let Ok(ledger) = Ledger::load(recorder) {
         ledger.unfinished().for_each(|path| drop(recorder.exists(&fat_backup::path(path))));
     }
     let _ = recorder.default_routes();
-    // What the default boot entry loads.
+    // Files that the default boot entry loads.
     let mut booting = facts.clone();
     booting.os.next_kernel = cmdline::next_kernel(recorder, &booting);
     let _ = cmdline::soundness(recorder, &booting);
-    // What is near to what (`topology`).
+    // Distances between devices (`topology`).
     let _ = placement::nodes(recorder);
     of_kernel_log(recorder);
     limits::read(recorder, facts.pci.known());
@@ -92,7 +92,7 @@ pub(crate) fn read_all(recorder: &Recorder) {
         &facts.gpu,
         facts.os.kernel.known().map(String::as_str),
     ));
-    // Not what they name: a path of someone's choice would stand in the recording, and show its words.
+    // Must not follow the paths that these files name: a user-chosen path would appear in the recording.
     let _ = recorder.read(Library::file_of_host(&facts));
     let _ = recorder.exists(crate::kind::nccl::topology::PATH);
     topo_check::observe(recorder);
@@ -105,7 +105,7 @@ pub(crate) fn read_all(recorder: &Recorder) {
     vfs::read(recorder, tree);
 }
 
-/// The paths that a pattern stands for.
+/// Returns the paths that match a pattern.
 fn expand(recorder: &Recorder, pattern: &str) -> Vec<String> {
     let mut paths = vec![String::new()];
     for part in pattern.split('/').skip(1) {
@@ -129,7 +129,7 @@ fn expand(recorder: &Recorder, pattern: &str) -> Vec<String> {
     paths
 }
 
-/// The lines that mean something, and whether the modules that they are about are loaded all the same.
+/// Records relevant log lines, and whether the modules that they mention are loaded.
 fn of_kernel_log(recorder: &Recorder) {
     let Ok(log) = recorder.kernel_log(kernel_log::redacted_line) else { return };
     for module in kernel_log::modules(&log) {
@@ -155,7 +155,7 @@ fn of_function(recorder: &Recorder, function: &Function) {
     if function.is_gpu() {
         let _ = rebar::largest_possible(recorder, function);
     }
-    // What pairs a NIC with its Data Direct function; serial numbers are masked (`redact`).
+    // Pairs a NIC with its Data Direct function; serial numbers are masked (`redact`).
     if (function.is_nic() || function.is_data_direct()) && !function.is_vf() {
         let _ = recorder.read(&format!("{directory}/vpd"));
     }
@@ -179,7 +179,8 @@ fn of_function(recorder: &Recorder, function: &Function) {
         ControlFlow::<()>::Continue(())
     });
     for (id, at) in found {
-        // ACS with its egress vector, ATS, SR-IOV. Others keep their header only: a serial number is one of them.
+        // ACS with its egress vector, ATS, SR-IOV. Any other capability keeps only its header: one contains a serial
+        // number.
         let length = match id {
             0x000d => 16,
             0x000f => 8,

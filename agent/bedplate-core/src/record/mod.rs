@@ -1,5 +1,5 @@
-//! Host → snapshot. A [`Recorder`] is a reader that remembers every answer another reader gives; [`record`] drives it
-//! over everything that planning and inspecting may read, for any profile. What leaves here holds no secrets (`redact`).
+//! Records a host as a snapshot. A [`Recorder`] is a reader that stores every result of another reader; [`record`]
+//! drives it over all reads of planning and inspection, for any profile. Its output contains no secrets (`redact`).
 
 mod manifest;
 mod redact;
@@ -17,24 +17,24 @@ use bedplate_host::{ConfigSpace, HostKind, KernelLog, LineFilter, ReadCost, Read
 
 pub(crate) use redact::Redactions;
 
-/// Record everything that planning and inspecting may read.
+/// Records everything that planning and inspection may read.
 pub fn record(reader: &dyn Reader) -> Snapshot {
     record_and_say(reader, HostNames::default()).0
 }
 
-/// Where the kernel has the hostname.
+/// Path of the hostname.
 pub const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
-/// Names of a host that its recording has only if someone asks for them.
+/// Identifying data that a recording contains only on request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostNames {
-    /// Hardware addresses, serial numbers and machine ids.
+    /// Hardware addresses, serial numbers, and machine ids.
     pub identifiers: bool,
     /// The hostname.
     pub hostname: bool,
 }
 
-/// The same, and what was kept out of it.
+/// Records like [`record`], and also returns the list of redactions.
 pub fn record_and_say(reader: &dyn Reader, with: HostNames) -> (Snapshot, Redactions) {
     let with_identifiers = with.identifiers;
     let recorder = Recorder { with_identifiers, ..Recorder::new(reader) };
@@ -45,7 +45,7 @@ pub fn record_and_say(reader: &dyn Reader, with: HostNames) -> (Snapshot, Redact
     redact::snapshot(&recorder.recorded(), with_identifiers)
 }
 
-/// Reads through another reader and remembers what it said.
+/// Reads through another reader and stores its results.
 pub struct Recorder<'a> {
     inner: &'a dyn Reader,
     snapshot: RefCell<Snapshot>,
@@ -53,19 +53,19 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Record what is read from `inner` through this.
+    /// Creates a recorder of reads from `inner`.
     pub fn new(inner: &'a dyn Reader) -> Self {
         let running = inner.kind() != HostKind::Image;
         let snapshot = RefCell::new(Snapshot::new(running));
         Recorder { inner, snapshot, with_identifiers: false }
     }
 
-    /// Record of a file only what `cut` leaves of it.
+    /// Records only the part of a file that `cut` returns.
     fn read_part(&self, path: &str, cut: impl FnOnce(&[u8]) -> Vec<u8>) {
         let _ = self.note(path, self.inner.read(path), |bytes| Node::File(cut(bytes)));
     }
 
-    /// What was recorded, without secrets.
+    /// Returns the recording, without secrets.
     pub fn finish(self) -> Snapshot {
         redact::snapshot(&self.recorded(), false).0
     }
@@ -76,7 +76,7 @@ impl<'a> Recorder<'a> {
         snapshot
     }
 
-    /// The path without links, with every link on the way recorded; `None` = it ends on the way, and that is recorded.
+    /// Resolves the links of a path and records each. `None` if a component is missing, which is recorded too.
     fn walk(&self, path: &str, follow: bool) -> Option<String> {
         let mut links = 0;
         let walked = symlink::walk(path, |at, next, is_last| {
@@ -87,9 +87,10 @@ impl<'a> Recorder<'a> {
         walked.ok()
     }
 
-    /// Whether the entry `next` of the directory `at` is a link, and to where; `None` = it cannot be reached.
+    /// Returns the link target of entry `next` in directory `at`; `Some(None)` if it is not a link, `None` if
+    /// unreachable.
     fn step(&self, at: &str, next: &str) -> Option<Option<String>> {
-        // These links lead by the number of the process that reads, which is another one each time.
+        // These links contain the id of the reading process, which differs on every run.
         if matches!(next, "/proc/net" | "/proc/mounts" | "/proc/self") {
             return Some(None);
         }
@@ -113,12 +114,12 @@ impl<'a> Recorder<'a> {
                 None
             }
             Err(ReadError::NotRecorded { .. }) => None,
-            // There, and not a link.
+            // Exists, and is not a link.
             Err(ReadError::Failed { .. } | ReadError::Untrusted { .. }) => Some(None),
         }
     }
 
-    /// Put a node unless what is there already says more.
+    /// Adds a node, unless the existing one has more information.
     fn merge(&self, path: &str, node: Node) {
         let worth = |node: &Node| match node {
             Node::Absent | Node::Present | Node::Dir(None) => 0,
@@ -136,7 +137,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Record that reading `path` failed.
+    /// Records that reading `path` failed.
     fn fail(&self, path: &str, error: &ReadError) {
         let Some(at) = self.walk(path, true) else { return };
         match error {
@@ -147,7 +148,7 @@ impl<'a> Recorder<'a> {
                 self.merge(&at, Node::Dir(None))
             }
             ReadError::Failed { reason, .. } => self.merge(&at, Node::Failed(reason.clone())),
-            // A directory was wanted, and this is none.
+            // A directory was expected, and this is something else.
             ReadError::NotFound { .. } if self.inner.exists(path) == Ok(true) => {
                 self.merge(&at, Node::Present)
             }
@@ -158,7 +159,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Record an answer of the kernel that is no file.
+    /// Records a kernel response that is not from a file.
     fn note_answer<T: serde::Serialize>(&self, at: &str, answer: Result<&T, &ReadError>) {
         let node = match answer.map(serde_json::to_vec) {
             Ok(Ok(bytes)) => Node::File(bytes),
@@ -174,7 +175,7 @@ impl<'a> Recorder<'a> {
         self.merge(at, node);
     }
 
-    /// Record an answer; failures, too.
+    /// Records a result, including failures.
     fn note<T>(
         &self,
         path: &str,
@@ -270,7 +271,7 @@ impl Reader for Recorder<'_> {
         Ok(Box::new(RecordedConfig { recorder: self, inner, at }))
     }
 
-    /// Addresses are left out here, unless identifiers stay: what was derived from them has to stay so.
+    /// Masks addresses here already, unless identifiers are requested, so that derived addresses remain recognizable.
     fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
         let answer = self.inner.vfs(pf, interface);
         let at = vfs_at(interface);
@@ -314,9 +315,9 @@ impl Reader for Recorder<'_> {
     }
 }
 
-/// How far config space can be read: all of it, the conventional part, or what an unprivileged reader gets.
+/// Returns the readable length of config space: all of it, the conventional part, or the unprivileged part.
 fn readable_length(config: &dyn ConfigSpace) -> u16 {
-    // A recording may hold other parts only; past its end it says so.
+    // A recording may contain other parts only, and reports that past its end.
     let ends = |end: u16| {
         matches!(config.read(end - 4, &mut [0; 4]), Ok(4) | Err(ReadError::NotRecorded { .. }))
     };

@@ -1,7 +1,6 @@
-//! What a snapshot carries: a list of what it may, not of what it must not. Of each file only what bedplate uses, of command
-//! lines names and harmless values; whatever identifies the machine is replaced by something in the same spelling. Replaced the
-//! same way every time, so that the same host gives the same snapshot, and so that what was equal still is: the plan for the
-//! snapshot is the plan for the host. Pure.
+//! Redaction of snapshots by an allowlist. Of files only the parts that bedplate uses are retained, of command lines
+//! names and harmless values. Identifiers of the machine are replaced by others in the same spelling. Replacement is
+//! deterministic and preserves equality: the same host gives the same snapshot, and the snapshot the same plan. Pure.
 
 mod cufile;
 mod files;
@@ -24,20 +23,20 @@ use bedplate_host::{HostKind, Reader as _};
 
 use masker::Masker;
 
-/// What was kept out of a snapshot, by path.
+/// Redactions of a snapshot, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Redactions(BTreeMap<String, Redaction>);
 
-/// What was kept out of one file.
+/// Redactions of one file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Redaction {
-    /// Nothing of it is in the snapshot.
+    /// The content is omitted completely.
     whole: bool,
-    /// Words masked.
+    /// Number of masked words.
     words: usize,
-    /// Addresses, ids and serial numbers replaced.
+    /// Number of replaced addresses, ids, and serial numbers.
     identifiers: usize,
-    /// Bytes that it is shorter by: mostly lines of comments, and of what bedplate does not use.
+    /// Number of removed bytes: mostly lines of comments, and lines that bedplate does not use.
     shorter: usize,
 }
 
@@ -67,14 +66,14 @@ impl fmt::Display for Redactions {
     }
 }
 
-/// The snapshot with what it may carry, and what was kept out of it. `with_identifiers`: hardware addresses, serial numbers and
-/// machine ids stay.
+/// Returns the redacted snapshot and the list of redactions. `with_identifiers` preserves hardware addresses, serial
+/// numbers, and machine ids.
 pub(crate) fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot, Redactions) {
     let mut words = Masker::new(with_identifiers);
     let mut serials = Serials::default();
     let mut redactions = Redactions::default();
     let running = snapshot.kind() != HostKind::Image;
-    // Names first: what they show is no secret in files any more.
+    // Names first: a word in a visible name need not be masked in files.
     let paths: Vec<String> = snapshot.nodes().map(|(path, _)| words.identities(path)).collect();
     paths.iter().for_each(|path| words.show(path));
     for (_, node) in snapshot.nodes() {
@@ -85,7 +84,7 @@ pub(crate) fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot
             });
         }
     }
-    // Arguments that a profile wants off the line are asked for by name.
+    // Planning searches by name for arguments in a profile's `absent` list.
     for (path, node) in snapshot.nodes() {
         if let Node::File(bytes) = node
             && path.starts_with("/etc/bedplate/")
@@ -107,7 +106,7 @@ pub(crate) fn snapshot(snapshot: &Snapshot, with_identifiers: bool) -> (Snapshot
             Node::File(bytes) | Node::Start(bytes) => {
                 let kept = file(bytes, &mut words, &mut serials);
                 redactions.note(path, bytes, kept.as_deref(), &words);
-                // Readers read no more of a beginning than is kept. An empty file has nothing to hide.
+                // Readers read no more of a file's start than the retained part. An empty file has no secrets.
                 match kept {
                     None if bytes.is_empty() => Node::File(Vec::new()),
                     kept => kept.map_or(Node::Present, Node::File),
@@ -144,23 +143,23 @@ impl Redactions {
     }
 }
 
-/// Keywords of Vital Product Data that name a product, not a piece (PCI 3.0, appendix I; `VA`, `V0`: NVIDIA's).
+/// Keywords of Vital Product Data that identify a product, not a unit (PCI 3.0, appendix I; `VA`, `V0`: NVIDIA).
 const OF_A_PRODUCT: [&[u8; 2]; 4] = [b"PN", b"EC", b"VA", b"V0"];
 
-/// Serial numbers met so far. Each becomes a number of its own, so that what bears the same serial still does.
+/// Serial numbers found so far. Each is replaced by its own number, so that equal serials stay equal.
 #[derive(Default)]
 struct Serials(BTreeMap<Vec<u8>, usize>);
 
 impl Serials {
-    /// Vital Product Data in which every value that may name a piece has been replaced, by one of the same length. The checksum
-    /// no longer fits; nothing here reads it.
+    /// Replaces every value of Vital Product Data that may identify a unit by one of the same length. The checksum is
+    /// then wrong; nothing here reads it.
     fn mask(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut clean = bytes.to_vec();
         for (keyword, place) in vpd::keywords(bytes) {
             if OF_A_PRODUCT.contains(&&keyword) {
                 continue;
             }
-            // Too short for a serial number (the checksum is one byte): not worth a number, which would not fit.
+            // Too short for a serial number (the checksum is one byte), and for its replacement.
             if place.len() < 4 {
                 clean[place].fill(b'0');
                 continue;

@@ -1,4 +1,4 @@
-//! A recording answers like the host it was made from.
+//! A recording answers like its host.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use bedplate_host::DirReader;
 use bedplate_testhosts::HostSpec;
 
 #[test]
-fn a_recording_gives_the_same_facts() {
+fn recording_gives_the_same_facts() {
     for name in bedplate_testhosts::names() {
         let host = bedplate_testhosts::snapshot(name).unwrap();
         let recorded = record(&host);
@@ -22,7 +22,7 @@ fn a_recording_gives_the_same_facts() {
     }
 }
 
-/// Serial numbers are masked: what is left of them is which are the same.
+/// Replaces serial numbers by their order: masking preserves only which of them are equal.
 fn serials_by_order(mut facts: Facts) -> Facts {
     let mut met = Vec::new();
     let Reading::Known(tree) = &mut facts.pci else { return facts };
@@ -46,7 +46,7 @@ fn recording_a_recording_changes_nothing() {
 }
 
 #[test]
-fn addresses_of_vfs_stay_with_identifiers_alone() {
+fn vf_addresses_stay_only_with_identifiers() {
     let at = bedplate_host::snapshot_paths::vfs_at("eth0");
     let table = r#"{"mac":"02:00:5e:10:00:01","vfs":{"0":{"mac":"02:00:5e:aa:bb:cc"}}}"#;
     let table: VfTable = serde_json::from_str(table).unwrap();
@@ -63,7 +63,7 @@ fn addresses_of_vfs_stay_with_identifiers_alone() {
 }
 
 #[test]
-fn a_directory_and_its_recording_agree() {
+fn recording_agrees_with_its_directory() {
     let directory = std::env::temp_dir().join(format!("bedplate-record-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let spec = HostSpec::from_toml("machine = \"plain\"\nloader = \"rhel9\"\nunprivileged = true")
@@ -81,7 +81,7 @@ fn a_directory_and_its_recording_agree() {
         "/etc/nothing.d",
         "/etc/kernel",
     ] {
-        // What is in them is masked.
+        // Contents are masked.
         let read = recorded.read(path).map(drop);
         let same = read == reader.read(path).map(drop);
         assert!(same || matches!(read, Err(ReadError::NotRecorded { .. })), "{path}: {read:?}");
@@ -90,13 +90,13 @@ fn a_directory_and_its_recording_agree() {
 }
 
 #[test]
-fn the_running_machine_can_be_recorded() {
+fn running_machine_is_recorded_without_identifiers() {
     let live = DirReader::live();
     let recorded = record(&live);
     let mut replayed = observe(&recorded, Depth::Plan);
     replayed.host = HostKind::Live;
     assert_eq!(replayed, observe(&live, Depth::Plan));
-    // Nothing that identifies the machine.
+    // Data that identifies the machine must be absent.
     let text = recorded.to_text();
     for secret in
         ["/etc/machine-id", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial"]
@@ -142,7 +142,7 @@ fn refusals_and_absences_are_recorded() {
 }
 
 #[test]
-fn of_the_names_of_devices_only_those_of_the_host_are_recorded() {
+fn only_names_of_host_devices_are_recorded() {
     let host = bedplate_testhosts::snapshot("hgx").unwrap();
     let path = bedplate_facts::names::FILES[0];
     let whole = host.text(path).unwrap();
@@ -160,7 +160,7 @@ fn of_the_names_of_devices_only_those_of_the_host_are_recorded() {
 }
 
 #[test]
-fn of_routes_the_default_ones_are_recorded_without_gateways_and_process_numbers() {
+fn default_routes_are_recorded_without_gateways() {
     let mut host = bedplate_testhosts::snapshot("hgx").unwrap();
     host.insert("/proc/net", Node::Link("self/net".into()));
     host.insert("/proc/self", Node::Link("4711".into()));
@@ -178,7 +178,7 @@ fn of_routes_the_default_ones_are_recorded_without_gateways_and_process_numbers(
 }
 
 #[test]
-fn versions_that_look_like_addresses_stay() {
+fn version_that_looks_like_an_address_stays() {
     let masked = |name: &str, text: &str| {
         let path = format!("/sys/devices/virtual/dmi/id/{name}");
         let mut host = Snapshot::new(true);

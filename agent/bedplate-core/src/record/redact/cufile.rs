@@ -1,10 +1,10 @@
-//! The configuration of GPUDirect Storage's library: names of settings that are checked, numbers and switches stay; mount points,
-//! addresses and whatever else stands in it are masked. Lines and types stay what they are. Pure.
+//! Redacts the configuration of GPUDirect Storage's library. Names of checked settings, numbers, and switches stay;
+//! mount points, addresses, and all other text are masked. Lines and types are preserved. Pure.
 
 use super::masker::Masker;
 use bedplate_facts::cufile::{known_name, quoted, without_comments};
 
-/// Characters of a number that stays; no setting needs as many.
+/// Maximum length of a number that stays; no setting needs as many characters.
 const LONGEST_NUMBER: usize = 40;
 
 pub(super) fn redact(text: &str, words: &mut Masker) -> String {
@@ -26,7 +26,7 @@ pub(super) fn redact(text: &str, words: &mut Masker) -> String {
         if c == '"' && !(known_name(inner).is_some() || inner.is_empty()) {
             let ends = part.len() > 1 && part.ends_with('"');
             let end = if ends { "\"" } else { "" };
-            // A string that goes on over lines is none, and takes as many of them.
+            // A string across lines is invalid; its number of lines is preserved.
             let lines = "\n".repeat(part.matches('\n').count());
             clean.push_str(&format!("\"{}{lines}{end}", words.mask(inner)));
         } else if is_word(c) && !is_plain {

@@ -1,5 +1,5 @@
-//! What of each file a snapshot keeps: a list of paths, each with the reader that takes out what bedplate uses. A file that is not
-//! on it is recorded as being there, and nothing more. Pure.
+//! Redaction per file: a list of paths, each with a function that extracts the parts that bedplate uses. Only the
+//! existence of unlisted files is recorded. Pure.
 
 use super::lines::lines;
 use super::masker::{Masker, Style};
@@ -13,7 +13,7 @@ use bedplate_host::snapshot_paths;
 /// Longest value of a kernel attribute.
 const LONGEST: usize = 4096;
 
-/// What of a file may be in a snapshot; `None`: nothing.
+/// Returns the part of a file that a snapshot may contain; `None`: no part.
 pub(super) fn redact(path: &str, bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     if path.starts_with("/sys/firmware/efi/efivars/") {
         return loader_variable(bytes, words);
@@ -34,7 +34,7 @@ pub(super) fn redact(path: &str, bytes: &[u8], words: &mut Masker) -> Option<Vec
 }
 
 fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
-    // Recorded without addresses, so that derived ones can still be told from others.
+    // Recorded without addresses already, so that derived addresses remain recognizable.
     if path.starts_with(snapshot_paths::ANSWERS) {
         return match path {
             snapshot_paths::ROUTES => Some(words.identities(text)),
@@ -44,7 +44,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     }
     Some(match path {
         "/proc/cpuinfo" => fields(text, ':', &CPU, words),
-        // Only where it was asked for.
+        // Recorded only on request.
         record::HOSTNAME => text.to_owned(),
         "/proc/meminfo" => fields(text, ':', &["MemTotal"], words),
         "/proc/modules" => lines(text, loaded_module),
@@ -88,7 +88,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     })
 }
 
-/// Files that there may be several of, by name and directory.
+/// Redacts files that exist several times, by name and directory.
 fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     let name = path.rsplit('/').next().unwrap_or_default();
     let within = |directory: &str| path.split('/').rev().nth(1) == Some(directory);
@@ -153,10 +153,11 @@ const CPU: [&str; 8] = [
 const OS: [&str; 7] =
     ["NAME", "ID", "ID_LIKE", "VERSION", "VERSION_ID", "PRETTY_NAME", "VARIANT_ID"];
 
-/// Attributes that hold a version of firmware or of a module, which may have the form of an address.
+/// Attributes with a version of firmware or of a module, which may look like an address.
 const VERSIONS: [&str; 3] = ["bios_version", "fw_ver", "version"];
 
-/// Profiles that TuneD ships with arguments for the kernel command line (TuneD, `profiles/`). Others are the operator's names.
+/// TuneD's own profiles with arguments for the kernel command line (TuneD, `profiles/`). Other names are the
+/// operator's.
 const TUNED: [&str; 9] = [
     "accelerator-performance",
     "cpu-partitioning",
@@ -169,7 +170,7 @@ const TUNED: [&str; 9] = [
     "throughput-performance",
 ];
 
-/// Of `name<mark>value` lines the named ones.
+/// Keeps the named lines of `name<mark>value` lines.
 fn fields(text: &str, mark: char, names: &[&str], words: &mut Masker) -> String {
     lines(text, |line| {
         let (name, _) = line.split_once(mark)?;
@@ -177,7 +178,7 @@ fn fields(text: &str, mark: char, names: &[&str], words: &mut Masker) -> String 
     })
 }
 
-/// A value of the kernel's own. Parameters of modules are what people gave them.
+/// Redacts a value of the kernel. Module parameters are set by operators.
 fn attribute(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     let value = text.trim_end_matches(['\n', '\0', ' ']);
     let end = &text[value.len()..];
@@ -205,7 +206,7 @@ fn attribute(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     }
 }
 
-/// `name size users by state`, without the address.
+/// Returns `name size users by state`, without the address.
 fn loaded_module(line: &str) -> Option<String> {
     let mut parts: Vec<&str> = line.split(' ').collect();
     let address = parts.get_mut(5)?;
@@ -213,7 +214,7 @@ fn loaded_module(line: &str) -> Option<String> {
     Some(parts.join(" "))
 }
 
-/// Of a routing table the default routes, without their gateways: which networks a host is in is nobody's business.
+/// Keeps the default routes of a routing table without gateways: the networks of a host are private.
 fn routes(text: &str, destination: usize, gateway: usize, words: &mut Masker) -> String {
     let clean = lines(text, |line| {
         let mut parts: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -227,7 +228,7 @@ fn routes(text: &str, destination: usize, gateway: usize, words: &mut Masker) ->
     words.identities(&clean)
 }
 
-/// Of mounts the one of shared memory, with its size alone.
+/// Keeps the mount of shared memory, with its size only.
 fn shared_memory(line: &str) -> Option<String> {
     let fields: Vec<&str> = line.split(' ').collect();
     let (at, kind, options) = (fields.get(1)?, fields.get(2)?, fields.get(3)?);
@@ -237,14 +238,14 @@ fn shared_memory(line: &str) -> Option<String> {
     (*at == limits::SHM && plain).then(|| format!("tmpfs {at} {kind} rw{size} 0 0"))
 }
 
-/// The limit on everybody's locked memory.
+/// Keeps the limit on locked memory for all users.
 fn session_limit(line: &str) -> Option<String> {
     let value = limits::memlock_of_everybody(line)?;
     let plain = value.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
     plain.then(|| format!("* soft memlock {value}"))
 }
 
-/// Of units and of systemd's own configuration the limit on locked memory, and the sections that it stands in.
+/// Keeps the limit on locked memory in units and systemd's configuration, and the section headings.
 fn locked_memory(line: &str) -> Option<String> {
     let line = line.trim();
     let is_section =
@@ -260,7 +261,7 @@ fn locked_memory(line: &str) -> Option<String> {
     (is_limit && plain).then(|| line.to_owned())
 }
 
-/// An entry of a GID table, by what it is made of: a link-local address, one of IPv4 or IPv6, or nothing.
+/// Keeps the type of a GID table entry: a link-local address, one of IPv4 or IPv6, or empty.
 fn gid(text: &str, words: &mut Masker) -> String {
     const LINK_LOCAL: &str = "fe80:0000:0000:0000:";
     const IPV4: &str = "0000:0000:0000:0000:0000:ffff:";
@@ -273,7 +274,7 @@ fn gid(text: &str, words: &mut Masker) -> String {
     }
 }
 
-/// The settings of a kernel's build that are read, and the command line in it.
+/// Keeps the required settings of a kernel's build, including its command line.
 fn kernel_setting(line: &str, words: &mut Masker) -> Option<String> {
     const READ: [&str; 12] = [
         "CONFIG_ARM64_4K_PAGES",
@@ -294,7 +295,7 @@ fn kernel_setting(line: &str, words: &mut Masker) -> Option<String> {
         return Some(format!("{name}={}", words.text(value, Style::Line)));
     }
     let plain = ["y", "m", "n"].contains(&value);
-    // Others are options of IOMMUs, by their names, and no texts.
+    // Matched by name, these are options of IOMMUs and no free text.
     (plain && (READ.contains(&name) || name.contains("IOMMU"))).then(|| line.to_owned())
 }
 
@@ -314,7 +315,7 @@ fn listed_module(line: &str, words: &mut Masker) -> String {
     }
 }
 
-/// A line of modprobe.d: the name of the module, values of its options; commands keep nothing.
+/// Redacts a line of modprobe.d: keeps the module's name and masks option values; commands are omitted.
 fn module_option(line: &str, words: &mut Masker) -> String {
     if line.trim_start().starts_with(['#', ';']) {
         return "#".to_owned();
@@ -342,7 +343,7 @@ fn module_option(line: &str, words: &mut Masker) -> String {
     if named { clean + rest } else { clean + &words.text(rest, Style::Line) }
 }
 
-/// A line of sysctl.d: keys have dots, slashes and patterns in them.
+/// Redacts a line of sysctl.d: keys contain dots, slashes, and patterns.
 fn sysctl(line: &str, words: &mut Masker) -> String {
     if line.trim_start().starts_with(['#', ';']) {
         return "#".to_owned();
@@ -365,14 +366,14 @@ fn link_setting(line: &str) -> Option<String> {
     (trimmed == "[SR-IOV]" || count.is_some_and(mask::is_numeric)).then(|| line.to_owned())
 }
 
-/// An environment block: its first line makes it one, and its padding.
+/// Redacts an environment block: its first line identifies it, and its padding belongs to the format.
 fn environment(text: &str, words: &mut Masker) -> String {
     lines(text, |line| match line {
         "# GRUB Environment Block" => Some(line.to_owned()),
         _ if line.starts_with("##") || line.is_empty() => Some(line.to_owned()),
         _ if line.starts_with('#') => Some("#".to_owned()),
         _ => match line.split_once('=') {
-            // The value is a line itself: its words are masked as those of other lines are.
+            // The value is a command line: its words are masked as in other lines.
             Some((name @ ("kernelopts" | "tuned_params"), value)) => {
                 Some(format!("{name}={}", words.text(value, Style::Line)))
             }
@@ -386,7 +387,7 @@ fn resized(text: &str, length: usize) -> String {
     if body.len() > length { text.to_owned() } else { format!("{body:#<length$}") }
 }
 
-/// What the boot loader says of itself and of its entries: four bytes of attributes, UTF-16.
+/// Redacts the boot loader's variables about itself and its entries: four bytes of attributes, then UTF-16.
 fn loader_variable(bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     let (attributes, content) = bytes.split_at_checked(4)?;
     let (units, odd) = content.as_chunks::<2>();

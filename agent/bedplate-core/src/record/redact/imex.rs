@@ -1,4 +1,4 @@
-//! Addresses of hosts, for the list of an IMEX domain: the same ones stay the same, and none is a host's. Pure.
+//! Redacts host addresses in the files of an IMEX domain: equal ones stay equal, and none belongs to a host. Pure.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use super::lines::lines;
 use super::masker::Masker;
 use bedplate_facts::imex;
 
-/// The part of one of these files that a snapshot keeps.
+/// Returns the part of one of these files that a snapshot retains.
 pub(super) fn redact(path: &str, text: &str, words: &mut Masker) -> String {
     match path {
         imex::CONFIG => lines(text, |line| {

@@ -1,4 +1,4 @@
-//! What stays of the kernel's log.
+//! Redacts the kernel log.
 
 use super::masker::{Masker, Style};
 use bedplate_base::mask;
@@ -6,7 +6,7 @@ use bedplate_cmdline::rejected_argument::{self, Rejection};
 use bedplate_facts::kernel_log;
 use bedplate_host::KernelLog;
 
-/// Of the kernel's log the lines that mean something, in the kernel's own words; arguments as on the command line.
+/// Keeps the relevant lines of the kernel log in the kernel's words; masks arguments as on the command line.
 pub(super) fn redact(text: &str, words: &mut Masker) -> Option<String> {
     let mut log: KernelLog = serde_json::from_str(text).ok()?;
     log.keep(kernel_log::redacted_line);

@@ -1,5 +1,5 @@
-//! The ledger in a recording, without its history, which no plan needs. Texts are masked unless they are names of kinds, tools or
-//! files.
+//! Redacts the ledger in a recording. Its history is omitted: no plan needs it. Texts are masked unless they are names
+//! of resource types, tools, or files.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use super::masker::{Masker, Style};
 use crate::kind::{acs, is_own_word};
 use bedplate_base::value::PciAddress;
 
-/// Words of bedplate's own: tags of a file's state, modes of eswitches, the register that it writes.
+/// bedplate's own words: tags of a file's state, eswitch modes, the register that it writes.
 const WORDS: [&str; 5] = ["absent", "file", "legacy", "switchdev", acs::CONTROL];
 
-/// The ledger's text without possible secrets; `None`: it cannot be parsed.
+/// Returns the ledger's text without possible secrets; `None`: it cannot be parsed.
 pub(crate) fn redacted(text: &str, words: &mut Masker) -> Option<String> {
     let mut value: Value = serde_json::from_str(text).ok()?;
     if let Some(history) = value.get_mut("history") {
@@ -20,7 +20,7 @@ pub(crate) fn redacted(text: &str, words: &mut Masker) -> Option<String> {
     serde_json::to_string(&value).ok()
 }
 
-/// Words of the purposes that kinds give to their tools, which plans repeat.
+/// Words in the purposes of tools, which plans repeat.
 const PURPOSE: [&str; 28] = [
     "a",
     "again",
@@ -70,14 +70,14 @@ fn mask(value: &mut Value, key: &str, words: &mut Masker) {
         Value::String(text) if key == "purpose" => *text = purpose(text, words),
         Value::String(text) => *text = words.text(text, Style::Line),
         Value::Array(values) => values.iter_mut().for_each(|value| mask(value, key, words)),
-        // Names and values are anybody's, and nothing is planned by them.
+        // Names and values are free text, and planning does not use them.
         Value::Object(object) if ["xattrs", "outputs"].contains(&key) => object.clear(),
         Value::Object(object) => object.iter_mut().for_each(|(key, value)| mask(value, key, words)),
         _ => {}
     }
 }
 
-/// Whether a text cannot be a secret: a digest, an address, or a fixed name.
+/// Returns whether a text cannot be a secret: a digest, an address, or a fixed name.
 fn is_shown(text: &str) -> bool {
     let is_digest = text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
     // `--append-if-missing` of rpm-ostree.
@@ -104,9 +104,9 @@ mod tests {
 
     const SECRET: &str = "hunter2";
 
-    /// Texts of every key are masked, and the ledger is one afterwards that bedplate takes for its own.
+    /// Texts of every key are masked, and the result parses as a ledger.
     #[test]
-    fn no_text_of_the_ledger_stays() {
+    fn every_free_text_is_masked() {
         let absent = serde_json::json!({ "state": "absent" });
         let file = serde_json::json!({ "state": "file", "sha256": "0".repeat(64), "meta":
             { "mode": 420, "uid": 0, "gid": 0, "xattrs": { SECRET: SECRET } } });
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(ledger.owed[0].argv[0], "grub2-mkconfig");
     }
 
-    /// What was set is still the same setting, and no address of a card is left.
+    /// Settings keep their identity, and no address of a card remains.
     #[test]
     fn settings_keep_their_names() {
         let at = |text: &str| text.parse::<PciAddress>().unwrap();

@@ -1,6 +1,6 @@
-//! Files line by line.
+//! Line-by-line processing of files.
 
-/// Lines that `keep` makes something of.
+/// Returns the lines for which `keep` returns a text.
 pub(super) fn lines(text: &str, mut keep: impl FnMut(&str) -> Option<String>) -> String {
     let mut clean = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

@@ -1,6 +1,6 @@
-//! Texts of boot loaders, modules and sysctls, word by word: names and harmless values stay, every other word becomes `masked_N`,
-//! the same for the same word, so that what was equal still is. What is between words (quotes, brackets, `$`) stays: the
-//! redacted file says as much, or as little, as the one it was made from. Pure.
+//! Masks texts of boot loaders, modules, and sysctls word by word. Names and harmless values stay, any other word is
+//! replaced by `masked_N`, with equal masks for equal words. Characters between words (quotes, brackets, `$`) stay, so
+//! that the redacted file parses like the original. Pure.
 
 mod scan;
 
@@ -12,31 +12,31 @@ use bedplate_base::lossless_text;
 use bedplate_base::mask::{self, identity};
 use scan::Scan;
 
-/// What stands in the place of a word, with a number behind it. No character of it means anything to shells or GRUB.
+/// Replacement of a word, followed by a number. Its characters have no meaning to shells or GRUB.
 const MASK: &str = "masked_";
-/// The same where the word is too short for it.
+/// Replacement of a word too short for [`MASK`].
 const SHORT_MASK: &str = "m_";
-/// Behind the number, until the mask is as long as the word: the kernel takes command lines up to a length.
+/// Pads the mask to the word's length: the kernel limits the length of command lines.
 const FILLER: char = '_';
 
-/// What of the words stays, and what was made of the others.
+/// Words to preserve, and the replacements of all others.
 pub(super) struct Masker {
     /// Names that the snapshot shows anyway: of files and directories.
     names: BTreeSet<String>,
     numbers: BTreeMap<String, usize>,
     identities: BTreeMap<String, usize>,
     with_identifiers: bool,
-    /// Words masked so far, and identities.
+    /// Number of words masked so far, and of identities replaced.
     pub masked: usize,
     pub identified: usize,
 }
 
-/// How a text is written.
+/// Syntax of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     /// A command line, or words of one.
     Line,
-    /// A shell's or GRUB's script: comments begin behind a blank, too.
+    /// A script of a shell or GRUB: comments also begin after a blank.
     Script,
     /// Lines of `key value`, comments at the start of a line.
     Entry,
@@ -56,7 +56,7 @@ impl Masker {
         }
     }
 
-    /// A path that the snapshot shows: its parts are no secrets any more, nor is the id of a boot entry.
+    /// Marks the parts of a path in the snapshot as visible, including the id of a boot entry.
     pub(super) fn show(&mut self, path: &str) {
         for part in path.split('/').filter(|part| part.len() > 1) {
             self.names.insert(part.to_owned());
@@ -64,7 +64,7 @@ impl Masker {
         }
     }
 
-    /// Addresses, GUIDs, UUIDs and machine ids replaced, each by one of its own in the same spelling.
+    /// Replaces addresses, GUIDs, UUIDs, and machine ids, each by a number of its own in the same spelling.
     pub(super) fn identities(&mut self, text: &str) -> String {
         if self.with_identifiers {
             return text.to_owned();
@@ -76,8 +76,8 @@ impl Masker {
         })
     }
 
-    /// The same in the text of a version: pairs with dots and decimal digits in a row are its own (`01.02.03.04.05.0b`,
-    /// `SE5C620.86B.02.01.0008.031920191559`).
+    /// Replaces identities in a version. Dotted pairs and runs of decimal digits are part of versions and stay
+    /// (`01.02.03.04.05.0b`, `SE5C620.86B.02.01.0008.031920191559`).
     pub(super) fn version(&mut self, text: &str) -> String {
         if self.with_identifiers {
             return text.to_owned();
@@ -91,7 +91,7 @@ impl Masker {
         })
     }
 
-    /// A text that is one of them, digits without a letter too.
+    /// Replaces a text that is an identity as a whole, even if it has digits only.
     pub(super) fn identity(&mut self, text: &str) -> String {
         let digits = || text.bytes().filter(u8::is_ascii_hexdigit);
         if self.with_identifiers || digits().take(8).all(|digit| digit == b'0') {
@@ -101,7 +101,7 @@ impl Masker {
         self.numbered(text, key)
     }
 
-    /// An address of a host replaced by one that no host has: IPv4 below 0.0.0.0/16, IPv6 below ::/32.
+    /// Replaces a host's address by one that no host has: IPv4 below 0.0.0.0/16, IPv6 below ::/32.
     pub(super) fn address(&mut self, address: IpAddr) -> IpAddr {
         let is_masked = match address {
             IpAddr::V4(four) => four.octets()[..2] == [0, 0],
@@ -125,12 +125,12 @@ impl Masker {
         identity::mask(text, *self.identities.entry(key).or_insert(next))
     }
 
-    /// The mask of a word.
+    /// Returns the mask of a word.
     pub(super) fn mask(&mut self, word: &str) -> String {
         if is_mask(word) {
             return word.to_owned();
         }
-        // A byte that is no text makes a line what it is: one stays.
+        // Readers treat a line with a non-text byte differently: one such byte stays.
         let raw = word.chars().find(|c| lossless_text::is_raw(*c));
         let mut mask = format!("{MASK}{}", self.number(word));
         mask.extend(raw);
@@ -143,7 +143,7 @@ impl Masker {
         *self.numbers.entry(word.to_owned()).or_insert(next)
     }
 
-    /// The mask of a word of a text: as long as the word, where its number leaves room for that.
+    /// Returns the mask of a word in a text: as long as the word, if its number fits.
     fn mask_of_length(&mut self, word: &str) -> String {
         if is_mask(word) {
             return word.to_owned();
@@ -158,21 +158,21 @@ impl Masker {
         mask
     }
 
-    /// A text.
+    /// Masks a text.
     pub(super) fn text(&mut self, text: &str, style: Style) -> String {
         let text = self.identities(text);
         Scan { words: self, text: &text, at: 0, out: String::new(), name: None, quote: None, style }
             .run()
     }
 
-    /// The value of something of this name.
+    /// Masks the value of a setting with this name.
     pub(super) fn value(&mut self, name: &str, text: &str, style: Style) -> String {
         let text = self.identities(text);
         let name = Some(name.to_owned());
         Scan { words: self, text: &text, at: 0, out: String::new(), name, quote: None, style }.run()
     }
 
-    /// Whether a word may stay that stands by itself.
+    /// Returns whether a single word may stay.
     fn is_shown(&self, word: &str) -> bool {
         mask::is_flag(word)
             || mask::is_plain(word)
@@ -183,7 +183,7 @@ impl Masker {
             || (word.starts_with("GRUB_") && is_variable(word))
     }
 
-    /// Whether a value may stay.
+    /// Returns whether a value may stay.
     fn is_harmless(&self, name: &str, value: &str, style: Style) -> bool {
         let path = value.starts_with('/')
             && value.split('/').all(|part| part.is_empty() || self.is_shown(part));
@@ -197,7 +197,7 @@ impl Masker {
     }
 }
 
-/// What a word was masked to before.
+/// Returns whether a word is a mask already.
 fn is_mask(word: &str) -> bool {
     let number = word.strip_prefix(MASK).or_else(|| word.strip_prefix(SHORT_MASK));
     let number = number.map(|number| number.trim_end_matches(FILLER));
@@ -208,7 +208,7 @@ fn is_variable(word: &str) -> bool {
     word.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_')
 }
 
-/// `vmlinuz-6.8.0-45-generic`, `6.8.0-45-generic`: names of kernels.
+/// Returns whether a word is the name of a kernel: `vmlinuz-6.8.0-45-generic`, `6.8.0-45-generic`.
 fn is_image(word: &str) -> bool {
     const IMAGES: [&str; 7] =
         ["vmlinuz-", "vmlinux-", "Image-", "initrd.img-", "initramfs-", "initrd-", ""];
@@ -219,7 +219,7 @@ fn is_image(word: &str) -> bool {
                 !part.is_empty() && part.len() <= 3 && part.bytes().all(|c| c.is_ascii_digit())
             })
         };
-        // `6.8.0-45-generic`; no address (`10.20.30.40`), nor anything else that begins with numbers.
+        // `6.8.0-45-generic`; not an address (`10.20.30.40`), nor other text that begins with numbers.
         let patch =
             |part: Option<&str>| part.is_none_or(|part| number(part.split(['-', '+', '~']).next()));
         number(parts.next())
@@ -231,7 +231,7 @@ fn is_image(word: &str) -> bool {
     IMAGES.iter().filter_map(|image| word.strip_prefix(image)).any(version)
 }
 
-/// What stands for an identity, and nothing else.
+/// Returns whether a word is a replaced identity and nothing else.
 fn is_identity(word: &str) -> bool {
     let rest =
         word.strip_prefix("UUID=").or_else(|| word.strip_prefix("PARTUUID=")).unwrap_or(word);
@@ -241,8 +241,8 @@ fn is_identity(word: &str) -> bool {
         && rest.bytes().filter(u8::is_ascii_digit).take(8).all(|c| c == b'0')
 }
 
-/// Whether the value is an identifier by its place and not by its form alone, which tokens and hashes share (dracut.cmdline(7),
-/// kernel-command-line(7), pxelinux: `BOOTIF`).
+/// Returns whether the value is an identifier by its position, not only by its form, which tokens and hashes share
+/// (dracut.cmdline(7), kernel-command-line(7), pxelinux: `BOOTIF`).
 fn names_identifier(name: &str, value: &str) -> bool {
     const NAMES: [&str; 9] = [
         "root",

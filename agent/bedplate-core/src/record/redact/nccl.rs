@@ -1,11 +1,12 @@
-//! What NCCL is told: the names of variables stay, numbers, switches and the names of devices, and of a topology file what
-//! bedplate writes. Pure.
+//! Redacts NCCL's configuration: names of variables, numbers, switches, and device names stay, as do the parts of a
+//! topology file that bedplate writes. Pure.
 
 use super::masker::{Masker, Style};
 use crate::file_heading::heading;
 use crate::kind::nccl::topology;
 
-/// The marks of bedplate's block stay, and the devices that a variable names: the recorded tree names them, too.
+/// Redacts a line. bedplate's block marks stay, and the devices that a variable names: the recorded tree contains them
+/// too.
 pub(super) fn line(line: &str, words: &mut Masker) -> String {
     if line.starts_with('#') {
         let mark =
@@ -20,13 +21,13 @@ pub(super) fn line(line: &str, words: &mut Masker) -> String {
     }
 }
 
-/// Levels of NCCL's (handbook §8.4).
+/// NCCL's distance levels (handbook §8.4).
 const LEVELS: [&str; 6] = ["LOC", "PIX", "PXB", "PHB", "NODE", "SYS"];
 
-/// The value of a variable of NCCL's.
+/// Redacts the value of an NCCL variable.
 pub(super) fn value(name: &str, value: &str, words: &mut Masker) -> String {
     let device = |c: u8| c.is_ascii_alphanumeric() || b"_=:,^.-".contains(&c);
-    // Words of NCCL's own, by which the host is judged.
+    // Keywords of NCCL, which checks of the host need.
     if matches!((name, value), ("NCCL_NET_GDR_LEVEL" | "NCCL_P2P_LEVEL", _) if LEVELS.contains(&value))
         || name == "NCCL_NET" && matches!(value.to_ascii_lowercase().as_str(), "ib" | "socket")
         || name == topology::VARIABLE && value == topology::PATH
@@ -39,7 +40,7 @@ pub(super) fn value(name: &str, value: &str, words: &mut Masker) -> String {
     }
 }
 
-/// A topology file of bedplate's, without the name of its profile. Another's may hold GUIDs and names.
+/// Redacts a topology file: one by bedplate loses its profile's name, any other may contain GUIDs and names.
 pub(super) fn topology(text: &str) -> String {
     match text.split_once('\n') {
         Some((first, rest)) if topology::is_ours(first) && rest.lines().all(is_element) => {
@@ -49,10 +50,10 @@ pub(super) fn topology(text: &str) -> String {
     }
 }
 
-/// In the place of another's file.
+/// Replacement for an unmanaged file.
 const NOT_OURS: &str = "<!-- masked -->\n";
 
-/// A line as bedplate writes it: a tag, with attributes that say of a machine what the recorded tree says.
+/// Returns whether a line is as bedplate writes it: a tag with attributes that the recorded tree contains too.
 fn is_element(line: &str) -> bool {
     const ELEMENTS: [&str; 6] = ["system", "cpu", "pci", "gpu", "nic", "net"];
     const ATTRIBUTES: [&str; 14] = [
@@ -71,7 +72,7 @@ fn is_element(line: &str) -> bool {
         "dev",
         "name",
     ];
-    // Markup and values by turns: `<net name=`, `mlx5_0`, `/>`.
+    // Markup and values alternate: `<net name=`, `mlx5_0`, `/>`.
     let parts: Vec<&str> = line.trim_start().split('"').collect();
     let is_plain =
         |value: &str| value.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.:,/- ".contains(&c));
@@ -101,7 +102,7 @@ mod tests {
     use super::topology;
 
     #[test]
-    fn of_a_topology_only_what_bedplate_writes_is_kept() {
+    fn only_bedplate_topology_files_are_recorded() {
         let heading =
             "<!-- written by bedplate from profile secret; changes made here are overwritten -->\n";
         let body = "<system version=\"1\">\n  <pci busid=\"0000:17:00.0\" link_speed=\"32.0 GT/s PCIe\">\n    <nic>\n      \

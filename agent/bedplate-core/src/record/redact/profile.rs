@@ -1,5 +1,5 @@
-//! Profiles: keys stay, and values that a host is planned by; commands, servers, reasons and comments go. Lines stay where they
-//! are, for plans name them. Pure.
+//! Redacts profiles: keys and values that planning uses stay; commands, servers, reasons, and comments are masked. Line
+//! numbers are preserved, since plans contain them. Pure.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::nccl;
 use crate::profile;
 use bedplate_base::mask;
 
-/// The text of a profile without what is not needed to plan by it. One that is no TOML says nothing, and is none either.
+/// Redacts the text of a profile. Text that is not TOML is masked as a whole, and stays invalid.
 pub(super) fn redact(text: &str, words: &mut Masker) -> String {
     let Ok(table) = DeTable::parse(text) else { return words.mask(text) + "\n" };
     let mut found = Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn redact(text: &str, words: &mut Masker) -> String {
         }
         clean.push_str(&text[from..place.start]);
         clean.push_str(&new);
-        // What is further down stays on its line.
+        // Later lines keep their numbers.
         clean.extend(text[place.clone()].chars().filter(|c| *c == '\n'));
         from = place.end;
     }
@@ -35,7 +35,7 @@ pub(super) fn redact(text: &str, words: &mut Masker) -> String {
     clean
 }
 
-/// The bare names of `absent` in `[cmdline]`.
+/// Returns the bare names in `absent` of `[cmdline]`.
 pub(super) fn absent(bytes: &[u8]) -> Vec<String> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     let Ok(table) = text.parse::<toml::Table>() else { return Vec::new() };
@@ -85,7 +85,7 @@ fn redact_value(
     }
 }
 
-/// A string by the keys that lead to it.
+/// Redacts a string, depending on its keys.
 fn string(keys: &[String], text: &str, words: &mut Masker) -> String {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let last = keys.last().copied().unwrap_or_default();
@@ -118,7 +118,7 @@ fn listed(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || " _.:;,*/()+-".contains(c))
 }
 
-/// `15m`, `Sat,Sun`, `02:00-05:00`, `Europe/Amsterdam`.
+/// Redacts a word of a time: `15m`, `Sat,Sun`, `02:00-05:00`, `Europe/Amsterdam`.
 fn timed(word: &str, words: &mut Masker) -> String {
     const DAYS: [&str; 8] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "daily"];
     let own = word.trim_end();
@@ -137,7 +137,7 @@ fn timed(word: &str, words: &mut Masker) -> String {
     if known { word.to_owned() } else { words.mask(own) + &word[own.len()..] }
 }
 
-/// Comments, by what is no string and no key.
+/// Finds comments: a `#` outside of strings and keys.
 fn comments(text: &str, strings: &[Range<usize>]) -> Found {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,6 +1,6 @@
-//! Words that scripts and boot entries are read by: keywords, commands, options and keys. They are no secrets wherever they stand.
+//! Meaningful words of scripts and boot entries: keywords, commands, options, and keys. They are never secret.
 
-/// Words of scripts and entries that are read for their meaning.
+/// Words of scripts and entries that parsers evaluate.
 #[rustfmt::skip]
 pub(super) const SCRIPT: &[&str] = &[
     "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "in",

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is kept of a file.
+/// Returns the redacted text of a file.
 fn kept(path: &str, text: &str) -> String {
     let mut given = Snapshot::new(true);
     given.insert(path, Node::File(text.into()));
@@ -38,9 +38,9 @@ fn command_lines_keep_names_and_harmless_values() {
     }
 }
 
-/// The kernel takes lines up to a length, and what is planned near it depends on every byte.
+/// The kernel limits the length of lines, and planning near the limit depends on every byte.
 #[test]
-fn a_command_line_stays_as_long_as_it_was() {
+fn masked_command_line_keeps_its_length() {
     let words: Vec<String> =
         (1..=40).map(|n| format!("key{n}={} pw={n:04}", "secret".repeat(n % 9 + 1))).collect();
     let line = words.join(" ");
@@ -53,7 +53,7 @@ fn a_command_line_stays_as_long_as_it_was() {
 }
 
 #[test]
-fn of_the_kernel_log_only_what_means_something_stays() {
+fn only_relevant_kernel_log_lines_stay() {
     let line = |text: &str| format!("{{\"ms\":1,\"text\":{}}}", serde_json::json!(text));
     let log = |lines: &[&str]| {
         let lines: Vec<String> = lines.iter().map(|text| line(text)).collect();
@@ -80,7 +80,7 @@ fn of_the_kernel_log_only_what_means_something_stays() {
 }
 
 #[test]
-fn the_same_value_is_masked_the_same_way_in_every_file() {
+fn equal_values_get_equal_masks_in_all_files() {
     let mut given = Snapshot::new(true);
     let files = [
         (
@@ -109,7 +109,7 @@ fn the_same_value_is_masked_the_same_way_in_every_file() {
 }
 
 #[test]
-fn of_files_that_are_not_used_nothing_is_kept() {
+fn unused_files_lose_their_content() {
     for path in [
         "/etc/systemd/network/wg0.netdev",
         "/etc/bedplate/notes",
@@ -123,7 +123,7 @@ fn of_files_that_are_not_used_nothing_is_kept() {
 }
 
 #[test]
-fn gids_stay_what_they_are_made_of_and_guids_of_digits_go() {
+fn gids_keep_their_type_and_numeric_guids_are_masked() {
     let port = "/sys/devices/pci0000:00/infiniband/mlx5_0/ports/1/gids";
     for (given, clean) in [
         ("0000:0000:0000:0000:0000:0000:0000:0000", "0000:0000:0000:0000:0000:0000:0000:0000"),
@@ -141,7 +141,7 @@ fn gids_stay_what_they_are_made_of_and_guids_of_digits_go() {
 }
 
 #[test]
-fn of_units_limits_and_mounts_only_locked_and_shared_memory_is_kept() {
+fn units_and_limits_keep_only_memory_settings() {
     let unit = "[Unit]\nDescription=hunter2\n[Service]\nEnvironment=TOKEN=hunter2\nLimitMEMLOCK=infinity\n";
     let clean = "[Unit]\n[Service]\nLimitMEMLOCK=infinity\n";
     assert_eq!(kept("/usr/lib/systemd/system/slurmd.service", unit), clean);
@@ -160,7 +160,7 @@ fn cufile_json_keeps_its_lines_types_and_checked_names() {
 }
 
 #[test]
-fn identifiers_stay_when_asked_for() {
+fn identifiers_stay_on_request() {
     let mut given = Snapshot::new(true);
     let line =
         "BOOTIF=01-aa-bb-cc-dd-ee-ff root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344 token=hunter2";
@@ -170,7 +170,7 @@ fn identifiers_stay_when_asked_for() {
 }
 
 #[test]
-fn serial_numbers_are_masked_and_still_pair() {
+fn masked_serial_numbers_still_pair() {
     let path = |bus: &str| format!("/sys/devices/pci0000:00/{bus}/vpd");
     let mut given = Snapshot::new(true);
     for (bus, serial, uuid) in
@@ -194,7 +194,7 @@ fn serial_numbers_are_masked_and_still_pair() {
 }
 
 #[test]
-fn machine_ids_are_replaced_in_names_and_texts_alike() {
+fn machine_ids_are_replaced_in_names_and_texts() {
     let id = "5f3c0a9e7b1d4c2e8a6f0b3d2c1e4f50";
     let mut given = Snapshot::new(true);
     let entry = format!("{id}-6.8.0.conf");

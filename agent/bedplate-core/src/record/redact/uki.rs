@@ -1,12 +1,12 @@
-//! Of a unified kernel image what is read: its headers, the kernel's release, the command line. Everything else becomes zeros.
+//! Redacts a unified kernel image: keeps the headers, the kernel's release, and the command line, and zeroes the rest.
 //! Pure.
 
 use super::masker::{Masker, Style};
 
-/// Headers and section table of any image.
+/// Maximum size of headers and section table.
 const HEADERS: usize = 4096;
 
-/// The image with nothing else in it; `None`: it is none, or there is no room for the command line.
+/// Returns the redacted image; `None`: not an image, or there is no space for the masked command line.
 pub(super) fn redact(bytes: &[u8], words: &mut Masker) -> Option<Vec<u8>> {
     let number = |at: usize| {
         let four = bytes.get(at..at.checked_add(4)?)?;

@@ -1,4 +1,4 @@
-//! Text word by word.
+//! Scans and masks a text word by word.
 
 use super::{Masker, Style, is_variable};
 use bedplate_base::{lossless_text, mask};
@@ -8,7 +8,7 @@ pub(super) struct Scan<'a, 'w> {
     pub(super) text: &'a str,
     pub(super) at: usize,
     pub(super) out: String,
-    /// The name whose value comes next.
+    /// Name of the value that follows.
     pub(super) name: Option<String>,
     pub(super) quote: Option<char>,
     pub(super) style: Style,
@@ -34,10 +34,10 @@ impl Scan<'_, '_> {
         self.out
     }
 
-    /// Passes over a comment; only its mark stays.
+    /// Skips a comment; only its mark stays.
     fn comment(&mut self, c: char) -> bool {
         let before = &self.text[..self.at];
-        // Back over blanks only: a line may be long.
+        // Searches back over blanks only: a line may be long.
         let blank = |c: char| c.is_whitespace() && c != '\n';
         let first =
             || matches!(before.trim_end_matches(blank).chars().next_back(), None | Some('\n'));
@@ -96,7 +96,7 @@ impl Scan<'_, '_> {
             && rest[end..].starts_with("()")
             && mask::is_name(word)
         {
-            // A function, and wherever it is called.
+            // A function; its calls stay too.
             self.words.names.insert(word.to_owned());
             self.out.push_str(word);
         } else if self.words.is_shown(word)
@@ -112,7 +112,7 @@ impl Scan<'_, '_> {
         self.at += end;
     }
 
-    /// Whether what comes is the value of the name before it.
+    /// Returns whether the next word is the value of the preceding name.
     fn is_value(&self) -> bool {
         let before = self.out.trim_end_matches(['"', '\'', '\\']);
         let spaced = self.style == Style::Setting;
@@ -134,7 +134,7 @@ impl Scan<'_, '_> {
         self.at += name.len();
     }
 
-    /// Whether a word is a name that a value follows, and not the end of something in Base64.
+    /// Returns whether a word is a name with a value, and not the end of Base64 data.
     fn is_name(&self, word: &str) -> bool {
         let after = &self.text[self.at + word.len()..];
         let after = if self.style == Style::Setting {
@@ -143,7 +143,7 @@ impl Scan<'_, '_> {
             after
         };
         let Some(value) = after.strip_prefix('=') else { return false };
-        // `+=` is bash's.
+        // `+=` is bash syntax.
         let shape = mask::is_name(word.strip_suffix('+').unwrap_or(word));
         if self.style == Style::Setting {
             return shape;
@@ -155,7 +155,7 @@ impl Scan<'_, '_> {
         shape && (!padding || (variable && next != Some('=')))
     }
 
-    /// A value as far as it goes: what stands beside a known name may hold anything that a list holds.
+    /// Appends a value. Next to a known name it may contain any characters of a list.
     fn put_value(&mut self, name: &str) {
         let rest = &self.text[self.at..];
         let ends = |stops: &'static str| {
@@ -172,7 +172,7 @@ impl Scan<'_, '_> {
             return;
         }
         let shown = self.words.is_harmless(name, narrow, self.style);
-        // Installers and live systems are known by it.
+        // This prefix identifies installers and live systems.
         let live = narrow.strip_prefix("live:").filter(|_| name == "root" && !shown);
         let text = match (shown, live) {
             (true, _) => narrow.to_owned(),
@@ -184,7 +184,7 @@ impl Scan<'_, '_> {
         self.at += narrow.len();
     }
 
-    /// A value word by word, as it is masked where it stands alone.
+    /// Masks a value word by word, like single words.
     fn parts(&mut self, value: &str) -> String {
         let mut clean = String::with_capacity(value.len());
         for part in value.split_inclusive(separates) {
