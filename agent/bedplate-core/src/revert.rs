@@ -1,6 +1,6 @@
-//! The way back: what the ledger recorded, put back where it is still bedplate's work. [`plan`] only reads and can be
-//! printed; [`run()`] does it with the executor's own steps. What others have changed since is refused,
-//! each thing by itself, unless it is forced.
+//! Revert: restores the recorded state where the current one is still bedplate's work. [`plan`] only reads and can be
+//! printed; [`run()`] executes it with the executor's steps. Settings and files changed by other tools are refused
+//! individually, unless forced.
 
 mod boot_entry;
 mod kernels;
@@ -30,21 +30,21 @@ pub use report::{RevertReport, StepOutcome};
 pub use run::run;
 pub use step::{Refused, Step};
 
-/// What would be put back, in order, and what would not.
+/// Steps of a revert, in order, and refused subjects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RevertPlan {
     /// Steps, in order.
     pub steps: Vec<Step>,
-    /// Records that stay, because putting them back is not possible or would undo what was changed since.
+    /// Records that stay: restoring is impossible, or would undo later changes.
     pub refused: Vec<Refused>,
-    /// Tools of the image that have to run once the files are back, since they are not run from here.
+    /// Tools to run in the image after the files are restored, since they cannot run from here.
     pub owed: Vec<Vec<String>>,
-    /// Remarks: what has gone by itself.
+    /// Remarks about settings that are gone already.
     pub notes: Vec<String>,
 }
 
-/// What `bedplate revert` would do. Reads only. `force` puts back what others have changed since, too.
+/// Plans `bedplate revert`. Reads only. `force` also reverts settings changed by other tools.
 pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bool) -> RevertPlan {
     let mut plan = RevertPlan::default();
     let boot = match reader.kind() {
@@ -85,7 +85,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     plan
 }
 
-/// Tools that an image owes: what they were to make is older than its configuration, whatever is put back now.
+/// Plans pending tools of an image: their output is older than its configuration, independent of the revert.
 fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Reader, &dyn Writer)) {
     for tool in ledger.owed.iter().filter(|_| reader.kind() == HostKind::Image) {
         let PendingTool { argv, purpose, .. } = tool.clone();
@@ -106,8 +106,8 @@ fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Rea
     plan.owed.retain(|argv| seen.insert(argv.clone()));
 }
 
-/// Plans the files; returns the tools to run once they are back, each with the files that it makes. What a tool makes is never
-/// written from the ledger: the kernels that it named may be gone, and the machine boots by it.
+/// Plans the files. Returns the tools to run after their restoration, each with its output files. Generated files are
+/// never restored from the ledger: the kernels that they name may be removed, and the machine boots from them.
 fn plan_files(
     plan: &mut RevertPlan,
     (reader, writer): (&dyn Reader, &dyn Writer),

@@ -1,5 +1,5 @@
-//! The default boot entry during a revert: read before it, checked after it as `apply` checks it. Files by which it boots are
-//! put back where the revert has broken it.
+//! Check of the default boot entry around a revert: read before, checked afterwards like in `apply`. If the revert has
+//! broken the entry, its boot files are put back.
 
 use super::report::{FileStates, StepOutcome, StepReport};
 use super::{RevertPlan, Step};
@@ -14,10 +14,10 @@ use bedplate_host::Reader;
 
 /// Name of the entry in reports.
 const SUBJECT: &str = "default boot entry";
-/// Outcome of the steps that are taken back.
+/// Outcome of steps that are rolled back.
 const TAKEN_BACK: &str = "taken back: the default boot entry failed its check";
 
-/// The kernel image of an entry file that is gone, by what the ledger has of the file.
+/// Returns the kernel image of an absent entry file, from its content in the ledger.
 pub(super) fn kernel(reader: &dyn Reader, path: &str, record: &FileRecord) -> Reading<String> {
     let Some(sha) = record.original.sha() else { return Reading::Absent };
     match saved_content(reader, sha) {
@@ -34,7 +34,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Reads the entry; `None` where no step concerns it.
+    /// Reads the entry; `None` if no step affects it.
     pub(super) fn new(reader: &dyn Reader, ledger: &Ledger, plan: &RevertPlan) -> Option<Self> {
         plan.steps.iter().any(|step| concerns_boot(step, ledger)).then(|| {
             let facts = observe(reader, Depth::Plan);
@@ -43,7 +43,7 @@ impl Guard {
         })
     }
 
-    /// Checks the entry. Where the revert has broken it the boot configuration becomes `found` again, and its steps have
+    /// Checks the entry. If the revert has broken it, restores the boot configuration to `found` and marks its steps as
     /// failed. Returns the report of the entry, if it has faults.
     pub(super) fn settle(
         self,
@@ -65,7 +65,7 @@ impl Guard {
     }
 }
 
-/// Whether a step changes what the machine boots: a tool, a file that a tool reads, or one of the boot configuration.
+/// Returns whether a step affects booting: a tool, a file that a tool reads, or a file of the boot configuration.
 pub(super) fn concerns_boot(step: &Step, ledger: &Ledger) -> bool {
     let is_read = |path| ledger.files.get(path).is_some_and(|record| !record.readers.is_empty());
     match step {
@@ -75,12 +75,12 @@ pub(super) fn concerns_boot(step: &Step, ledger: &Ledger) -> bool {
     }
 }
 
-/// Whether a file is of the boot configuration; one that the ledger has lost may be.
+/// Returns whether a file belongs to the boot configuration; one that is not in the ledger may.
 fn is_boot_file(path: &str, ledger: &Ledger) -> bool {
     ledger.files.get(path).is_none_or(|record| record.kind == cmdline::NAME)
 }
 
-/// Puts files back that steps have changed, and enters that these steps have failed.
+/// Restores files that steps have changed, and marks these steps as failed.
 fn roll_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &mut [StepReport]) {
     let done =
         plan.steps.iter().zip(steps).filter(|(_, report)| report.outcome == StepOutcome::Done);
@@ -100,7 +100,7 @@ fn roll_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &m
     }
 }
 
-/// Puts a file back that a tool has made.
+/// Restores a file that a tool has generated.
 fn put_back_made(store: &mut Store, path: &str) -> Result<(), StepError> {
     let record = store.ledger.files.get(path);
     match record.and_then(|record| record.unfinished.clone()) {
@@ -109,7 +109,7 @@ fn put_back_made(store: &mut Store, path: &str) -> Result<(), StepError> {
     }
 }
 
-/// Makes a file `before` again if it holds what the revert `left`.
+/// Restores a file to `before` if it holds a content that the revert `left`.
 fn put_back(
     store: &mut Store,
     path: &str,

@@ -1,6 +1,6 @@
-//! kernel-install on the way back: the tool of each kernel makes the entries of that kernel, and a kernel that is gone needs
-//! neither. Where the file that it takes the line from goes, it would take /proc/cmdline, which has bedplate's arguments:
-//! the entries themselves are put back instead.
+//! Revert of kernel-install. The tool of each kernel generates its entries; a removed kernel needs neither. If the file
+//! with its kernel arguments is removed, kernel-install would use /proc/cmdline with bedplate's arguments, so entries
+//! are restored from the ledger instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,17 +12,17 @@ use crate::ledger::{FileState, Generator, Ledger};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
-/// Tools, each with the files that it makes.
+/// Tools with their output files.
 pub(super) type Tools = BTreeMap<Generator, BTreeSet<String>>;
 
-/// Where kernel-install has its line from after the revert.
+/// Source of kernel-install's kernel arguments after the revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// A file, as before.
     File,
-    /// None: the file was bedplate's own. Entries are put back from the ledger.
+    /// No file: it was bedplate's own. Entries are restored from the ledger.
     Lost,
-    /// The same, and images or entries were made from it that the ledger does not have.
+    /// No file either, but images or entries outside the ledger were generated from it.
     Needed,
 }
 
@@ -41,18 +41,18 @@ impl Source {
         if is_image || has_later_entries(reader, ledger) { Source::Needed } else { Source::Lost }
     }
 
-    /// Whether the tool makes its files as before.
+    /// Returns whether the tool generates its files as before.
     pub(super) fn makes(self, tool: &Generator) -> bool {
         self == Source::File || installed_release(&tool.argv).is_none()
     }
 
-    /// Whether the file has the only copy of the line that boots.
+    /// Returns whether the file has the only copy of the kernel arguments.
     pub(super) fn is_needed(self, path: &str) -> bool {
         self == Source::Needed && path == KERNEL_CMDLINE
     }
 }
 
-/// Whether packages may have made entries with bedplate's arguments since.
+/// Returns whether packages may have generated entries with bedplate's arguments since.
 fn has_later_entries(reader: &dyn Reader, ledger: &Ledger) -> bool {
     let Some(paths) = cmdline::entries(reader) else { return true };
     let owned = cmdline::owned(ledger);
@@ -66,8 +66,8 @@ fn has_later_entries(reader: &dyn Reader, ledger: &Ledger) -> bool {
     paths.iter().filter(is_entry).any(carries)
 }
 
-/// Gives each tool of kernel-install the entries of its kernel (the ledger has all of them as made by the one that ran last),
-/// and drops those of kernels that are gone.
+/// Assigns to each kernel-install tool the entries of its kernel (in the ledger all belong to the one that ran last),
+/// and drops those of removed kernels.
 pub(super) fn assign(plan: &mut RevertPlan, reader: &dyn Reader, tools: Tools) -> Tools {
     let release = |tool: &Generator| installed_release(&tool.argv).map(str::to_owned);
     let releases: Vec<String> = tools.keys().filter_map(release).collect();

@@ -1,4 +1,4 @@
-//! Files of bedplate's that the ledger does not know: they go only when forced, for an image may have brought them.
+//! bedplate files missing in the ledger: removed only when forced, since they may be part of an image.
 
 use super::{RevertPlan, Step};
 use crate::kind::nccl;
@@ -7,14 +7,14 @@ use crate::orphans::{UNKNOWN, ways};
 use crate::plan::{FileContent, Orphan};
 use bedplate_host::Reader;
 
-/// Plans the removal of one, or refuses it.
+/// Plans the removal of an orphan, or refuses it.
 pub(super) fn plan(plan: &mut RevertPlan, reader: &dyn Reader, orphan: &Orphan, force: bool) {
     let path = orphan.path.as_str();
     if !force {
         return plan.refuse(path, UNKNOWN, ways(orphan));
     }
     match reader.read(path) {
-        // Lines of others are in it, too.
+        // The file also contains unmanaged lines.
         Ok(bytes) if orphan.content.is_none() && !nccl::is_only_ours(&bytes) => {
             plan.refuse(path, UNKNOWN, ways(orphan));
         }

@@ -1,4 +1,4 @@
-//! Results of a revert: of each step, and of all of it.
+//! Results of a revert: per step, and as a whole.
 
 use std::collections::BTreeMap;
 
@@ -9,60 +9,60 @@ use crate::ledger::FileState;
 /// States of files, by path.
 pub(super) type FileStates = BTreeMap<String, FileState>;
 
-/// What became of one step.
+/// Outcome of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum StepOutcome {
-    /// Put back, and read back.
+    /// Restored and read back.
     Done,
-    /// It stays as it is.
+    /// Left unchanged.
     Left {
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// It failed; its record stays in the ledger.
+    /// The step failed; its record stays in the ledger.
     Failed {
-        /// Why.
+        /// Reason.
         why: String,
-        /// The end of the tool's output, if it was a tool.
+        /// End of the tool's output, if the step runs a tool.
         #[serde(skip_serializing_if = "Option::is_none")]
         output: Option<String>,
     },
 }
 
 impl StepOutcome {
-    /// A failure of no tool.
+    /// Creates a failure without tool output.
     pub(super) fn failed(why: impl Into<String>) -> Self {
         StepOutcome::Failed { why: why.into(), output: None }
     }
 }
 
-/// One step, afterwards.
+/// A step and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct StepReport {
-    /// What it was about.
+    /// Subject of the step.
     pub subject: String,
-    /// Outcome.
+    /// Outcome of the step.
     #[serde(flatten)]
     pub outcome: StepOutcome,
 }
 
-/// The whole revert.
+/// Results of a whole revert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RevertReport {
-    /// Every step of the plan, in its order, and the default boot entry where it failed its check.
+    /// Every step of the plan, in plan order, and the default boot entry if it failed its check.
     pub steps: Vec<StepReport>,
-    /// Tools that the image build has to run, since they are not run from here.
+    /// Tools that the image build has to run, since they cannot run from here.
     pub owed: Vec<Vec<String>>,
-    /// What went wrong beside the steps.
+    /// Failures outside the steps.
     pub warnings: Vec<String>,
 }
 
 impl RevertReport {
-    /// Whether no step failed.
+    /// Returns whether no step failed.
     pub fn succeeded(&self) -> bool {
         !self.steps.iter().any(|step| matches!(step.outcome, StepOutcome::Failed { .. }))
     }

@@ -1,5 +1,5 @@
-//! Doing a revert plan with the executor's own steps. Records stay in the ledger until all of it is done: a revert that
-//! is cut short is simply run again.
+//! Executes a revert plan with the executor's steps. Records stay in the ledger until the whole revert is done: an
+//! interrupted revert is simply run again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::plan::KindId;
 use bedplate_base::chain;
 use bedplate_host::{HostKind, Reader, Writer};
 
-/// Do the plan. `ledger` is the one it was made from, under the same lock; `now` is written into the history.
+/// Executes `plan`. `ledger` is the one it was made from, under the same lock; `now` is written into the history.
 pub fn run(
     plan: &RevertPlan,
     ledger: &mut Ledger,
@@ -32,7 +32,7 @@ pub fn run(
     let waits = waits.map(|error| chain(&error));
     let begun = begin(&mut store, plan).map_err(|error| chain(&error));
     let is_file = |step: &Step| !matches!(step, Step::Directory { .. });
-    // Directories go last: files that are taken back may need them.
+    // Directories must be last: files that are rolled back may need them.
     let (steps, directories): (Vec<&Step>, Vec<&Step>) =
         plan.steps.iter().partition(|step| is_file(step));
     for step in steps {
@@ -78,16 +78,16 @@ pub fn run(
     report
 }
 
-/// What stands for the revert where the ledger names the change that a file is in.
+/// Change id in the ledger for files of a revert.
 const REVERT: &str = "revert";
 
-/// Writes down which files are about to be replaced: of those a power cut may leave nothing (on FAT), and the next run puts
-/// back what was there. Returns what is there.
+/// Records the files to be replaced, with their current states, which are returned. A power failure may leave a file
+/// empty (on FAT); the next run then restores it.
 fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> {
     let mut found = FileStates::new();
     for step in &plan.steps {
         if let Step::File { path, .. } = step {
-            // One that cannot be read or saved fails by itself, and keeps no other from being put back.
+            // A file that cannot be read or saved fails on its own, and must not prevent other restorations.
             let Ok(file) = store.file(path) else { continue };
             if store.save_content(&file).is_ok() {
                 found.insert(path.clone(), file.state);
@@ -110,7 +110,8 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
     Ok(found)
 }
 
-/// The tools of an image that the plan runs, or leaves to its build. One that undoes another tool has a record of its own.
+/// Returns the tools of an image that the plan runs or leaves to its build. A tool that undoes another has its own
+/// record.
 fn pending_tools(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
     if store.reader.kind() != HostKind::Image {
         return Vec::new();
@@ -132,7 +133,7 @@ fn pending_tools(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
     owed.collect()
 }
 
-/// Present contents of the files of an image that tools make from those in `found`, by kind.
+/// Returns the contents of an image's files that tools generate from those in `found`, by resource type.
 fn outputs(store: &Store, found: &FileStates) -> Vec<(KindId, BTreeMap<String, Sha>)> {
     if store.reader.kind() != HostKind::Image {
         return Vec::new();
@@ -148,10 +149,10 @@ fn outputs(store: &Store, found: &FileStates) -> Vec<(KindId, BTreeMap<String, S
     outputs
 }
 
-/// Does one step; `begun` holds the error of [`begin`].
+/// Executes one step; `begun` holds the result of [`begin`].
 fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -> StepReport {
     let outcome = match (step, begun) {
-        // A file whose replacing is cut short could not be told from one that is as it was.
+        // Without a record, an interrupted replacement would look like an unchanged file.
         (Step::File { .. }, Err(why)) => {
             StepOutcome::failed(format!("the ledger cannot be written: {why}"))
         }
@@ -167,7 +168,7 @@ fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -
     StepReport { subject: step.subject(), outcome }
 }
 
-/// `Some` = it stays as it is, and why.
+/// Executes a step. Returns the reason if the subject is left unchanged.
 fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError> {
     match step {
         Step::Attribute(action) => {
@@ -198,14 +199,14 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
     Ok(None)
 }
 
-/// The kind that a tool is run for: that of the change which it undoes or whose files it makes, else that which runs it.
+/// Returns the resource type of a tool: that of the change it undoes or of its output files, else of its command.
 fn kind_of_step(ledger: &Ledger, argv: &[String], makes: &[String]) -> Option<KindId> {
     let undone = ledger.undo.iter().find(|tool| tool.argv == argv).map(|tool| tool.kind);
     let made = || makes.iter().find_map(|path| ledger.files.get(path)).map(|record| record.kind);
     undone.or_else(made).or_else(|| kind_of_command(argv))
 }
 
-/// Subjects whose records stay: what was refused, what failed, and what a tool that failed reads.
+/// Returns the subjects whose records stay: refused ones, failed ones, and the inputs of failed tools.
 fn kept_subjects(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> BTreeSet<String> {
     let mut stays: BTreeSet<String> =
         plan.refused.iter().map(|refused| refused.subject.clone()).collect();
@@ -230,7 +231,7 @@ fn kept_subjects(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> B
     stays
 }
 
-/// The tools that have run.
+/// Returns the tools that have run.
 fn tools_run(plan: &RevertPlan, report: &RevertReport) -> BTreeSet<Vec<String>> {
     let done = plan.steps.iter().zip(&report.steps);
     let ran = done.filter_map(|(step, done)| match step {
@@ -240,8 +241,8 @@ fn tools_run(plan: &RevertPlan, report: &RevertReport) -> BTreeSet<Vec<String>> 
     ran.collect()
 }
 
-/// Drop every record but those that stay. What a kind owned goes with its last record, and so does what it owed; an image owes a
-/// tool until it has run (`ran`; `None`: the host is no image).
+/// Drops all records but those in `stays`. A resource type's arguments and pending tools are dropped with its last
+/// record; an image's tool is pending until it has run (`ran`; `None`: not an image).
 fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>, ran: Option<&BTreeSet<Vec<String>>>) {
     ledger.files.retain(|path, _| stays.contains(path));
     for record in ledger.files.values_mut() {
@@ -251,7 +252,7 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>, ran: Option<&BTreeSet<V
     ledger.registers.retain(|name, _| stays.contains(name));
     ledger.eswitches.retain(|name, _| stays.contains(name));
     ledger.vfs.retain(|name, _| stays.contains(name));
-    // A refusal leaves the VF as it is, with or without its driver.
+    // A refused VF stays as it is, with or without its driver.
     ledger.starts.retain(|name, _| stays.contains(name));
     ledger.undo.retain(|tool| stays.contains(&tool.argv.join(" ")));
     let kinds: BTreeSet<KindId> = ledger.files.values().map(|record| record.kind).collect();
@@ -261,7 +262,7 @@ fn forget(ledger: &mut Ledger, stays: &BTreeSet<String>, ran: Option<&BTreeSet<V
         None => stays.contains(&owed.argv.join(" ")) || kinds.contains(&owed.kind),
     });
     ledger.waiting.retain(|record| kinds.contains(&record.kind));
-    // A directory in which others have put something is theirs now; one above a file that stays is still ours.
+    // A directory that is not empty is now unmanaged; one above a remaining file is still bedplate's.
     let above =
         |path: &String| ledger.files.keys().any(|file| file.starts_with(&format!("{path}/")));
     let kept: BTreeSet<String> =

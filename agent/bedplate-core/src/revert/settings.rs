@@ -1,4 +1,4 @@
-//! The way back for settings of the running machine.
+//! Revert of runtime settings.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
 use bedplate_facts::{Facts, uplink};
 use bedplate_host::{Reader, symlink};
 
-/// What helps where a PF has no interface.
+/// Fix for a PF without an interface.
 const NO_INTERFACE: &str = "load its network driver, or move the interface back from its network namespace, then run again";
-/// Seconds for taking VFs away or making them again, however many (handbook §5.1).
+/// Time limit in seconds for removing or creating VFs, for any number (handbook §5.1).
 const VFS_LIMIT_S: u32 = 600;
 
-/// What the records of settings are planned by.
+/// Input for planning the revert of settings.
 pub(super) struct Planner<'a> {
     pub reader: &'a dyn Reader,
     pub ledger: &'a Ledger,
-    /// The boot that runs; `None`: it is not known, or nothing runs.
+    /// Id of the running boot, if known; not set for an image.
     pub boot: Option<&'a str>,
-    /// Whether to put back what others have changed since, too.
+    /// Whether to revert settings changed by other tools too.
     pub force: bool,
     pub facts: &'a dyn Fn() -> &'a Facts,
 }
 
 impl Planner<'_> {
-    /// Plan all of them. VFs that a run which was cut short left without a driver come last but for registers: the kernel may
-    /// have to be allowed to look for drivers again first.
+    /// Plans all settings. VFs without a driver from an interrupted run are last, except for registers: driver
+    /// autoprobe may have to be enabled first.
     pub(super) fn plan(&self, plan: &mut RevertPlan) {
         let ledger = self.ledger;
         ledger.vfs.values().for_each(|record| self.plan_vf(plan, record));
@@ -46,7 +46,7 @@ impl Planner<'_> {
         ledger.registers.values().for_each(|record| self.plan_register(plan, record));
     }
 
-    /// Whether this boot saw a setting; otherwise it is said that it is gone.
+    /// Returns whether a setting was made in this boot; if not, adds a note that it is gone.
     fn is_of_this_boot(&self, plan: &mut RevertPlan, subject: &str, boot: &str) -> bool {
         let is = self.boot == Some(boot);
         if !is {
@@ -55,7 +55,7 @@ impl Planner<'_> {
         is
     }
 
-    /// The action that puts back a setting which is `now`; `None`: nothing is to be put back, or others have set it.
+    /// Returns the action that reverts a setting with value `now`; `None` if there is none, or another tool has set it.
     fn reversed<C: SettingChange>(
         &self,
         plan: &mut RevertPlan,
@@ -71,7 +71,7 @@ impl Planner<'_> {
         Some(action)
     }
 
-    /// `eswitches`: what is put back at a PF while it has no VFs.
+    /// Plans an attribute. `eswitches` are reverted while their PF has no VFs.
     fn plan_attribute(
         &self,
         plan: &mut RevertPlan,
@@ -99,7 +99,7 @@ impl Planner<'_> {
         {
             return plan.refuse(path, format!("its VFs are in use: {}", users.join(", ")), FORCE);
         }
-        // A number of VFs can only follow 0 (handbook §5.1).
+        // Another number of VFs can only follow 0 (handbook §5.1).
         let mut between = counted.and_then(|pf| eswitches.remove(&pf)).map(Step::Eswitch);
         let by_way_of = (pf.is_some() && action.after != "0").then(|| "0".to_owned());
         let mut before = now;
@@ -121,7 +121,7 @@ impl Planner<'_> {
             Err(error) => return plan.refuse(subject, chain(&error), "run as root"),
         };
         let Some(action) = self.reversed(plan, record, &now) else { return };
-        // Whatever apply refuses above a guest's function, putting back does not do either.
+        // A state that apply refuses above a function assigned to a VM is not restored either.
         let lost = AcsBits(action.before & !action.bits.value);
         if !self.force
             && !lost.is_empty()
@@ -132,7 +132,7 @@ impl Planner<'_> {
         plan.steps.push(Step::Register(action));
     }
 
-    /// Attributes of a VF. Those that go with it need no step.
+    /// Plans the attributes of a VF. Those that vanish with the VF need no step.
     fn plan_vf(&self, plan: &mut RevertPlan, record: &SettingRecord<SetVf>) {
         let key = &record.action.key;
         let subject = key.name();
@@ -144,7 +144,7 @@ impl Planner<'_> {
             return;
         }
         let gone = format!("{subject} is gone, and what was set on it");
-        // By its present name: interfaces are renamed, and a ledger's word is not enough to set something anywhere.
+        // Uses the current name: interfaces are renamed, and a ledger entry does not justify writes to another device.
         let interface = match uplink::now(self.reader, key.pf) {
             Ok(Some(interface)) => interface,
             Ok(None)
@@ -194,7 +194,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether the PF's VFs are taken away, or made again.
+    /// Returns whether the PF's VFs are removed, or created again.
     fn vf_count_changes(&self, pf: PciAddress) -> bool {
         let path = format!("/sys/bus/pci/devices/{pf}/sriov_numvfs");
         let now = self.reader.attribute(&path);
@@ -202,7 +202,7 @@ impl Planner<'_> {
         record.is_some_and(|record| now.is_ok_and(|now| record.reversed(&now).is_some()))
     }
 
-    /// Eswitches are for a moment without VFs.
+    /// Returns the PF with the revert of its eswitch, which needs a moment without VFs.
     fn reversed_eswitch(
         &self,
         plan: &mut RevertPlan,
@@ -225,7 +225,7 @@ impl Planner<'_> {
         }
     }
 
-    /// An eswitch whose PF has as many VFs as it had: they go for a moment, and come back as new ones.
+    /// Plans an eswitch if its PF keeps its number of VFs: they are removed and created again.
     fn plan_eswitch(&self, plan: &mut RevertPlan, action: SetEswitch) {
         let pf = action.pf;
         let path = format!("/sys/bus/pci/devices/{pf}/sriov_numvfs");
@@ -250,7 +250,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether the VF is there, without a driver.
+/// Returns whether the VF exists without a driver.
 fn has_no_driver(reader: &dyn Reader, key: &VfKey) -> bool {
     let vf = symlink::virtual_function(reader, key.pf, key.vf);
     vf.and_then(|vf| symlink::driver(reader, &vf)).is_ok_and(|driver| driver.is_none())

@@ -6,43 +6,43 @@ use crate::ledger::FileState;
 use crate::plan::FileContent;
 use crate::setting::{SetConfigBits, SetEswitch, SetVf, SettingChange as _, WriteAttribute};
 
-/// One step back.
+/// One step of a revert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
-    /// Write a sysfs attribute.
+    /// Writes a sysfs attribute.
     Attribute(WriteAttribute),
-    /// Set bits of a config-space register.
+    /// Sets bits of a config-space register.
     Register(SetConfigBits),
-    /// Set attributes of a VF.
+    /// Sets attributes of a VF.
     Vf(SetVf),
-    /// Change the mode of an eswitch.
+    /// Changes the mode of an eswitch.
     Eswitch(SetEswitch),
-    /// Put a file back: content, owner, mode, attributes.
+    /// Restores a file: content, owner, mode, attributes.
     File {
         /// Absolute path inside the host.
         path: String,
-        /// Content now; `None` = absent.
+        /// Current content; `None`: absent.
         before: Option<FileContent>,
-        /// Content before bedplate came; `None` = absent.
+        /// Content before bedplate, if the file existed.
         after: Option<FileContent>,
-        /// The whole of it, for the executor.
+        /// Complete state, for the executor.
         #[serde(skip)]
         to: FileState,
     },
-    /// Run a tool: again, to make files from those that were put back, or the one that undoes another.
+    /// Runs a tool: one that generates files from the restored ones, or one that undoes another.
     Tool {
         /// Program and arguments.
         argv: Vec<String>,
         /// Purpose.
         purpose: String,
-        /// Files it makes.
+        /// Output files.
         makes: Vec<String>,
-        /// Seconds it may take.
+        /// Time limit in seconds.
         limit_s: u32,
     },
-    /// Remove a directory that bedplate made, if it is empty by then.
+    /// Removes a directory that bedplate created, if it is empty then.
     Directory {
         /// Absolute path inside the host.
         path: String,
@@ -50,7 +50,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Subject.
+    /// Returns the subject.
     pub fn subject(&self) -> String {
         match self {
             Step::File { path, .. } | Step::Directory { path } => path.clone(),
@@ -63,14 +63,14 @@ impl Step {
     }
 }
 
-/// Something that is not put back.
+/// A subject that is not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Refused {
     /// Path or register.
     pub subject: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// Remedy.
+    /// Fix.
     pub remedy: String,
 }
