@@ -1,6 +1,6 @@
-//! The operator's hold on enforcement: "leave this host as it is until `bedplate release`", as a file. While it is there
-//! the daemon and `bedplate boot` only observe, and nothing is rebooted for what differs. Beside the ledger, as it has to
-//! outlive a reboot; not [`crate::reboot_hold`], which keeps the host from being rebooted and is about nothing else.
+//! The operator's pause of enforcement, "no changes to this host until `bedplate release`", stored in a file. While it
+//! exists, the daemon and `bedplate boot` only observe, and differences cause no reboot. Stored next to the ledger,
+//! since it must outlive a reboot. Not [`crate::reboot_hold`], which only prevents reboots.
 
 use std::io::{Error, ErrorKind};
 use std::path::Path;
@@ -14,30 +14,30 @@ use bedplate_base::terminal::brief;
 use bedplate_host::file;
 use bedplate_host::write::{remove_own_file, replace_own_file};
 
-/// Where it is kept, inside the host.
+/// Path of the file inside the host.
 pub const HOLD: &str = "/var/lib/bedplate/enforce-hold.json";
-/// Its name alone, for those who watch the directory.
+/// Name of the file, for watches on the directory.
 pub const NAME: &str = "enforce-hold.json";
-/// The format this program reads and writes.
+/// Format version that this program reads and writes.
 pub(crate) const VERSION: u32 = 1;
-/// How it ends.
+/// Fix.
 pub(crate) const REMEDY: &str = "`bedplate release` ends it";
 
-/// Nothing is enforced on this host.
+/// Pause of enforcement on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnforceHold {
     /// [`VERSION`].
     pub version: u32,
-    /// Since when; `None`: the file cannot be understood.
+    /// Start time; `None`: the file cannot be parsed.
     pub since: Option<Timestamp>,
     /// The operator's reason.
     pub why: String,
-    /// Who said so.
+    /// Name of the operator.
     pub by: String,
 }
 
 impl EnforceHold {
-    /// One that starts now.
+    /// Creates a pause that starts now.
     pub fn starting(now: Timestamp, why: &str, by: &str) -> Self {
         let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
         EnforceHold {
@@ -48,8 +48,8 @@ impl EnforceHold {
         }
     }
 
-    /// The hold of the host below `root`. A file that cannot be read or understood holds: an operator has put it there, and
-    /// taking it for nothing would undo a revert.
+    /// Loads the pause of the host below `root`. A file that cannot be read or parsed is a pause: an operator has
+    /// written it, and ignoring it would undo a revert.
     pub fn load(root: &Path) -> Option<Self> {
         match file::bytes(&file::under(root, HOLD)) {
             Ok(content) => Some(Self::parse(&content)),
@@ -71,25 +71,25 @@ impl EnforceHold {
         EnforceHold { version: VERSION, since: None, why, by: "bedplate".into() }
     }
 
-    /// Puts it in force on the host below `root`; on the disk when this returns.
+    /// Stores the pause on the host below `root`, durably.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Fails when the file cannot be written.
     pub fn keep(&self, root: &Path) -> Result<(), Error> {
         let json = serde_json::to_string_pretty(self).map_err(Error::other)? + "\n";
         let path = file::under(root, HOLD);
         replace_own_file(&path, json.as_bytes(), 0o600, 0o700)
     }
 
-    /// Ends it; whether there was one.
+    /// Removes the pause. Returns whether there was one.
     ///
     /// # Errors
-    /// The file cannot be removed.
+    /// Fails when the file cannot be removed.
     pub fn release(root: &Path) -> Result<bool, Error> {
         remove_own_file(&file::under(root, HOLD))
     }
 
-    /// One line for people: since when, by whom, why, and how it ends.
+    /// Describes it in one line for operators: start, operator, reason, and how to resume.
     pub fn describe(&self) -> String {
         let since =
             self.since.map(|since| format!(" since {}", format_utc(since))).unwrap_or_default();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_until_it_is_released() {
+    fn pause_lasts_until_released() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(EnforceHold::load(root.path()), None);
         hold().keep(root.path()).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_holds_and_names_the_file() {
+    fn unreadable_file_is_a_pause_and_is_named() {
         let root = tempfile::tempdir().unwrap();
         hold().keep(root.path()).unwrap();
         let file = root.path().join("var/lib/bedplate").join(NAME);

@@ -1,5 +1,5 @@
-//! The operator's hold: "no reboot of this host until …", as a file. Text and arithmetic: the time is an argument, and
-//! writing the file is the caller's. Whatever cannot be understood holds.
+//! The operator's hold, "no reboot of this host until …", stored in a file. Text and arithmetic only: time is an
+//! argument, and the caller writes the file. A file that cannot be parsed is a hold.
 
 use std::path::Path;
 
@@ -10,32 +10,32 @@ use bedplate_base::terminal::{brief, one_line};
 use bedplate_base::{OptionalRead as _, duration, format_utc};
 use bedplate_host::{Reader, file};
 
-/// Where the hold is kept, inside the host. Beside the ledger: it must outlive a reboot.
+/// Path of the hold inside the host. Stored next to the ledger: it must outlive a reboot.
 pub const HOLD: &str = "/var/lib/bedplate/hold.json";
-/// The format this program reads and writes.
+/// Format version that this program reads and writes.
 pub(crate) const VERSION: u32 = 1;
-/// The longest hold with an end. Longer is either a slip of the pen or meant for ever, which is said by no end at all.
+/// Longest hold with an end. Anything longer is a typing error, or means a hold without an end.
 pub(crate) const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// Characters of a reason: it is for the next operator to read, in a line of a report.
+/// Maximum length of a reason in characters: it is shown in one line of a report.
 pub const LONGEST_REASON: usize = 500;
-/// Characters of an operator's name (useradd(8) takes 32).
+/// Maximum length of an operator's name in characters (useradd(8) accepts 32).
 pub const LONGEST_NAME: usize = 64;
 
-/// An operator's word that this host is not to be rebooted.
+/// An operator's instruction that this host must not be rebooted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// When it lapses; never, if none.
+    /// End of the hold; `None`: it never expires.
     pub until: Option<Timestamp>,
     /// The operator's reason.
     pub why: String,
-    /// Who said so.
+    /// Name of the operator.
     pub by: String,
 }
 
-/// The file's form.
+/// JSON form of the file.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)] // A condition that is not understood must not be dropped.
+#[serde(deny_unknown_fields)] // An unknown condition must not be dropped.
 struct File {
     version: u32,
     until: Option<Timestamp>,
@@ -48,16 +48,16 @@ struct Version {
     version: u32,
 }
 
-/// Why a hold cannot be read, written or timed.
+/// Error of reading, writing, or timing a hold.
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// Not the JSON of a hold.
     #[error("this is not a hold file")]
     Parse(#[source] serde_json::Error),
-    /// Written by another bedplate.
+    /// Written by another version of bedplate.
     #[error("its format is version {0}, and this bedplate knows version {VERSION}")]
     Version(u32),
-    /// It cannot be put into JSON.
+    /// The hold cannot be serialized.
     #[error("the hold cannot be written as JSON")]
     Serialise(#[source] serde_json::Error),
     /// Not a length of time.
@@ -65,19 +65,19 @@ pub enum HoldError {
         "`{0}` is not a length of time; write a number with a unit: `30s`, `30m`, `4h`, `2d` or `1h30m`"
     )]
     Duration(String),
-    /// No time at all.
+    /// A length of zero.
     #[error("`{0}` is no time at all")]
     Zero(String),
     /// More than [`LONGEST`].
     #[error("`{0}` is longer than 90 days; a hold without an end says so better")]
     TooLong(String),
-    /// The clock is so far off that the end has no date.
+    /// The end is out of range, because the clock is far off.
     #[error("a hold of this length from {at} has no end that could be written as a date", at = format_utc(*.0))]
     NoEnd(Timestamp),
 }
 
 impl Hold {
-    /// A hold that starts now. No length: it has no end.
+    /// Creates a hold that starts now. Without a length it has no end.
     ///
     /// # Errors
     /// [`HoldError::NoEnd`].
@@ -91,7 +91,7 @@ impl Hold {
         Ok(Hold { until: length.map(end).transpose()?, why: why.to_owned(), by: by.to_owned() })
     }
 
-    /// The host's hold. No file is no hold; a file that cannot be read or understood is one without an end.
+    /// Loads the host's hold. A file that cannot be read or parsed is a hold without an end.
     pub fn load(reader: &dyn Reader) -> Option<Hold> {
         match reader.read(HOLD).optional() {
             Ok(content) => content.map(|content| Hold::of_content(&content)),
@@ -99,7 +99,7 @@ impl Hold {
         }
     }
 
-    /// The hold of the host below `root`, read as [`Hold::load`] reads it.
+    /// Loads the hold of the host below `root`, like [`Hold::load`].
     pub fn below(root: &Path) -> Option<Hold> {
         match file::bytes(&file::under(root, HOLD)) {
             Ok(content) => Some(Hold::of_content(&content)),
@@ -108,12 +108,12 @@ impl Hold {
         }
     }
 
-    /// Reads the content of [`HOLD`].
+    /// Parses the content of [`HOLD`].
     ///
     /// # Errors
     /// [`HoldError::Parse`], [`HoldError::Version`].
     pub fn parse(content: &[u8]) -> Result<Hold, HoldError> {
-        // First, as a later version may have fields that this one does not know.
+        // Must be first: other versions may have other fields.
         let Version { version } = serde_json::from_slice(content).map_err(HoldError::Parse)?;
         if version != VERSION {
             return Err(HoldError::Version(version));
@@ -122,8 +122,8 @@ impl Hold {
         Ok(Hold { until: file.until, why: file.why, by: file.by })
     }
 
-    /// The hold that a file's content is: content that cannot be parsed is a hold without an end, whose reason names
-    /// the file. An operator has put something there, and guessing that it meant nothing could cost a training run.
+    /// Converts a file's content to a hold. Content that cannot be parsed is a hold without an end, whose reason names
+    /// the file: an operator has written it, and ignoring it could cost a training run.
     pub fn of_content(content: &[u8]) -> Hold {
         Hold::parse(content).unwrap_or_else(|error| {
             let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
@@ -131,13 +131,13 @@ impl Hold {
         })
     }
 
-    /// The hold for a file that is there but cannot be read: in force until an operator corrects or removes it.
+    /// Returns the hold for a file that cannot be read: in force until an operator corrects or removes it.
     pub fn unreadable(reason: &str) -> Hold {
         let why = format!("{HOLD} cannot be parsed ({reason}); fix or remove it");
         Hold { until: None, why, by: "bedplate".into() }
     }
 
-    /// The content of [`HOLD`], with a final line end.
+    /// Returns the content of [`HOLD`], with a final line end.
     ///
     /// # Errors
     /// [`HoldError::Serialise`].
@@ -151,13 +151,13 @@ impl Hold {
         serde_json::to_string_pretty(&file).map(|json| json + "\n").map_err(HoldError::Serialise)
     }
 
-    /// Whether it holds at this time. Only the end counts, never the start: when the clock jumps backwards, a hold that
-    /// is in force stays so, and one that had lapsed holds again until its end comes back.
+    /// Returns whether it is in force at this time. Only the end is checked, never the start: if the clock jumps back,
+    /// a hold in force stays so, and an expired one is in force again until its end.
     pub fn is_in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until)
     }
 
-    /// One line for people: until when, how long that is, who and why.
+    /// Describes it in one line for operators: end, remaining time, operator, reason.
     pub fn describe(&self, now: Timestamp) -> String {
         let until = match self.until {
             None => "held until released,".to_owned(),
@@ -181,7 +181,7 @@ impl Hold {
     }
 }
 
-/// A length of time that a hold can have.
+/// Parses the length of a hold.
 ///
 /// # Errors
 /// [`HoldError::Duration`], [`HoldError::Zero`], [`HoldError::TooLong`].
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_reads_back_as_written() {
+    fn hold_parses_back() {
         let forever = Hold { until: None, ..hold() };
         for hold in [hold(), forever] {
             let json = hold.to_json().unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_up_to_its_end_and_no_longer() {
+    fn hold_expires_at_its_end() {
         let hold = hold();
         assert!(hold.is_in_force(at("2026-03-01T11:59:59.999999999Z")));
         assert!(!hold.is_in_force(at("2026-03-01T12:00:00Z")));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_backwards_never_lifts_a_hold() {
+    fn clock_jump_back_never_lifts_a_hold() {
         let hold = Hold::starting(
             at("2026-03-01T08:00:00Z"),
             Some(parse_length("4h").unwrap()),
@@ -242,18 +242,18 @@ mod tests {
             "ada",
         )
         .unwrap();
-        // In force, then the battery of the clock is empty.
+        // In force; then the clock's battery is empty.
         assert!(hold.is_in_force(at("2026-03-01T09:00:00Z")));
         assert!(hold.is_in_force(at("1970-01-01T00:00:00Z")));
         assert!(hold.is_in_force(Timestamp::MIN));
-        // Lapsed, then the clock is set back: it holds again, which can be fixed; a reboot cannot.
+        // Expired; then the clock is set back. A hold in force again can be corrected, a reboot cannot.
         assert!(!hold.is_in_force(at("2026-03-01T12:00:01Z")));
         assert!(hold.is_in_force(at("2026-03-01T11:00:00Z")));
         assert!(hold.describe(Timestamp::MIN).starts_with("held until 2026-03-01 12:00:00 UTC ("));
     }
 
     #[test]
-    fn what_cannot_be_understood_holds_and_names_the_file() {
+    fn unreadable_file_is_a_hold_and_is_named() {
         let good = hold().to_json().unwrap();
         for bad in [
             String::new(),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_file_that_is_not_there_is_no_hold() {
+    fn only_an_absent_file_means_no_hold() {
         let root = std::env::temp_dir().join(format!("bedplate-hold-{}", std::process::id()));
         let file = file::under(&root, HOLD);
         std::fs::create_dir_all(root.join("etc")).unwrap();
@@ -306,14 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn lengths_read_as_written() {
+    fn valid_lengths_are_parsed() {
         for (text, minutes) in [("30m", 30), ("2d", 2880), ("90d", 129_600), ("2160h", 129_600)] {
             assert_eq!(parse_length(text).unwrap(), SignedDuration::from_mins(minutes), "{text}");
         }
     }
 
     #[test]
-    fn other_lengths_are_refused() {
+    fn invalid_lengths_are_rejected() {
         for text in ["", "4", "soon"] {
             assert!(matches!(parse_length(text), Err(HoldError::Duration(_))), "{text:?}");
         }
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_until_when_who_and_why() {
+    fn description_shows_end_operator_and_reason() {
         let hold = hold();
         let says = |now| hold.describe(at(now));
         assert_eq!(
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_would_end_after_all_dates_is_refused() {
+    fn hold_with_end_out_of_range_is_rejected() {
         let day = parse_length("1d").unwrap();
         assert!(matches!(
             Hold::starting(Timestamp::MAX, Some(day), "", ""),

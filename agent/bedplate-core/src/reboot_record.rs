@@ -1,6 +1,6 @@
-//! The persisted state of reboots, in one file: the phase of the arranged reboot, and the parts that outlive it (attempts, the
-//! operator's request, the slot of the lock server, the last boot). Pure data and its text form. Times are for display: boot
-//! ids decide, which no clock can confuse.
+//! The persisted state of reboots, in one file: the phase of the arranged reboot, and the parts that outlive it
+//! (attempts, the operator's request, the lock server's slot, the last boot). Pure data and its text form. Times are
+//! for display only; decisions use boot ids, which no clock affects.
 
 pub mod attempt;
 pub mod last_boot;
@@ -17,14 +17,14 @@ use self::last_boot::LastBoot;
 use self::phase::Phase;
 use crate::profile::model::FleetLock;
 
-/// Where it is kept.
+/// Path of the record.
 pub const RECORD: &str = "/var/lib/bedplate/daemon/reboot.json";
 
-/// The format this program reads and writes.
+/// Format version that this program reads and writes.
 pub(crate) const VERSION: u32 = 2;
 
-/// Reboots without the host ever being right in between, for whatever plans, after which bedplate stops: a plan that is
-/// another one after every boot must not make a loop either.
+/// Maximum number of consecutive reboots without convergence, for any plans. Also stops loops in which every boot leads
+/// to another plan.
 pub const MOST_IN_A_ROW: usize = 3;
 
 /// The record.
@@ -33,17 +33,17 @@ pub const MOST_IN_A_ROW: usize = 3;
 pub struct Record {
     /// Format version, [`VERSION`].
     pub version: u32,
-    /// State of the reboot that is arranged.
+    /// State of the arranged reboot.
     pub phase: Phase,
-    /// Reboots asked for since the host was last right, oldest first.
+    /// Reboots requested since the host last converged, oldest first.
     pub attempts: Vec<Attempt>,
-    /// The lock that is held, or may be.
+    /// Lock slot that is held, or may be.
     pub lock: Option<LockSlot>,
-    /// The operator's request, until it is fulfilled or taken back.
+    /// Operator's request, until it is fulfilled or cancelled.
     pub asked: Option<RebootRequest>,
-    /// The boot in which something was last known to wait for a boot.
+    /// Id of the boot in which a change was last known to be pending until a boot.
     pub waiting: Option<String>,
-    /// Which reboot the last boot followed that there was something to say of.
+    /// Cause of the last boot, if it is worth reporting.
     pub came: Option<LastBoot>,
 }
 
@@ -61,44 +61,44 @@ impl Default for Record {
     }
 }
 
-/// A slot of a FleetLock server. Written before the server is asked: a slot that may be held is given back.
+/// A slot of a FleetLock server. Recorded before the request to the server: a slot that may be held must be released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LockSlot {
-    /// Whose.
+    /// Server with the slot.
     pub server: FleetLock,
-    /// Whether the server has said so; else it was asked and the answer is not known.
+    /// Whether the server has confirmed the slot; `false`: its response is unknown.
     pub certain: bool,
-    /// Since when.
+    /// Time of the request.
     pub since: Timestamp,
-    /// The boot in which it was taken: in another one, the reboot has come that it was for.
+    /// Boot in which the slot was taken. In another boot, its reboot has happened.
     pub boot_id: String,
-    /// What was wrong with the host then, in words: the reboot is not to blame for it.
+    /// Faults of the host at that time, as text: the reboot did not cause them.
     pub before: Vec<String>,
 }
 
-/// A reboot that an operator asked for: it needs no policy and no window.
+/// A reboot requested by an operator: it needs no policy and no window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RebootRequest {
-    /// Who and why, in words.
+    /// Requester and reason, as text.
     pub why: String,
-    /// The boot in which it was asked: another boot fulfils it.
+    /// Boot in which it was requested: another boot fulfils it.
     pub boot_id: String,
-    /// When it was asked: its identity.
+    /// Time of the request, which also identifies it.
     pub since: Timestamp,
-    /// Not before.
+    /// Earliest time of the reboot.
     pub at: Timestamp,
     /// Whether it overrides a boot entry that is not known to be sound.
     pub force: bool,
-    /// Something was in its way: once that is gone it is announced with the profile's whole delay.
+    /// Whether it was blocked: once unblocked, it is scheduled with the profile's whole delay.
     pub waited: bool,
 }
 
-/// Why a record cannot be used.
+/// Reason why a record cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Not JSON of this shape.
+    /// Not JSON of this form.
     #[error(
         "{RECORD} cannot be parsed: fix it, or remove it to forget every reboot that was asked for"
     )]
@@ -110,19 +110,19 @@ pub enum RecordError {
     Version(u32),
 }
 
-/// The part that every version has.
+/// The part common to all versions.
 #[derive(Deserialize)]
 struct Version {
     version: u32,
 }
 
 impl Record {
-    /// Reads it.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// [`RecordError`]; without a record nothing must be rebooted, since nobody would count.
+    /// [`RecordError`]. Without a record nothing may be rebooted, since attempts cannot be counted.
     pub fn parse(text: &str) -> Result<Self, RecordError> {
-        // First, as another version has other fields.
+        // Must be first: other versions have other fields.
         let Version { version } = serde_json::from_str(text).map_err(RecordError::Damaged)?;
         if version != VERSION {
             return Err(RecordError::Version(version));
@@ -130,14 +130,14 @@ impl Record {
         serde_json::from_str(text).map_err(RecordError::Damaged)
     }
 
-    /// Its text form.
+    /// Returns the text form.
     pub fn render(&self) -> String {
-        // A struct of strings and numbers has a JSON form.
+        // Strings and numbers always have a JSON form.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// How many boots this plan was given that did not make it true: attempts from other boots than this one. An attempt
-    /// from this boot has not happened yet; one whose boot was cut short by a power failure has.
+    /// Returns the number of boots that failed to complete this plan: attempts from boots other than this one. An
+    /// attempt from this boot has not happened yet; one whose boot ended in a power failure has.
     pub fn attempts_used(&self, plan: &str, boot_id: &str) -> usize {
         let from: BTreeSet<&str> = self
             .past(boot_id)
@@ -147,14 +147,14 @@ impl Record {
         from.len()
     }
 
-    /// The same for any plan.
+    /// Returns the number of such boots for any plan.
     pub fn in_a_row(&self, boot_id: &str) -> usize {
         let from: BTreeSet<&str> =
             self.past(boot_id).map(|attempt| attempt.boot_id.as_str()).collect();
         from.len()
     }
 
-    /// Whether an earlier boot's reboot was to bring passthrough.
+    /// Returns whether a reboot of an earlier boot was to enable passthrough.
     pub fn was_for_passthrough(&self, boot_id: &str) -> bool {
         self.past(boot_id).any(|attempt| attempt.passthrough)
     }
@@ -163,32 +163,32 @@ impl Record {
         self.attempts.iter().filter(move |attempt| attempt.boot_id != boot_id && !attempt.rehearsal)
     }
 
-    /// Notes a reboot before it is asked for. Asking twice in one boot is one attempt.
+    /// Records a reboot before it is requested. Two requests in one boot are one attempt.
     pub fn attempt(&mut self, attempt: Attempt) {
         self.attempts.retain(|old| old.boot_id != attempt.boot_id);
         self.attempts.push(attempt);
-        // What `in_a_row` counts is enough; a record does not grow without end.
+        // Enough for the limit in [`Record::in_a_row`]; bounds the size of the record.
         let surplus = self.attempts.len().saturating_sub(16);
         self.attempts.drain(..surplus);
     }
 
-    /// A reboot that was asked for in this boot and was called off: it will not happen.
+    /// Drops the attempt of this boot: its reboot was cancelled.
     pub fn cancel_attempt(&mut self, boot_id: &str) {
         self.attempts.retain(|attempt| attempt.boot_id != boot_id);
     }
 
-    /// The host is what it should be: whatever was tried has worked. A reboot that is still to come (people may ask for
-    /// one on a host that is right) stays counted.
+    /// Drops the attempts of earlier boots: the host has converged. The attempt of this boot, whose reboot is yet to
+    /// happen (an operator may request one on a converged host), still counts.
     pub fn forget_earlier(&mut self, boot_id: &str) {
         self.attempts.retain(|attempt| attempt.boot_id == boot_id);
     }
 
-    /// Whether a reboot for this plan was rehearsed in this boot.
+    /// Returns whether a dry run of a reboot for this plan took place in this boot.
     pub fn rehearsed(&self, boot_id: &str, plan: &str) -> bool {
         self.attempts.iter().any(|a| a.rehearsal && a.boot_id == boot_id && a.plan == plan)
     }
 
-    /// The reboot that the boot `boot_id` follows, if one was announced and no boot has followed it yet. Noted: once.
+    /// Returns the scheduled reboot that the boot `boot_id` follows, and marks it, so that it is returned only once.
     pub fn follow(&mut self, boot_id: &str) -> Option<Attempt> {
         let follows = |attempt: &&mut Attempt| attempt.boot_id != boot_id && !attempt.followed;
         let mut last = None;
@@ -199,18 +199,18 @@ impl Record {
         last
     }
 
-    /// Notes whether something waits for a boot, for the boot that comes.
+    /// Records whether a change is pending until a boot, for use in the next boot.
     pub fn note_waiting(&mut self, boot_id: &str, waits: bool) {
         self.waiting = waits.then(|| boot_id.to_owned());
     }
 
-    /// Whether something waited for the boot `boot_id`: a change, or an operator's request.
+    /// Returns whether a change or an operator's request was pending before the boot `boot_id`.
     pub fn has_waited(&self, boot_id: &str) -> bool {
         let requested = self.asked.as_ref().map(|asked| &asked.boot_id);
         self.waiting.iter().chain(requested).any(|waited_in| waited_in != boot_id)
     }
 
-    /// The operator's request of this boot.
+    /// Returns the operator's request of this boot.
     pub fn request(&self, boot_id: &str) -> Option<&RebootRequest> {
         self.asked.as_ref().filter(|asked| asked.boot_id == boot_id)
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn boots_are_counted_not_calls() {
+    fn attempts_are_counted_per_boot() {
         let mut record = Record::default();
         record.attempt(attempt("p", "1"));
         record.attempt(attempt("p", "1"));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_follows_the_last_reboot_and_only_one_does() {
+    fn only_one_boot_follows_a_reboot() {
         let mut record = Record::default();
         record.attempt(attempt("p", "1"));
         record.attempt(attempt("q", "2"));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_remembered_for_the_next_boot() {
+    fn pending_change_is_remembered_for_the_next_boot() {
         let mut record = Record::default();
         record.note_waiting("1", true);
         assert!(!record.has_waited("1") && record.has_waited("2"));
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rehearsal_does_not_count() {
+    fn dry_run_is_not_an_attempt() {
         let mut record = Record::default();
         record.attempt(Attempt { rehearsal: true, ..attempt("p", "1") });
         assert_eq!(record.attempts_used("p", "2"), 0);
     }
 
     #[test]
-    fn it_reads_back_and_refuses_what_it_does_not_know() {
+    fn record_parses_back_and_rejects_other_versions() {
         let mut record = Record::default();
         for boot in 0..40 {
             record.attempt(attempt("p", &boot.to_string()));

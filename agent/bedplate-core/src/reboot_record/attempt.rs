@@ -1,30 +1,30 @@
-//! One reboot that bedplate asked for, as it is kept across boots.
+//! A requested reboot, as stored across boots.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::model::RebootMethod;
 
-/// One reboot that was asked for.
+/// A requested reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempt {
-    /// Hash of what was to come into effect.
+    /// Hash of the pending changes.
     pub plan: String,
-    /// The boot it was asked from (/proc/sys/kernel/random/boot_id).
+    /// Boot in which it was requested (/proc/sys/kernel/random/boot_id).
     pub boot_id: String,
-    /// When.
+    /// Time of the request.
     pub at: Timestamp,
-    /// The time that was announced.
+    /// Scheduled time.
     pub due: Option<Timestamp>,
-    /// How.
+    /// Method of the reboot.
     pub method: RebootMethod,
     /// Subject, for display.
     pub subject: String,
-    /// Only rehearsed: it never counts.
+    /// Whether it is a dry run, which never counts.
     pub rehearsal: bool,
-    /// Whether IOMMU passthrough was among what waited.
+    /// Whether IOMMU passthrough was among the pending changes.
     pub passthrough: bool,
-    /// A boot has followed: the next one is not this reboot's.
+    /// Whether a boot has followed: the next one has another cause.
     pub followed: bool,
 }

@@ -1,37 +1,37 @@
-//! Which reboot a boot followed, as it is kept.
+//! Cause of a boot, as stored.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::profile::model::RebootMethod;
 
-/// Which reboot it was.
+/// Origin of a reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebootOrigin {
-    /// bedplate's, to be a power cycle by the BMC; the BMC did not do it, and an ordinary reboot went on.
+    /// bedplate's, intended as a power cycle by the BMC; the BMC did not do it, and an ordinary reboot took place.
     OrdinaryWithoutBmc,
-    /// Not bedplate's: people, another program, a crash, a power failure.
+    /// Not bedplate's: an operator, another program, a crash, a power failure.
     Others,
-    /// It was announced, and what is known does not tell whether this is it.
+    /// A reboot was scheduled, and the evidence does not show whether this is it.
     Unknown,
-    /// bedplate's, as announced, by this method; of a power cycle by the BMC the BMC says so.
+    /// bedplate's, as scheduled, by this method; a power cycle by the BMC is confirmed by the BMC.
     #[serde(untagged)]
     Announced(RebootMethod),
 }
 
-/// The answer for one boot.
+/// Cause of one boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastBoot {
-    /// The boot that follows the reboot.
+    /// Boot after the reboot.
     pub boot_id: String,
-    /// Which reboot it was.
+    /// Origin of the reboot.
     pub by: RebootOrigin,
-    /// The method that was asked for; `None`: bedplate had announced no reboot.
+    /// Requested method; `None`: bedplate had scheduled no reboot.
     pub asked_for: Option<RebootMethod>,
-    /// The time that was announced.
+    /// Scheduled time.
     pub announced_for: Option<Timestamp>,
-    /// The same in a sentence.
+    /// Summary in one sentence.
     pub summary: String,
 }

@@ -1,6 +1,6 @@
-//! The reboot that bedplate has arranged: the persisted state, with the data of each state in its variant. It is on the disk
-//! before the action that it describes is taken, so that after a crash the next daemon finds what may have been done.
-//! The daemon's `reboot::step` makes every transition.
+//! Phases of the arranged reboot: the persisted state, with each state's data in its variant. It is stored before the
+//! action that it describes, so that after a crash the next daemon knows of possible effects. The daemon's
+//! `reboot::step` makes every transition.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,26 +9,26 @@ use super::RebootRequest;
 use super::preparation::{Next, Preparation};
 use crate::profile::model::RebootMethod;
 
-/// Time after its due time within which a reboot may still be on its way: services may take 90 seconds each to stop, some
-/// longer. After that it is so only while logind or PID 1 says so.
+/// Time after the due time within which a reboot may still be in progress: services may take 90 seconds each to stop,
+/// some longer. Later it is in progress only while logind or PID 1 reports it.
 pub const GOING_DOWN_US: i64 = 15 * 60 * 1_000_000;
 
 bedplate_base::named! {
-    /// Kind of shutdown that logind is asked for (man org.freedesktop.login1, `ScheduleShutdown`).
+    /// Type of shutdown requested from logind (man org.freedesktop.login1, `ScheduleShutdown`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Shutdown {
         /// Reboot.
         Reboot = "reboot",
-        /// Switch off: the clock's alarm wakes the machine.
+        /// Power-off: the clock's alarm wakes the machine.
         Poweroff = "poweroff",
-        /// Announce a reboot, and do nothing when its time has come.
+        /// Announcement of a reboot without any action at its time.
         DryReboot = "dry-reboot",
     }
 }
 
 impl Shutdown {
-    /// The kind for a method that is armed; `None`: a rehearsal, for which nothing is armed. The operator's command runs when
-    /// its time has come; until then logind announces it.
+    /// Returns the type for an armed method; `None`: a dry run, for which nothing is armed. An operator's command runs
+    /// at the due time; until then logind announces the reboot.
     pub fn for_preparation(prepared: Option<&Preparation>) -> Self {
         match prepared.map(|prepared| prepared.next) {
             Some(Next::LogindReboot) => Shutdown::Reboot,
@@ -42,82 +42,82 @@ impl Shutdown {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArrangedReboot {
-    /// The boot that it ends.
+    /// Boot that it ends.
     pub boot_id: String,
-    /// Kind that logind is asked for.
+    /// Type requested from logind.
     pub kind: Shutdown,
-    /// Microseconds since 1970, as given to logind.
+    /// Due time in microseconds_convert_back since 1970, as passed to logind.
     pub usec: u64,
-    /// Hash of what it is for.
+    /// Hash of the pending changes.
     pub plan: String,
-    /// Method.
+    /// Method of the reboot.
     pub method: RebootMethod,
-    /// Identity of the operator's request that it is for; `None`: the profile's policy asks for it.
+    /// Identity of the operator's request; `None`: requested by the profile's policy.
     pub request: Option<Timestamp>,
-    /// Start of the userspace that it was scheduled in, by PID 1; `None`: not known.
+    /// Start time of the userspace in which it was scheduled, from PID 1; `None`: unknown.
     pub userspace: Option<u64>,
-    /// The method's preparation with the steps that undo it; `None`: nothing was prepared.
+    /// Preparation of the method with its undo steps; `None`: not armed.
     pub prepared: Option<Preparation>,
 }
 
 impl ArrangedReboot {
-    /// Its due time.
+    /// Returns the due time.
     pub fn at(&self) -> Timestamp {
         time(self.usec)
     }
 
-    /// Whether this is what logind has scheduled.
+    /// Returns whether this is the shutdown that logind has scheduled.
     pub fn is(&self, kind: &str, usec: u64) -> bool {
         self.kind.name() == kind && self.usec == usec
     }
 
-    /// Microseconds since its due time.
+    /// Returns the microseconds_convert_back since the due time.
     pub fn late(&self, now: Timestamp) -> i64 {
         let signed = |usec: u64| i64::try_from(usec).unwrap_or(i64::MAX);
         signed(usec(now)).saturating_sub(signed(self.usec))
     }
 
-    /// Whether the operator's command runs at its due time.
+    /// Returns whether the operator's command runs at the due time.
     pub fn runs_command(&self) -> bool {
         self.prepared.as_ref().is_some_and(|prepared| prepared.next == Next::RunCommand)
     }
 
-    /// Whether logind only announces it.
+    /// Returns whether logind only announces it.
     pub fn is_dry(&self) -> bool {
         self.kind == Shutdown::DryReboot
     }
 
-    /// Whether something has to be undone if it does not come.
+    /// Returns whether a cancellation must undo steps.
     pub fn is_armed(&self) -> bool {
         self.prepared.as_ref().is_some_and(|prepared| !prepared.undo.is_empty())
     }
 }
 
-/// How a reboot ended that did not come.
+/// End of a reboot that did not happen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ending", rename_all = "kebab-case")]
 pub enum Ending {
-    /// By bedplate itself: it may be scheduled again.
+    /// Cancelled by bedplate: it may be scheduled again.
     #[serde(rename = "taken-back")]
     CancelledByAgent {
         /// Reason.
         why: String,
     },
-    /// By an operator or another program: scheduled again in this boot only if an operator asks.
+    /// Cancelled by an operator or another program: scheduled again in this boot only on an operator's request.
     #[serde(rename = "called-off")]
     Cancelled {
-        /// By whom or what, and when.
+        /// Who or what cancelled it, and when.
         by: String,
     },
-    /// Its time has passed, and the machine did not go down: scheduled again in this boot only if an operator asks.
+    /// Its time passed without a shutdown: scheduled again in this boot only on an operator's request.
     DidNotCome,
 }
 
-/// State of the reboot that bedplate has arranged.
+/// Phase of the arranged reboot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "kebab-case")]
 pub enum Phase {
-    /// Nothing is arranged.
+    /// No reboot is arranged.
     #[default]
     Rest,
     /// The method is being armed: any part of it may be done.
@@ -125,12 +125,12 @@ pub enum Phase {
         /// The reboot.
         arranged: ArrangedReboot,
     },
-    /// logind is being asked: it may have it.
+    /// The request to logind is in progress: logind may have it.
     Scheduling {
         /// The reboot.
         arranged: ArrangedReboot,
     },
-    /// logind has it.
+    /// logind has scheduled it.
     Scheduled {
         /// The reboot.
         arranged: ArrangedReboot,
@@ -139,39 +139,39 @@ pub enum Phase {
     CommandRun {
         /// The reboot.
         arranged: ArrangedReboot,
-        /// The operator's request for it.
+        /// Operator's request for it.
         asked: Option<RebootRequest>,
     },
-    /// The machine goes down.
+    /// The machine is shutting down.
     GoingDown {
         /// The reboot.
         arranged: ArrangedReboot,
     },
-    /// logind is being asked to forget it: it may still have it.
+    /// The cancellation at logind is in progress: logind may still have it.
     Cancelling {
         /// The reboot.
         arranged: ArrangedReboot,
-        /// How it ends.
+        /// Reason for its end.
         ending: Ending,
     },
-    /// logind does not have it; what was armed may still be.
+    /// logind does not have it; the method may still be armed.
     Disarming {
         /// The reboot.
         arranged: ArrangedReboot,
-        /// How it ended.
+        /// Reason for its end.
         ending: Ending,
     },
-    /// It did not come, and nothing of it is left.
+    /// It did not happen, and nothing of it is left.
     Ended {
-        /// The boot in which that was.
+        /// Boot in which it ended.
         boot_id: String,
-        /// How it ended.
+        /// Reason for its end.
         ending: Ending,
     },
 }
 
 impl Phase {
-    /// The arranged reboot.
+    /// Returns the arranged reboot.
     pub fn arranged(&self) -> Option<&ArrangedReboot> {
         match self {
             Phase::Rest | Phase::Ended { .. } => None,
@@ -185,12 +185,12 @@ impl Phase {
         }
     }
 
-    /// Whether something is arranged that has not ended.
+    /// Returns whether a reboot is arranged that has not ended.
     pub fn is_open(&self) -> bool {
         !matches!(self, Phase::Rest | Phase::Ended { .. })
     }
 
-    /// The boot that it is about; `None`: any.
+    /// Returns the boot of the phase; `None`: any boot.
     pub fn boot_id(&self) -> Option<&str> {
         match self {
             Phase::Ended { boot_id, .. } => Some(boot_id),
@@ -198,7 +198,7 @@ impl Phase {
         }
     }
 
-    /// How the last reboot ended that did not come.
+    /// Returns the end of the last reboot that did not happen.
     pub fn ending(&self) -> Option<&Ending> {
         match self {
             Phase::Cancelling { ending, .. }
@@ -208,7 +208,7 @@ impl Phase {
         }
     }
 
-    /// The reboot that logind has, or may have.
+    /// Returns the reboot that logind has, or may have.
     pub fn at_logind(&self) -> Option<&ArrangedReboot> {
         match self {
             Phase::Scheduling { arranged }
@@ -219,14 +219,14 @@ impl Phase {
         }
     }
 
-    /// Whether another reboot is arranged in this boot only if an operator asks.
+    /// Returns whether another reboot in this boot needs an operator's request.
     pub fn needs_operator(&self) -> bool {
         let ended = !matches!(self.ending(), None | Some(Ending::CancelledByAgent { .. }));
         ended || matches!(self, Phase::CommandRun { .. })
     }
 }
 
-/// Microseconds, as logind counts.
+/// Converts to microseconds_convert_back since 1970, as used by logind.
 pub fn usec(at: Timestamp) -> u64 {
     u64::try_from(at.as_microsecond()).unwrap_or_default()
 }
@@ -244,14 +244,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_have_the_names_of_logind() {
+    fn shutdown_types_have_logind_names() {
         for kind in [Shutdown::Reboot, Shutdown::Poweroff, Shutdown::DryReboot] {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }
 
     #[test]
-    fn microseconds() {
+    fn microseconds_convert_back() {
         let at: Timestamp = "2026-03-03T03:00:00.123456Z".parse().unwrap();
         assert_eq!(time(usec(at)), at);
         assert_eq!(time(u64::MAX), Timestamp::MAX);

@@ -1,46 +1,46 @@
-//! The preparation of a reboot method, as it is kept: the request to logind and the steps that undo it.
+//! Stored preparation of a reboot method: the request to logind, and the steps that undo it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::profile::model::RebootMethod as Method;
 
-/// What to do once a method is prepared.
+/// Action after a method is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Next {
-    /// Ask logind for `reboot`.
+    /// Request `reboot` from logind.
     LogindReboot,
-    /// Ask logind for `poweroff`.
+    /// Request `poweroff` from logind.
     LogindPoweroff,
-    /// Ask logind for an announcement only: the operator's command has the machine cycled from outside.
+    /// Request only an announcement from logind: the operator's command power-cycles the machine from outside.
     RunCommand,
 }
 
-/// A method that is ready. It can be stored, so that a daemon that starts again after a crash can still undo it.
+/// An armed method. Stored, so that a daemon can undo it after a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preparation {
-    /// The method.
+    /// Method of the reboot.
     pub method: Method,
-    /// What to do now.
+    /// Next action.
     pub next: Next,
-    /// The way back, last change first.
+    /// Undo steps, last change first.
     pub undo: Vec<Undo>,
 }
 
-/// One step back. Paths are those of the machine, without the root directory.
+/// An undo step. Paths are those of the machine, without the root directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undo {
-    /// Write this to a sysfs attribute.
+    /// Writes a sysfs attribute.
     Write {
-        /// The attribute.
+        /// Path of the attribute.
         path: String,
-        /// The value.
+        /// Value to write.
         value: String,
     },
-    /// Remove a file. Not being there is success.
+    /// Removes a file. An absent file is a success.
     Remove {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
 }
