@@ -1,4 +1,4 @@
-//! Versions and variables of each library, as far as the tables cover them.
+//! Versions and variables that the tables cover, by library.
 
 use super::library::Library;
 use super::variables::{self, RCCL_READ, Variable, rccl_default};
@@ -7,8 +7,8 @@ use bedplate_facts::Facts;
 use bedplate_facts::nccl_conf::{NCCL_CONF, RCCL_CONF};
 
 impl Library {
-    /// The oldest and the newest version that the tables cover. RCCL's versions are those of NCCL that they follow; the oldest
-    /// is that of ROCm 4.2. oneCCL got its list of NICs with 2021.4.
+    /// Oldest and newest version that the tables cover. RCCL's versions are those of the NCCL release it follows; its
+    /// oldest is that of ROCm 4.2. oneCCL has its list of NICs since 2021.4.
     pub fn versions(self) -> (Version, Version) {
         match self {
             Library::Nccl => (Version::OLDEST, Version::NEWEST),
@@ -17,10 +17,10 @@ impl Library {
         }
     }
 
-    /// The version, if the tables cover it.
+    /// Returns the version, if the tables cover it.
     ///
     /// # Errors
-    /// [`VersionError`] names those that are covered.
+    /// [`VersionError`] names the covered versions.
     pub fn covers(self, version: Version) -> Result<Version, VersionError> {
         let (oldest, newest) = self.versions();
         match (oldest..=newest).contains(&version) {
@@ -31,7 +31,7 @@ impl Library {
         }
     }
 
-    /// The newest version of which the tables know all that they say; later ones only where a row speaks of them.
+    /// Newest version with complete entries in the tables. Later versions are covered only by entries that name them.
     pub fn known_to(self) -> Version {
         match self {
             Library::Rccl => RCCL_READ,
@@ -39,8 +39,8 @@ impl Library {
         }
     }
 
-    /// The file for all jobs of a host that it reads when it starts (handbook §8.6; RCCL src/misc/param.cc, whose own name came
-    /// with ROCm 5.3).
+    /// Host-wide file that the library reads at start (handbook §8.6; RCCL src/misc/param.cc, which uses its own name
+    /// since ROCm 5.3).
     pub fn file(self, version: Version) -> Option<&'static str> {
         match self {
             Library::Nccl => Some(NCCL_CONF),
@@ -50,18 +50,18 @@ impl Library {
         }
     }
 
-    /// The file for all jobs of this host, as the newest version of its library names it.
+    /// Host-wide file for the newest version of this host's library.
     pub fn file_of_host(facts: &Facts) -> &'static str {
         let library = Library::of_host(facts);
         library.file(library.versions().1).unwrap_or(NCCL_CONF)
     }
 
-    /// Its variables, in alphabetic order.
+    /// Variables of the library, in alphabetical order.
     pub fn variables(self) -> Vec<Variable> {
         variables::table(self)
     }
 
-    /// What a variable is in a version where nobody sets it; `None`: there is no such variable, or it is not known.
+    /// Default of a variable in a version; `None`: the version lacks the variable, or its default is unknown.
     pub fn default_of(self, row: &Variable, version: Version) -> Option<&'static str> {
         match self {
             Library::Rccl => rccl_default(row, version),

@@ -1,5 +1,5 @@
-//! Ports of a host → what a collective library is to be told. Very little is: what is left alone adapts itself to a version and a machine that
-//! bedplate does not know.
+//! Derives recommended variables of a collective library from the ports of a host. As few as possible: a variable that
+//! is not set adapts to versions and machines that bedplate does not know.
 
 use serde::Serialize;
 
@@ -10,39 +10,39 @@ use bedplate_base::Reading;
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
 
-/// Bytes of a value that NCCL takes from a file at most (NCCL src/misc/param.cc; handbook §8.6).
+/// Maximum length of a value that NCCL reads from a file, in bytes (NCCL src/misc/param.cc; handbook §8.6).
 pub const LONGEST_VALUE: usize = 1023;
 
-/// The variable, and the first version that finds the entry of RoCE v2 itself (handbook §8.5).
+/// Variable for the GID index, and the first version that finds the RoCE v2 entry itself (handbook §8.5).
 const GID_INDEX: &str = "NCCL_IB_GID_INDEX";
 const AUTOMATIC_GID_SINCE: Version = Version(2, 21);
 
-/// The first version of NCCL that takes `=` for exact names; before, it would be part of a name that no device has, and NCCL
-/// would use sockets (NCCL src/transport/net_ib.cc).
+/// First version of NCCL that accepts `=` for exact names. In earlier ones it is part of the name, no device matches,
+/// and NCCL uses sockets (NCCL src/transport/net_ib.cc).
 const EXACT_NAMES_SINCE: Version = Version(2, 5);
 
-/// What NCCL is to be told, what not, and what could not be said.
+/// Recommended variables, omitted variables, and notes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Advice {
-    /// The library that it is for.
+    /// Library that the advice is for.
     pub library: Library,
-    /// Its version.
+    /// Version of the library.
     pub nccl_version: String,
-    /// Variables to set, in the order of their names.
+    /// Variables to set, by name.
     pub set: Vec<Setting>,
-    /// What people set and this host does not need.
+    /// Commonly recommended variables that this host does not need.
     pub left_out: Vec<LeftOut>,
-    /// What to know beside, each a sentence.
+    /// Notes, one sentence each.
     pub notes: Vec<String>,
-    /// Whether every port could be read: without, the list may lack one.
+    /// Whether every port was readable; if not, ports may be missing from the list.
     pub complete: bool,
-    /// The newest version of which the defaults and reasons of `left_out` are known; absent: they are those of this version.
+    /// Newest version for which the defaults and reasons of `left_out` are known; absent: they apply to this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_to: Option<String>,
 }
 
-/// One variable to set.
+/// A variable to set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Setting {
@@ -50,26 +50,26 @@ pub struct Setting {
     pub name: &'static str,
     /// Value.
     pub value: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// One that is left alone.
+/// A variable to leave unset.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// Name.
     pub name: &'static str,
-    /// The value that is passed around.
+    /// Commonly recommended value.
     pub advice: &'static str,
-    /// What it is without; absent: this version has no such variable, or its default is not known.
+    /// Default; absent: this version lacks the variable, or its default is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<&'static str>,
-    /// Why it is left alone.
+    /// Reason to leave it unset.
     pub why: String,
 }
 
-/// What to tell a library of a version, by the ports of a host. `reach`: how far GPUDirect RDMA goes on it by the library's default.
+/// Derives the variables for a library version from the ports of a host. `reach` is the library's default GDR level.
 pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: Version) -> Advice {
     let mut advice = Advice {
         library,
@@ -105,13 +105,13 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
     advice
 }
 
-/// The ports that NCCL should use: those that are ACTIVE and near a GPU, or where none is near all that are ACTIVE.
+/// Ports that NCCL should use: ACTIVE ones within the GDR level of a GPU, or all ACTIVE ones if there is no such port.
 pub fn chosen(ports: &[PlacedPort], reach: Distance) -> Vec<&PlacedPort> {
     let [active, near] = active_and_near(ports, reach);
     if near.is_empty() { active } else { near }
 }
 
-/// The ports that are ACTIVE, and those of them that are near a GPU.
+/// Returns the ACTIVE ports, and those of them within the GDR level of a GPU.
 fn active_and_near(ports: &[PlacedPort], reach: Distance) -> [Vec<&PlacedPort>; 2] {
     let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
     let is_near = |one: &&PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
@@ -119,7 +119,7 @@ fn active_and_near(ports: &[PlacedPort], reach: Distance) -> [Vec<&PlacedPort>; 
     [active.clone().collect(), active.filter(is_near).collect()]
 }
 
-/// The ports that a library should use, and why these.
+/// Ports that a library should use, and the reason.
 struct ChosenPorts<'a> {
     library: Library,
     ports: Vec<&'a PlacedPort>,
@@ -166,13 +166,13 @@ impl<'a> ChosenPorts<'a> {
         Some(ChosenPorts { library, ports, why })
     }
 
-    /// Names as NCCL writes them, `mlx5_2:1`, in the order of their numbers.
+    /// Names in NCCL's format, `mlx5_2:1`, in numerical order.
     fn names(&self) -> Vec<String> {
         names(self.ports.iter().map(|one| &one.port))
     }
 }
 
-/// Devices that a list of prefixes takes along, though they are not meant: `mlx5_10` for `mlx5_1`.
+/// Devices that a list of prefixes matches unintentionally: `mlx5_10` for `mlx5_1`.
 fn prefix_matches(chosen: &ChosenPorts, ports: &[PlacedPort]) -> Vec<String> {
     let device = |one: &PlacedPort| one.port.name.split('/').next().unwrap_or_default().to_owned();
     let meant: Vec<String> = chosen.ports.iter().map(|one| device(one)).collect();
@@ -219,7 +219,7 @@ fn ib_hca_setting(
     Setting { name: "NCCL_IB_HCA", value, why: chosen.why.clone() }
 }
 
-/// The value of `NCCL_IB_HCA` that names exactly these ports, in the order of their names.
+/// Value of `NCCL_IB_HCA` that names exactly these ports, in order of name.
 pub fn exact_port_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
     format!("={}", names(ports).join(","))
 }
@@ -230,7 +230,7 @@ fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
     names
 }
 
-/// `mlx5_10:1` behind `mlx5_2:1`.
+/// Sort key that orders `mlx5_2:1` before `mlx5_10:1`.
 fn natural(name: &str) -> (String, u32, u32) {
     let (device, port) = name.split_once(':').unwrap_or((name, "0"));
     let stem = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -238,7 +238,8 @@ fn natural(name: &str) -> (String, u32, u32) {
     (stem.to_owned(), number, port.parse().unwrap_or(0))
 }
 
-/// Before 2.21 the library takes entry 0 of every RoCE port's GID table, which is RoCE v1 or link-local on most.
+/// Returns the GID index setting. Before 2.21 the library uses entry 0 of every RoCE port's GID table, which is RoCE v1
+/// or link-local on most hosts.
 fn gid_index_setting(
     chosen: &ChosenPorts,
     version: Version,
@@ -273,7 +274,8 @@ fn left_out(set: &[Setting], library: Library, version: Version) -> Vec<LeftOut>
         let advice = row.advice?;
         let why = match row.since.filter(|since| version < *since) {
             Some(since) => format!("{library} {version} does not know it; {since} and later do"),
-            // It is looked for since 2.21 only, so that is no reason here; where the ports agree, it is set.
+            // Automatic selection started with 2.21, so the table's reason does not apply here. If the ports agree, the
+            // index is set.
             None if row.name == GID_INDEX && version < AUTOMATIC_GID_SINCE => {
                 "one index is for all ports, and this host's do not need it or do not agree"
                     .to_owned()

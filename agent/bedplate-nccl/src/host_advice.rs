@@ -1,4 +1,4 @@
-//! A host → what a collective library is to be told on it.
+//! Recommended variables of a collective library for a host.
 
 use super::env::{self, Advice};
 use super::library::Library;
@@ -10,7 +10,7 @@ use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::Distance;
 use bedplate_host::Reader;
 
-/// What a library is to be told on a host; not known, or absent: its PCI devices.
+/// Derives recommended variables for a host. Unknown or absent if its PCI devices are.
 pub fn advise_host(
     reader: &dyn Reader,
     facts: &Facts,
@@ -27,9 +27,9 @@ pub fn advise_host(
     Reading::Known(env::advise(&ports, reach, library, version))
 }
 
-/// How far GPUDirect RDMA goes by a library's default.
+/// Default GDR level of a library on this host.
 pub fn gdr_reach(facts: &Facts, library: Library, version: Version) -> Distance {
-    // On such superchips NCCL goes over the chip-to-chip link, by default since 2.29 (handbook §8.4).
+    // On these superchips NCCL uses the chip-to-chip link, by default since 2.29 (handbook §8.4).
     match superchip(facts) {
         Superchip::No => Distance::Pxb,
         _ if library != Library::Nccl || version < Version(2, 29) => Distance::Pxb,

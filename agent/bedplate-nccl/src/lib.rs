@@ -1,7 +1,8 @@
-//! What NCCL, RCCL or oneCCL should be told on a host, what it should not, and what it said; where NCCL sees functions, and its
-//! topology files. Pure but for the ports, which are read from sysfs.
+//! Recommended variables of NCCL, RCCL and oneCCL for a host, analysis of their logs and benchmarks, NCCL's view of
+//! PCI, and its topology files. No I/O, except that ports are read from sysfs.
 //!
-//! Depends on bedplate-base, -host and -facts. Start with [`mod@env`] and [`variables`]; logs are in [`log`], benchmarks in [`perf`].
+//! Depends on bedplate-base, -host and -facts. Start with [`mod@env`] and [`variables`]; logs are in [`log`],
+//! benchmarks in [`perf`].
 
 mod coverage;
 pub mod env;

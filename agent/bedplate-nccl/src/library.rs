@@ -7,28 +7,28 @@ use serde::Serialize;
 
 use bedplate_facts::Facts;
 
-/// Makers of GPUs (handbook §6.1).
+/// Vendor ids of GPUs (handbook §6.1).
 const AMD: u16 = 0x1002;
 const INTEL: u16 = 0x8086;
 
-/// Which library a job uses.
+/// Collective library of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Library {
-    /// NVIDIA's.
+    /// NVIDIA's library.
     Nccl,
-    /// AMD's fork of it.
+    /// AMD's fork of NCCL.
     Rccl,
-    /// Intel's.
+    /// Intel's library.
     OneCcl,
 }
 
 impl Library {
-    /// All.
+    /// All libraries.
     pub const ALL: [Library; 3] = [Library::Nccl, Library::Rccl, Library::OneCcl];
 
-    /// That of the maker of the host's GPUs; NCCL where there are none, or of several makers.
+    /// Library of the vendor of the host's GPUs; NCCL without GPUs, or with GPUs of several vendors.
     pub fn of_host(facts: &Facts) -> Library {
         let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
         let makers: BTreeSet<u16> =
@@ -40,8 +40,8 @@ impl Library {
         }
     }
 
-    /// The one version of a topology file that it reads (NCCL_TOPO_XML_VERSION, handbook §8.7). RCCL counts on its own since
-    /// ROCm 3.8.
+    /// Version of topology files that the library accepts (NCCL_TOPO_XML_VERSION, handbook §8.7). RCCL has its own
+    /// numbering since ROCm 3.8.
     pub fn topology_version(self) -> u32 {
         match self {
             Library::Rccl => 2,

@@ -1,9 +1,9 @@
-//! Where NCCL sees functions, which is not always where they are (handbook §8.1; NCCL 2.30 src/transport/net_ib/init.cc,
-//! src/graph/xml.cc). Pure.
+//! PCI locations as NCCL sees them, which may differ from the real ones (handbook §8.1; NCCL 2.30
+//! src/transport/net_ib/init.cc, src/graph/xml.cc). No I/O.
 //!
-//! NCCL puts every RDMA device at device 0, function 0 of its bus, so that the ports and the VFs (NCCL_IB_MERGE_VFS) of an adapter
-//! are one NIC to it. Where that bus has no such function, sysfs has nothing to say of the NIC, and NCCL puts it below a CPU of
-//! NUMA node −1.
+//! NCCL puts every RDMA device at device 0, function 0 of its bus, so that ports and VFs (NCCL_IB_MERGE_VFS) of an
+//! adapter are one NIC. If that function does not exist on the bus, sysfs has no data on the NIC, and NCCL puts it
+//! below a CPU of NUMA node −1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,30 +13,30 @@ use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::Topology;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
 
-/// A net of NCCL's: an active port of an RDMA device.
+/// A net in NCCL's terms: an active port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Net {
-    /// `mlx5_0`, or `mlx5_0_dma` where the way is that of a Data Direct function.
+    /// `mlx5_0`, or `mlx5_0_dma` if the path is that of a Data Direct function.
     pub name: String,
-    /// The function that NCCL puts it at, which need not be there.
+    /// Function at which NCCL puts it; need not exist.
     pub place: PciAddress,
-    /// The port's number: where several devices are one NIC, the number among all of their ports.
+    /// Port number. If several devices are one NIC, the number among all their ports.
     pub port: u32,
-    /// Its rate in Mb/s.
+    /// Rate in Mb/s.
     pub megabits: Option<u32>,
 }
 
-/// Where NCCL puts an RDMA device that has no Data Direct function.
+/// Location that NCCL assigns to an RDMA device without a Data Direct function.
 pub(crate) fn place(function: PciAddress) -> PciAddress {
     PciAddress { device: 0, function: 0, ..function }
 }
 
-/// The nets of a host in NCCL's order, that of the PCI addresses of the devices (NCCL_IB_DEVICE_PCI_ORDER). NICs with a Data
-/// Direct function are where that is (NCCL_IB_DATA_DIRECT, since 2.27).
+/// Nets of a host in NCCL's order: by PCI address of the device (NCCL_IB_DEVICE_PCI_ORDER). NICs with a Data Direct
+/// function have its location (NCCL_IB_DATA_DIRECT, since 2.27).
 pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<Net> {
     let direct = by_data_direct(nics);
     let mut nets = Vec::new();
-    // How many were put on a bus so far.
+    // Number of nets on each bus so far.
     let mut ports: BTreeMap<(u32, u8), u32> = BTreeMap::new();
     for function in topology.tree().functions.values() {
         let dma = direct.get(&function.address).copied();
@@ -54,8 +54,8 @@ pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<
     nets
 }
 
-/// The RDMA devices of physical functions as nets, whether their ports are ACTIVE or not. VFs come and go, and a container's are
-/// not the host's.
+/// RDMA devices of physical functions as nets, regardless of port state. VFs are left out: they change, and a container
+/// has others than the host.
 pub(crate) fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
     let direct = by_data_direct(nics);
     let functions = topology.tree().functions.values().filter(|function| !function.is_vf());
@@ -70,17 +70,17 @@ pub(crate) fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
     devices.map(net).collect()
 }
 
-/// NIC → its Data Direct function.
+/// Maps NICs to their Data Direct function.
 fn by_data_direct(nics: &[Device]) -> BTreeMap<PciAddress, PciAddress> {
     let dmas = nics.iter().filter(|device| device.class == DeviceClass::DataDirect);
     dmas.flat_map(|dma| dma.of.iter().map(|nic| (*nic, dma.address()))).collect()
 }
 
-/// RDMA NICs that NCCL takes for ports of one, though they are not: several devices on a bus of the CPU itself, as in virtual
-/// machines without bridges. In the order of their buses; those of a bridge's bus are one card.
+/// RDMA NICs that NCCL wrongly treats as ports of one NIC: several devices on a bus of the CPU itself, as in VMs
+/// without bridges. Ordered by bus. Devices on a bridge's bus are one card and are left out.
 pub fn merged_by_nccl<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>> {
     let mut buses: BTreeMap<(u32, u8), Vec<&Device>> = BTreeMap::new();
-    // Those with a Data Direct function are where that is.
+    // NICs with a Data Direct function have its location.
     let dmas = nics.iter().filter(|device| device.class == DeviceClass::DataDirect);
     let direct: Vec<PciAddress> = dmas.flat_map(|dma| &dma.of).copied().collect();
     let nets = nics.iter().filter(|nic| nic.class == DeviceClass::Nic);
@@ -97,20 +97,20 @@ pub fn merged_by_nccl<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>
     buses.into_values().filter(|nics| slots(nics) > 1).collect()
 }
 
-/// Whether NCCL may have put an RDMA device of this function there: at its own place, or, without NCCL_IB_MERGE_VFS, at function
-/// 0 of its device. What people have written may name the function itself.
+/// Whether NCCL may put an RDMA device of this function at `address`: at NCCL's location, or, without
+/// NCCL_IB_MERGE_VFS, at function 0 of its device. A handwritten file may also name the function itself.
 pub(crate) fn may_be_at(function: &Function, address: PciAddress) -> bool {
     let own = function.address;
     [own, PciAddress { function: 0, ..own }, place(own)].contains(&address)
 }
 
-/// The switches above a function as NCCL sees them, nearest first: it climbs two levels at a time, a downstream port and the
-/// upstream port above it, and leaves out a root port (handbook §8.1).
+/// Switches above a function as NCCL sees them, nearest first. NCCL climbs two levels at a time, a downstream port and
+/// the upstream port above it, and skips a root port (handbook §8.1).
 pub fn switches(topology: &Topology, address: PciAddress) -> Vec<PciAddress> {
     topology.tree().path_up(address).chunks_exact(2).map(|ports| ports[1]).collect()
 }
 
-/// The NUMA node below which NCCL puts a function: that of the last switch that it climbs to; −1 where there is none.
+/// NUMA node below which NCCL puts a function: that of the last switch it climbs to; −1 if unknown.
 pub(crate) fn numa_node(topology: &Topology, address: PciAddress) -> i32 {
     let last = switches(topology, address).last().copied().unwrap_or(address);
     topology.path_of(last).and_then(|spot| spot.node).unwrap_or(-1)
@@ -123,9 +123,9 @@ mod tests {
     use bedplate_facts::topology::devices::Devices;
     use bedplate_testhosts::fixture::{Machine, at};
 
-    /// Ports, functions and VFs of one adapter are ports of one NIC; ports that are down are none.
+    /// Ports, functions and VFs of one adapter are ports of one NIC; ports that are down do not count.
     #[test]
-    fn an_adapter_is_one_nic_however_many_functions_it_has() {
+    fn adapter_with_several_functions_is_one_nic() {
         let mut machine = Machine::default();
         machine.root_port("0000:10:00.0", 0);
         machine.nic("0000:11:00.0", Some("0000:10:00.0")).infiniband = vec!["a".into()];
@@ -148,9 +148,9 @@ mod tests {
         assert_eq!(found, [("a", place(), 1), ("a", place(), 3), ("c", place(), 3)]);
     }
 
-    /// Functions of one device are one NIC, and so is what is below one bridge.
+    /// Functions of one device are one NIC, and so are devices below one bridge.
     #[test]
-    fn nics_on_the_bus_of_a_cpu_are_taken_for_one() {
+    fn nics_on_a_root_bus_are_merged() {
         let mut machine = Machine::default();
         for (address, name) in [
             ("0000:00:05.0", "a"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_may_name_the_function_itself() {
+    fn file_may_name_the_function_itself() {
         let mut machine = Machine::default();
         let nic = machine.nic("0000:11:02.1", None);
         for (place, fits) in [("11:02.1", true), ("11:02.0", true), ("11:00.0", true)]

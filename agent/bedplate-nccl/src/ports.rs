@@ -1,4 +1,4 @@
-//! The RDMA ports of a host, each with how near its NIC is to a GPU.
+//! RDMA ports of a host, with the distance of their NICs to the nearest GPU.
 
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
@@ -8,25 +8,25 @@ use bedplate_facts::topology::{Distance, Topology};
 use bedplate_facts::{placement, rdma};
 use bedplate_host::Reader;
 
-/// A port and its distance.
+/// A port and its distance to the nearest GPU.
 #[derive(Debug)]
 pub struct PlacedPort {
     /// The port.
     pub port: RdmaPort,
-    /// The function by which its NIC reaches the nearest GPU: its own, or a Data Direct function that is nearer.
+    /// Function through which the NIC reaches the nearest GPU: its own, or a nearer Data Direct function.
     pub way: PciAddress,
-    /// From there to that GPU; `None`: there is no GPU. What a guest has does not count.
+    /// Distance from `way` to that GPU; `None`: no GPU outside of VMs.
     pub distance: Option<Distance>,
 }
 
-/// How far away a port may be to be near GPUs, of all ports of a host. Where GPUs of a superchip have NICs behind switches of their
-/// own (Data Direct), those are meant and not what else their CPU has.
+/// Returns the maximum distance of ports that serve GPUs, given the distances of all ports. If GPUs of a superchip have
+/// NICs behind their own switches (Data Direct), only those qualify, not other NICs of the CPU.
 pub fn within(distances: impl Iterator<Item = Distance>, reach: Distance) -> Distance {
     let nearest = distances.min().filter(|nearest| *nearest <= Distance::Pxb);
     nearest.map_or(reach, |_| reach.min(Distance::Pxb))
 }
 
-/// The ports of the NICs that no guest has, by address of the NIC.
+/// Ports of NICs not assigned to VMs, by address of the NIC.
 pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
     let topology = Topology::new(tree);
     let devices = Devices::find(&topology, &placement::observe(reader, tree), false);

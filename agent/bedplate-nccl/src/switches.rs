@@ -1,6 +1,6 @@
-//! Variables that switch off what a host has for GPUDirect RDMA (handbook §8.4 to §8.6). Pure.
+//! Variables that disable features needed for GPUDirect RDMA (handbook §8.4 to §8.6). No I/O.
 
-/// A feature that a variable can switch off.
+/// A feature that a variable can disable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Off {
     /// InfiniBand and RoCE.
@@ -16,7 +16,7 @@ pub enum Off {
 }
 
 impl Off {
-    /// As a finding names it.
+    /// Name of the feature in findings.
     pub fn description(self) -> &'static str {
         match self {
             Off::Rdma => "RDMA",
@@ -28,9 +28,9 @@ impl Off {
     }
 }
 
-/// The feature that a variable with this value switches off, if any.
+/// Returns the feature that a variable disables with this value.
 pub fn switches_off(name: &str, value: &str) -> Option<Off> {
-    // NCCL reads numbers by strtoll: any but 0 is on.
+    // NCCL parses numbers with strtoll: any value but 0 is on.
     let is_on = value.trim().parse::<i64>().is_ok_and(|number| number != 0);
     match name {
         "NCCL_IB_DISABLE" if is_on => Some(Off::Rdma),
@@ -45,8 +45,8 @@ pub fn switches_off(name: &str, value: &str) -> Option<Off> {
     }
 }
 
-/// Whether a list in `NCCL_IB_HCA` takes a port: `^` leaves out what it names, `=` wants whole names, otherwise a name stands for all
-/// that begin with it (handbook §8.5).
+/// Whether an `NCCL_IB_HCA` list selects a port. `^` excludes the listed names, `=` requires exact names, otherwise a
+/// name is a prefix (handbook §8.5).
 pub fn takes(list: &str, device: &str, port: &str) -> bool {
     let (leaves_out, list) = list.strip_prefix('^').map_or((false, list), |rest| (true, rest));
     let (is_exact, list) = list.strip_prefix('=').map_or((false, list), |rest| (true, rest));
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_take_ports_as_nccl_reads_them() {
+    fn port_lists_match_as_in_nccl() {
         assert!(takes("mlx5", "mlx5_10", "1"));
         assert!(takes("mlx5_1", "mlx5_10", "1"));
         assert!(!takes("=mlx5_1", "mlx5_10", "1"));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_names_switch_off_as_nccl_reads_them() {
+    fn values_disable_features_as_in_nccl() {
         assert_eq!(switches_off("NCCL_IB_DISABLE", "1"), Some(Off::Rdma));
         assert_eq!(switches_off("NCCL_IB_DISABLE", "0"), None);
         assert_eq!(switches_off("NCCL_NET", "Socket"), Some(Off::Rdma));

@@ -1,10 +1,11 @@
-//! The file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), as far as sysfs knows it (handbook §8.7; NCCL
-//! src/graph/xml.cc). Pure.
+//! Generator for the file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), limited to data in sysfs
+//! (handbook §8.7; NCCL src/graph/xml.cc). No I/O.
 //!
-//! NCCL climbs two levels of sysfs at a time: of each switch only the upstream port is there, root ports are not. All RDMA devices of
-//! a bus are one NIC at its function 00.0 (`topology::nccl`), below which their active ports are nets. Attributes stand in NCCL's
-//! order. What it asks CUDA, NVML and verbs for is left out, and NCCL adds it when it reads the file on its host: `sm`,
-//! `rank` and `gdr` of GPUs, `nvlink`, `c2c`, `latency`, `guid`, `maxconn` and `gdr` of NICs, `familyid` and `modelid` of CPUs.
+//! NCCL climbs two levels of sysfs at a time, so only the upstream port of each switch is present, and root ports are
+//! not. All RDMA devices of a bus are one NIC at its function 00.0 (`topology::nccl`); their active ports are nets
+//! below it. Attributes follow NCCL's order. Data from CUDA, NVML and verbs is left out; NCCL adds it when it reads the
+//! file on its host: `sm`, `rank` and `gdr` of GPUs, `nvlink`, `c2c`, `latency`, `guid`, `maxconn` and `gdr` of NICs,
+//! `familyid` and `modelid` of CPUs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,10 +21,10 @@ use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::devices::{Device, Devices};
 use bedplate_facts::topology::{Topology, cpulist};
 
-/// What the file is made from.
+/// Data source of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'a> {
-    /// CPUs.
+    /// Facts, for CPUs.
     pub facts: &'a Facts,
     /// PCI functions with their links.
     pub topology: &'a Topology<'a>,
@@ -33,18 +34,19 @@ pub struct Machine<'a> {
     pub placement: &'a Placement,
 }
 
-/// What is said of GPUs and nets.
+/// Detail of GPUs and nets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// What NCCL dumps: numbers of GPUs, ports that are ACTIVE with number and rate.
+    /// As NCCL dumps it: numbers of GPUs, and ACTIVE ports with number and rate.
     Dump,
-    /// For every process on the machine, whatever it sees of it: where GPUs and the RDMA devices of physical functions are. NCCL
-    /// takes out what it cannot use (since 2.8). It would take numbers from the file, and those of a container's GPUs are others;
-    /// so it has to ask, and the file stays the same when a port goes down.
+    /// For every process on the machine, whichever part it sees: only locations of GPUs and of RDMA devices of physical
+    /// functions. NCCL removes entries that it cannot use (since 2.8). Numbers are left out, because NCCL would use
+    /// them and those in a container differ. So NCCL queries them itself, and the file does not change with port
+    /// states.
     Places,
 }
 
-/// An element.
+/// An XML element.
 struct Element {
     name: &'static str,
     attributes: Vec<(&'static str, String)>,
@@ -56,7 +58,7 @@ impl Element {
         Element { name, attributes, below: Vec::new() }
     }
 
-    /// Two blanks a level, as ncclTopoDumpXmlRec writes it.
+    /// Writes the element with two blanks per level, as ncclTopoDumpXmlRec does.
     fn write(&self, indent: usize, out: &mut String) {
         let blanks = " ".repeat(indent);
         let _ = write!(out, "{blanks}<{}", self.name);
@@ -73,14 +75,15 @@ impl Element {
     }
 }
 
-/// NCCL reads a value up to the next quote and knows no entities: what would end it, or steer, is left out. It takes 255 bytes.
+/// Filters a value for NCCL, which reads up to the next quote and does not decode entities. Characters that end the
+/// value and control characters are removed. NCCL accepts 255 bytes.
 fn escaped(value: &str) -> String {
     let plain =
         |c: &char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '<' | '>' | '&') || *c == ' ';
     value.chars().filter(plain).take(255).collect()
 }
 
-/// The file: GPUs and RDMA devices.
+/// Generates the file with GPUs and RDMA devices.
 pub fn xml(machine: Machine, detail: Detail) -> String {
     let Machine { facts, topology, devices, placement } = machine;
     let version = Library::of_host(facts).topology_version();
@@ -113,16 +116,16 @@ pub fn xml(machine: Machine, detail: Detail) -> String {
 struct Tree<'a> {
     machine: Machine<'a>,
     detail: Detail,
-    /// Nets with their numbers, by the function that stands for their NIC.
+    /// Nets with their numbers, by the function that represents their NIC.
     nics: BTreeMap<PciAddress, Vec<(usize, Net)>>,
-    /// What hangs from a switch, sorted.
+    /// Functions directly below a switch, sorted.
     children: BTreeMap<PciAddress, Vec<PciAddress>>,
-    /// What hangs from a CPU, by NUMA node (−1: none), sorted.
+    /// Functions directly below a CPU, by NUMA node (−1: unknown), sorted.
     cpus: BTreeMap<i32, Vec<PciAddress>>,
 }
 
 impl Tree<'_> {
-    /// Puts a function in its place, and the switches above it.
+    /// Adds a function, and the switches above it.
     fn add(&mut self, address: PciAddress) {
         let mut at = address;
         for switch in nets::switches(self.machine.topology, address) {
@@ -161,7 +164,7 @@ impl Tree<'_> {
                 attributes.extend(identity(function));
                 attributes.extend(self.link(function));
             }
-            // A place that NCCL has made up: all that it knows is that it put a NIC there.
+            // NCCL made this location up; all it knows is that a NIC is there.
             None => {
                 let known = [("class", "0x02"), ("link_speed", ""), ("link_width", "")];
                 attributes.extend(known.map(|(key, value)| (key, value.to_owned())));
@@ -186,7 +189,7 @@ impl Tree<'_> {
         pci
     }
 
-    /// The lower speed and the lower width of the function and the port above it.
+    /// Returns the lower speed and the lower width of the function and the port above it.
     fn link(&self, function: &Function) -> Vec<(&'static str, String)> {
         let tree = self.machine.topology.tree();
         let of = |function: &Function| function.detail.as_ref().map(|detail| detail.link.clone());
@@ -230,7 +233,7 @@ fn identity(function: &Function) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// `32.0 GT/s PCIe` in tenths of a GT/s.
+/// Parses `32.0 GT/s PCIe` into tenths of a GT/s.
 fn speed(link: &Link) -> Option<u32> {
     let number = link.max_speed.as_deref()?.split(' ').next()?;
     let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
@@ -242,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_ends_a_value_early() {
+    fn escaped_value_has_no_terminating_characters() {
         assert_eq!(escaped("mlx5_0"), "mlx5_0");
         assert_eq!(escaped("a\"/><b c='\u{1b}[31m&\u{e9}"), "a/b c=[31m");
         assert_eq!(escaped(&"x".repeat(300)).len(), 255);

@@ -1,16 +1,16 @@
-//! Versions of NCCL and of libraries beside it.
+//! Versions of NCCL and related libraries.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A version, to the minor number: names and defaults do not change in between.
+/// A version, down to the minor number: names and defaults do not change within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u16, pub u16);
 
 impl Version {
-    /// The oldest of NCCL that the table knows.
+    /// Oldest NCCL version in the tables.
     pub const OLDEST: Version = Version(2, 4);
-    /// The newest of NCCL that the table was checked against (2.30.7; handbook §8.5).
+    /// Newest NCCL version that the tables were checked against (2.30.7; handbook §8.5).
     pub const NEWEST: Version = Version(2, 30);
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Why a text is no version that the tables cover.
+/// Error for a text that is not a covered version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VersionError(pub(super) String);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn each_library_has_versions_of_its_own() {
+    fn each_library_has_its_own_version_range() {
         assert!(Library::Nccl.covers(Version(2, 4)).is_ok());
         let error = Library::Nccl.covers(Version(2, 31)).unwrap_err().to_string();
         assert_eq!(error, "NCCL 2.31 is not covered: 2.4 to 2.30 are");

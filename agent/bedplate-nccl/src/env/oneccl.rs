@@ -1,8 +1,8 @@
-//! The list of NICs of oneCCL.
+//! oneCCL's list of NICs.
 
 use super::{ChosenPorts, PlacedPort, Setting, prefix_matches};
 
-/// `CCL_MNIC_NAME`: names of devices, which stand for all that begin with them, without ports.
+/// Returns `CCL_MNIC_NAME`: device names without ports, each a prefix that matches all names starting with it.
 pub(super) fn nics(chosen: &ChosenPorts, ports: &[PlacedPort], notes: &mut Vec<String>) -> Setting {
     let mut names: Vec<String> = chosen.names();
     names.iter_mut().for_each(|name| name.truncate(name.find(':').unwrap_or(name.len())));

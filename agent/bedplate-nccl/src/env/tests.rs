@@ -30,7 +30,7 @@ fn value<'a>(advice: &'a Advice, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn active_ports_near_gpus_are_listed_exactly_and_in_the_order_of_numbers() {
+fn active_ports_near_gpus_are_listed_in_numerical_order() {
     let ten = port("mlx5_10/1", ACTIVE, None);
     let two = port("mlx5_2/2", ACTIVE, None);
     let (far, down) = (port("mlx5_0/1", ACTIVE, None), port("mlx5_3/1", DOWN, None));
@@ -42,7 +42,7 @@ fn active_ports_near_gpus_are_listed_exactly_and_in_the_order_of_numbers() {
 }
 
 #[test]
-fn without_a_near_port_all_that_are_active_are_taken_and_it_is_said() {
+fn without_near_port_all_active_ports_are_used_with_note() {
     let far = port("mlx5_0/1", ACTIVE, None);
     for distance in [FAR, None, Some(Distance::Unknown)] {
         let advice = advice_for(&[(&far, distance)], "2.30");
@@ -52,7 +52,7 @@ fn without_a_near_port_all_that_are_active_are_taken_and_it_is_said() {
 }
 
 #[test]
-fn without_an_active_port_nothing_is_set() {
+fn without_active_port_nothing_is_set() {
     let down = port("mlx5_0/1", DOWN, None);
     let advice = advice_for(&[(&down, NEAR)], "2.30");
     assert!(advice.set.is_empty() && advice.complete);
@@ -60,7 +60,7 @@ fn without_an_active_port_nothing_is_set() {
 }
 
 #[test]
-fn a_port_that_could_not_be_read_makes_the_list_incomplete() {
+fn unreadable_port_makes_advice_incomplete() {
     let mut unread = port("mlx5_0/1", ACTIVE, None);
     unread.state = Reading::unknown("permission denied".to_owned());
     let other = port("mlx5_1/1", ACTIVE, None);
@@ -70,7 +70,7 @@ fn a_port_that_could_not_be_read_makes_the_list_incomplete() {
 }
 
 #[test]
-fn old_versions_need_a_gid_index_and_get_it_only_where_all_ports_agree() {
+fn old_versions_get_gid_index_only_if_ports_agree() {
     let (three, also) = (port("mlx5_0/1", ACTIVE, Some(3)), port("mlx5_1/1", ACTIVE, Some(3)));
     let other = port("mlx5_2/1", ACTIVE, Some(5));
     let index = |ports: &[_], version| {
@@ -88,13 +88,13 @@ fn old_versions_need_a_gid_index_and_get_it_only_where_all_ports_agree() {
     assert!(!left("2.20") && left("2.21"));
     let first = port("mlx5_0/1", ACTIVE, Some(0));
     assert_eq!(index(&[(&first, NEAR)], "2.20"), (None, 0));
-    // InfiniBand has no such thing.
+    // InfiniBand has no GID index.
     let infiniband = port("mlx5_0/1", ACTIVE, None);
     assert_eq!(index(&[(&infiniband, NEAR)], "2.4"), (None, 0));
 }
 
 #[test]
-fn what_is_set_is_not_left_out_and_names_of_other_versions_are_told_apart() {
+fn set_variables_are_not_left_out() {
     let roce = port("mlx5_0/1", ACTIVE, Some(3));
     let advice = advice_for(&[(&roce, NEAR)], "2.10");
     let left = |name: &str| advice.left_out.iter().find(|row| row.name == name);
@@ -106,7 +106,7 @@ fn what_is_set_is_not_left_out_and_names_of_other_versions_are_told_apart() {
 }
 
 #[test]
-fn mixed_link_layers_and_lists_too_long_for_a_file_are_said() {
+fn mixed_link_layers_and_overlong_lists_are_noted() {
     let (roce, ib) = (port("mlx5_0/1", ACTIVE, Some(3)), port("mlx5_1/1", ACTIVE, None));
     assert!(advice_for(&[(&roce, NEAR), (&ib, NEAR)], "2.30").notes[0].contains("mixes"));
     let many: Vec<RdmaPort> =
@@ -115,9 +115,9 @@ fn mixed_link_layers_and_lists_too_long_for_a_file_are_said() {
     assert!(advice_for(&many, "2.30").notes[0].contains("1023"));
 }
 
-/// `=` would be part of a name there, and no device has it.
+/// `=` would be part of a name there, which no device has.
 #[test]
-fn the_oldest_version_gets_names_that_it_understands() {
+fn oldest_version_gets_prefix_names() {
     let (one, ten) = (port("mlx5_1/1", ACTIVE, None), port("mlx5_10/1", ACTIVE, None));
     let advice = advice_for(&[(&one, NEAR), (&ten, FAR)], "2.4");
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("mlx5_1:1"));
@@ -133,7 +133,7 @@ fn the_oldest_version_gets_names_that_it_understands() {
 }
 
 #[test]
-fn rccl_gets_what_nccl_gets_and_oneccl_names_of_devices() {
+fn rccl_gets_nccl_variables_and_oneccl_device_names() {
     let (one, two) = (port("mlx5_1/1", ACTIVE, Some(3)), port("mlx5_2/1", ACTIVE, Some(3)));
     let second = port("mlx5_2/2", ACTIVE, Some(3));
     let ports = [&one, &two, &second].map(|port| placed(port, NEAR));

@@ -1,36 +1,36 @@
-//! One line of NCCL's or RCCL's: who said it, and what (NCCL src/debug.cc; handbook §8.8). Lines of a job come through launchers,
-//! container runtimes and terminals, which put words before and colours into them. Pure.
+//! Parser for one line of NCCL or RCCL: sender and message (NCCL src/debug.cc; handbook §8.8). Launchers, container
+//! runtimes and terminals add prefixes and colours to the lines of a job. No I/O.
 
 use memchr::memmem;
 
-/// What is said, and by whom.
+/// A message and its sender.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'l> {
-    /// The node, as the process calls it.
+    /// Node name, as the process reports it.
     pub host: &'l [u8],
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// The GPU that the thread uses, by CUDA's number.
+    /// GPU of the thread, by CUDA's number.
     pub device: u32,
-    /// Whether it is a warning.
+    /// Whether this is a warning.
     pub warning: bool,
-    /// What is said.
+    /// Message text.
     pub text: &'l [u8],
 }
 
-/// What a message follows.
+/// Markers before a message.
 const INFO: &[u8] = b"NCCL INFO ";
 const WARN: &[u8] = b"NCCL WARN ";
-/// Bytes in which the place of a warning in the source must end.
+/// Maximum bytes of the source location of a warning.
 const LONGEST_PLACE: usize = 512;
 
 impl<'l> Line<'l> {
-    /// Takes the first message of a line apart, and gives back where the next one begins, if there is one; `None`: it is none of
-    /// NCCL's, or its beginning is missing.
+    /// Parses the first message of a line, and returns the start of the next message if there is one. Returns `None` if
+    /// the line has no message of NCCL, or the start of the message is missing.
     ///
-    /// A log has millions of lines: this looks at each byte of what stands before the message once.
+    /// A log has millions of lines, so this reads each byte before the message only once.
     pub(crate) fn parse(line: &'l [u8]) -> Option<(Self, Option<&'l [u8]>)> {
-        // `host:pid:tid [device] NCCL INFO text`; of a warning the place in the source stands behind the bracket.
+        // `host:pid:tid [device] NCCL INFO text`; in a warning the source location follows the bracket.
         let mut from = 0;
         let mut warn = None;
         for blank in memchr::memchr_iter(b' ', line) {
@@ -59,33 +59,34 @@ impl<'l> Line<'l> {
     }
 }
 
-/// A message up to the next one in the same line.
+/// Splits a message from the next one in the same line.
 fn until_next(text: &[u8]) -> (&[u8], Option<&[u8]>) {
-    // Most messages have no `L`, and looking for a byte is cheap.
+    // Most messages have no `L`, and searching for a byte is cheap.
     let mark = memchr::memchr(b'L', text)
         .and_then(|_| memmem::find(text, b"] NCCL INFO ").or_else(|| memmem::find(text, WARN)));
     let Some(mark) = mark else {
         return (text, None);
     };
-    // `…GDRDMAnode-7:41:57 [3] NCCL INFO`: where the name begins cannot be told, but what stands before a blank is no part of it.
+    // `…GDRDMAnode-7:41:57 [3] NCCL INFO`: the start of the name is ambiguous, but text before a blank is not part of
+    // it.
     let bracket = memchr::memrchr(b'[', &text[..mark]).unwrap_or(mark);
     let end = text[..bracket].trim_ascii_end();
     let start = memchr::memrchr(b' ', end).map_or(0, |blank| blank + 1);
     (&text[..start], Some(&text[start..]))
 }
 
-/// Whether it looks like a message of NCCL's.
+/// Whether a line resembles a message of NCCL.
 pub(crate) fn is_torn(line: &[u8]) -> bool {
     memmem::find(line, b"] NCCL INFO ").is_some() || memmem::find(line, b" NCCL WARN ").is_some()
 }
 
-/// The number of `[3] `, and what follows.
+/// Parses the number of `[3] `; returns it with the rest.
 fn bracketed(text: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = beginning(text.strip_prefix(b"[")?)?;
     Some((number, rest.strip_prefix(b"] ")?))
 }
 
-/// The number that a text begins with, and what follows.
+/// Parses a leading number; returns it with the rest.
 fn beginning(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut number, mut length) = (0_u32, 0);
     while let Some(digit) =
@@ -97,7 +98,7 @@ fn beginning(text: &[u8]) -> Option<(u32, &[u8])> {
     (length > 0).then(|| (number, &text[length..]))
 }
 
-/// The number behind the last colon, which ends the text, and what stands before the colon.
+/// Parses the number after the last colon, at the end of the text; returns it with the text before the colon.
 fn ending(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut number, mut scale, mut at) = (0_u32, 1_u32, text.len());
     loop {
@@ -107,7 +108,7 @@ fn ending(text: &[u8]) -> Option<(u32, &[u8])> {
             b':' if at + 1 < text.len() => return Some((number, &text[..at])),
             b'0'..=b'9' => {
                 number = number.checked_add(u32::from(byte - b'0').checked_mul(scale)?)?;
-                // Of the tenth digit nothing is to follow.
+                // A digit after the tenth would overflow.
                 scale = scale.saturating_mul(10);
             }
             _ => return None,
@@ -115,7 +116,7 @@ fn ending(text: &[u8]) -> Option<(u32, &[u8])> {
     }
 }
 
-/// The version that NCCL prints by itself, or says in a line: `2.21.5+cuda12.4`, and whether it is RCCL's.
+/// Returns the version that NCCL prints alone or within a line, `2.21.5+cuda12.4`, and whether it is RCCL's.
 pub fn version(text: &[u8]) -> Option<(&[u8], bool)> {
     let at = memmem::find(text, b"CCL version ")?;
     let rccl = match text.get(at.checked_sub(1)?)? {
@@ -123,7 +124,7 @@ pub fn version(text: &[u8]) -> Option<(&[u8], bool)> {
         b'R' => true,
         _ => return None,
     };
-    // RCCL of some releases writes a colon between.
+    // Some RCCL releases print a colon in between.
     let rest = trimmed(&text[at + b"CCL version ".len()..]);
     let rest = trimmed(rest.strip_prefix(b":").unwrap_or(rest));
     let end = rest.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(rest.len());
@@ -131,7 +132,7 @@ pub fn version(text: &[u8]) -> Option<(&[u8], bool)> {
     version.first()?.is_ascii_digit().then_some((version, rccl))
 }
 
-/// Bytes of names.
+/// Characters of names, by byte.
 const IS_NAME: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -143,11 +144,11 @@ const IS_NAME: [bool; 256] = {
     table
 };
 
-/// The name of the node, without what a launcher (`[1,0]<stdout>:`), a colour or a pod's prefix has put before it.
+/// Returns the node name without the prefix of a launcher (`[1,0]<stdout>:`), a colour or a pod.
 fn node(text: &[u8]) -> Option<&[u8]> {
     let mut from =
         text.iter().rposition(|byte| !IS_NAME[usize::from(*byte)]).map_or(0, |at| at + 1);
-    // Of `ESC [ 3 2 m` the letter is left.
+    // Skips the letter of `ESC [ 3 2 m`.
     if from > 0
         && let Some(escape) = memchr::memrchr(0x1b, &text[..from])
         && let Some(end) = text[escape..].iter().position(|byte| *byte == b'm')
@@ -158,7 +159,7 @@ fn node(text: &[u8]) -> Option<&[u8]> {
     (!name.is_empty() && name.len() <= 255).then_some(name)
 }
 
-/// Without blanks, line ends and colours at the end.
+/// Removes blanks, line ends and trailing colours.
 fn trimmed(text: &[u8]) -> &[u8] {
     let mut text = text.trim_ascii();
     while text.last() == Some(&b'm') {
@@ -172,22 +173,22 @@ fn trimmed(text: &[u8]) -> &[u8] {
     text
 }
 
-/// A connection that a rank has set up (handbook §8.8).
+/// A connection that a rank has established (handbook §8.8).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Channel<'l> {
-    /// The rank that says it.
+    /// Rank that reports it.
     pub own: u32,
-    /// By what it sends or receives: `P2P`, `SHM`, `NET`, `COLLNET`.
+    /// Transport: `P2P`, `SHM`, `NET`, `COLLNET`.
     pub transport: &'l [u8],
-    /// Of a network its name (`IB`, `Socket`, `AWS Libfabric`); of others the manner (`CUMEM`, `IPC`).
+    /// For a network its name (`IB`, `Socket`, `AWS Libfabric`), otherwise the mode (`CUMEM`, `IPC`).
     pub how: &'l [u8],
-    /// Of a network the number of the NIC.
+    /// Number of the NIC, for a network.
     pub nic: Option<u32>,
-    /// Whether the NIC reads and writes GPU memory itself.
+    /// Whether the NIC accesses GPU memory directly.
     pub direct: bool,
 }
 
-/// `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its forms since 2.4.
+/// Parses `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its variants since 2.4.
 pub(crate) fn channel(text: &[u8]) -> Option<Channel<'_>> {
     let collnet = text.starts_with(b"CollNet ");
     if !(text.starts_with(b"Channel ") || collnet || text.starts_with(b"Ring ")) {
@@ -214,7 +215,7 @@ pub(crate) fn channel(text: &[u8]) -> Option<Channel<'_>> {
     if !is_net {
         return Some(Channel { own, transport, how: split(rest).0, nic: None, direct: false });
     }
-    // A plugin's name may hold anything: its number is what first begins with a digit behind a slash.
+    // A plugin's name can contain anything: the NIC number is the first digit after a slash.
     let number = rest.windows(2).position(|pair| pair[0] == b'/' && pair[1].is_ascii_digit());
     let (how, tail) = number.map_or((rest, &b""[..]), |at| (&rest[..at], &rest[at + 1..]));
     let (nic, tail) = beginning(tail).map_or((None, tail), |(nic, tail)| (Some(nic), tail));
@@ -222,7 +223,7 @@ pub(crate) fn channel(text: &[u8]) -> Option<Channel<'_>> {
     Some(Channel { own, transport, how, nic, direct })
 }
 
-/// What stands before the first slash, and behind it.
+/// Splits at the first slash.
 fn split(text: &[u8]) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| *byte == b'/') {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -230,7 +231,7 @@ fn split(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// `8[1a000]`, the rank of an end and its GPU, and what follows.
+/// Parses `8[1a000]`, the rank and GPU of an endpoint; returns the rank with the rest.
 fn end(text: &[u8]) -> Option<(u32, &[u8])> {
     let (rank, rest) = beginning(text)?;
     match rest.strip_prefix(b"[") {
@@ -239,7 +240,7 @@ fn end(text: &[u8]) -> Option<(u32, &[u8])> {
     }
 }
 
-/// The number behind a word (`rank 3`).
+/// Number after a word (`rank 3`).
 pub(crate) fn after(text: &[u8], word: &[u8]) -> Option<u32> {
     beginning(&text[memmem::find(text, word)? + word.len()..]).map(|(number, _)| number)
 }
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stands_before_it_a_line_is_taken_apart() {
+    fn line_is_parsed_after_any_prefix() {
         let own = ("node-7".to_owned(), 41, 3, false, "Using network IB".to_owned());
         for before in [
             "",
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_have_their_place_between() {
+    fn warning_is_parsed_after_its_source_location() {
         for place in ["ibvwrap.cc:95", "transport/net_ib.cc:1295 (ncclIbTest)", "include/x.h:1"] {
             let line = format!("n.example:1:2 [0] {place} NCCL WARN Call to ibv_reg_mr failed");
             let found = who(&line).unwrap();
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_of_others_is_none() {
+    fn truncated_and_unrelated_lines_are_rejected() {
         for line in [
             "",
             " NCCL INFO x",
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_of_all_versions() {
+    fn channel_lines_of_all_versions_are_parsed() {
         let cases = "
             Ring 00 : 0 -> 8 [receive] via NET/IB/0 | rank 8: NET IB, NIC 0
             Ring 01 : 3[3] -> 2[2] via P2P/IPC | rank 3: P2P IPC, NIC -
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stand_alone_or_in_a_line() {
+    fn version_is_parsed_alone_or_within_a_line() {
         let found = |text: &'static str| {
             version(text.as_bytes())
                 .map(|(version, rccl)| (std::str::from_utf8(version).unwrap(), rccl))

@@ -1,8 +1,8 @@
-//! Every form of line that handbook §8.8 lists, in the words of each version, and what is read from it.
+//! Every line form in handbook §8.8, as worded by each version, and the data read from it.
 
 use super::{Carrier, Log, Reader};
 
-/// All that a log says, in few words.
+/// Short summary of everything in a log.
 fn summary(log: &Log) -> String {
     let mut said = Vec::new();
     for worker in &log.workers {
@@ -107,7 +107,7 @@ const FORMS: &str = "
 ";
 
 #[test]
-fn every_form_is_read() {
+fn every_line_form_is_read() {
     for row in FORMS.trim().lines().map(str::trim).filter(|row| !row.starts_with('#')) {
         let (text, expected) = row.split_once(" =>").unwrap();
         for before in

@@ -1,5 +1,5 @@
-//! What NCCL said: its debug output, read as a stream, however many ranks speak in it. Memory does not grow with the log but with
-//! the number of processes in it, which is bounded. Pure.
+//! NCCL's debug output, read as a stream with any number of ranks. Memory does not grow with the log but with the
+//! number of processes in it, which is bounded. No I/O.
 
 pub mod line;
 mod reader;
@@ -18,36 +18,36 @@ use warning_meanings::WarningSeverity;
 
 pub use reader::Reader;
 
-/// GPUs that are told apart; ranks beyond are counted and not looked at.
+/// Maximum number of GPUs tracked; ranks beyond are counted and not analysed.
 const MOST_WORKERS: usize = 1 << 16;
-/// Kinds of warnings, and values of a variable, versions and networks, that are told apart.
+/// Maximum number of kinds of warnings, values of a variable, versions and networks tracked.
 const MOST_KINDS: usize = 64;
-/// Texts of one kind of warning that are kept besides the first.
+/// Maximum number of texts retained per kind of warning, in addition to the first.
 const MOST_ALIKE: usize = 3;
-/// NICs of a GPU that are told apart.
+/// Maximum number of NICs tracked per GPU.
 const MOST_NICS: usize = 64;
-/// Places for those who spoke last, a power of two.
+/// Entries in the cache of recent senders, a power of two.
 const SLOTS: usize = 1 << 12;
-/// How many [`Carrier`]s there are.
+/// Number of [`Carrier`]s.
 pub const CARRIERS: usize = 7;
-/// Characters of a text of the log that are shown.
+/// Maximum number of characters shown of a text.
 const CHARACTERS: usize = 200;
 
-/// Where something stands.
+/// Position in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Which of the files.
+    /// Index of the file.
     pub file: usize,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u64,
 }
 
-/// How often something is said, and where first.
+/// Number of occurrences, and the first position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// Where first.
+    /// First position.
     pub first: Place,
 }
 
@@ -60,29 +60,29 @@ impl Tally {
     }
 }
 
-/// How connections carry data.
+/// Transport of a connection's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
-    /// Over a network that reads and writes GPU memory itself (GPUDirect RDMA).
+    /// Network with direct access to GPU memory (GPUDirect RDMA).
     Direct,
-    /// Over a network, through host memory.
+    /// Network, through host memory.
     Staged,
-    /// Over TCP sockets.
+    /// TCP sockets.
     Sockets,
-    /// Between GPUs of several nodes that NVLink joins (MNNVL), and of one node of these.
+    /// NVLink that spans nodes (MNNVL), also between GPUs within one node.
     Fabric,
-    /// Between GPUs of a node.
+    /// Direct transfers between GPUs of a node.
     Peer,
-    /// Through shared memory of a node.
+    /// Shared memory of a node.
     SharedMemory,
-    /// Another way.
+    /// Another transport.
     Other,
 }
 
 impl Carrier {
-    /// All of them, in order.
+    /// All carriers, in order.
     pub const ALL: [Carrier; CARRIERS] = [
         Carrier::Direct,
         Carrier::Staged,
@@ -107,52 +107,52 @@ impl Carrier {
     }
 }
 
-/// A GPU of a job: a rank, in most jobs.
+/// A GPU of a job; in most jobs a rank.
 #[derive(Debug, Default)]
 pub struct Worker {
-    /// Its node, an index of [`Log::hosts`].
+    /// Node, an index into [`Log::hosts`].
     pub host: usize,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
     /// CUDA's number of the GPU in the process.
     pub device: u32,
-    /// Its rank in the largest communicator that the log shows, and the size of that.
+    /// Rank in the largest communicator in the log, and the size of that.
     pub rank: Option<(u32, u32)>,
-    /// Where its setup is said to begin.
+    /// Position of the message that setup starts.
     pub started: Option<Place>,
-    /// Whether its setup is said to be complete.
+    /// Whether the log reports setup as complete.
     pub complete: bool,
-    /// The connections that it has set up, by [`Carrier`].
+    /// Connections established, by [`Carrier`].
     pub carriers: [Option<Tally>; CARRIERS],
-    /// NICs by number, those that were used without GPUDirect RDMA first.
+    /// Connections by NIC number; NICs without GPUDirect RDMA first.
     pub nics: BTreeMap<(bool, u32), u64>,
 }
 
 /// A process of a job.
 #[derive(Debug, Default)]
 pub struct Process {
-    /// `mlx5_0:1/IB`, by NCCL's number. Those of most processes are alike, and kept once.
+    /// `mlx5_0:1/IB`, by NCCL's number. Most processes have equal lists, which are shared.
     pub hcas: Arc<[String]>,
-    /// `IB`, `Socket` or a plugin's name, where first said.
+    /// `IB`, `Socket` or a plugin's name, and its position.
     pub network: Option<(String, Place)>,
 }
 
-/// A warning, and what it is like elsewhere but for its numbers.
+/// A warning, with similar ones that differ only in numbers.
 #[derive(Debug)]
 pub struct Warning {
-    /// As it was said first.
+    /// First text.
     pub text: String,
-    /// Whether it is known to be a fault.
+    /// Whether it is a known fault.
     pub is_fault: bool,
-    /// Others that are like it, of which a few are kept: they may name other peers.
+    /// Some similar texts; they may name other peers.
     pub more: Vec<String>,
-    /// The node that said it first.
+    /// Node that reported it first.
     pub host: usize,
-    /// How often, and where first.
+    /// Number of occurrences, and the first position.
     pub seen: Tally,
 }
 
-/// Why there is no GPUDirect RDMA, in NCCL's own words.
+/// Reason for missing GPUDirect RDMA, as worded by NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// `NET/IB : No device found.`
@@ -163,50 +163,50 @@ pub enum Cause {
     TooFar,
 }
 
-/// A log, as far as it was read.
+/// Content of a log read so far.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// Lines in all, and those of NCCL's.
+    /// Total number of lines.
     pub lines: u64,
-    /// Lines of NCCL's.
+    /// Number of lines from NCCL.
     pub said: u64,
-    /// Versions, with whether they are RCCL's.
+    /// Versions, each with whether it is RCCL's.
     pub versions: BTreeMap<(String, bool), Tally>,
-    /// The nodes, in the order in which they come.
+    /// Nodes, in order of appearance.
     pub hosts: Vec<String>,
-    /// GPUs, in the order in which they come.
+    /// GPUs, in order of appearance.
     pub workers: Vec<Worker>,
-    /// Processes, by node and number.
+    /// Processes, by node and id.
     pub processes: BTreeMap<(usize, u32), Process>,
     /// Variables with their values.
     pub environment: BTreeMap<String, BTreeMap<String, Tally>>,
     /// Warnings.
     pub warnings: Vec<Warning>,
-    /// Network plugins, and whether one is said to have failed.
+    /// Network plugins, each with whether it failed to start.
     pub plugins: BTreeMap<(String, bool), Tally>,
-    /// The library and driver of GDRCopy.
+    /// Versions of GDRCopy's library and driver.
     pub gdrcopy: BTreeMap<String, Tally>,
-    /// Why there is no GPUDirect RDMA, by node.
+    /// Reasons for missing GPUDirect RDMA, by node.
     pub causes: BTreeMap<(Cause, usize), Tally>,
-    /// Nodes that say that DMA-BUF is there.
+    /// Nodes that report DMA-BUF as available.
     pub dma_buf: BTreeMap<usize, Tally>,
-    /// Whether more was said than is kept, of what decides nothing.
+    /// Whether data that decides nothing was dropped at a limit.
     pub cut: bool,
-    /// Messages that could not be taken apart, or are of more processes than are told apart: what they say is not known.
+    /// Messages that are unreadable, or from more processes than the maximum; their content is unknown.
     pub lost: Option<Tally>,
     lists: BTreeSet<Arc<[String]>>,
     known: HashMap<(usize, u32, u32), usize>,
     host_index: HashMap<Vec<u8>, usize>,
     warning_index: HashMap<String, usize>,
-    /// Workers by a cheap hash of who speaks: a log has millions of lines, and most are of one that was met before.
+    /// Cache of workers by a cheap hash of the sender: most of a log's millions of lines are from a known sender.
     recent: Vec<u32>,
 }
 
 impl Log {
-    /// Takes the first message of a line; `Some`: where the next one begins.
+    /// Reads the first message of a line. Returns the start of the next message, if any.
     fn take<'l>(&mut self, line: &'l [u8], place: Place) -> Option<&'l [u8]> {
         let Some((said, rest)) = Line::parse(line) else {
-            // It stands alone where only NCCL_DEBUG=VERSION is set.
+            // With NCCL_DEBUG=VERSION the version is printed alone.
             if let Some((version, rccl)) = line::version(line) {
                 self.said += 1;
                 self.version(version, rccl, place);
@@ -217,7 +217,7 @@ impl Log {
         };
         self.said += 1;
         if rest.is_some() {
-            // Where the first one ends cannot be told for certain.
+            // The end of the first message is ambiguous.
             Tally::count(&mut self.lost, place);
         }
         match self.worker(&said) {
@@ -267,7 +267,7 @@ impl Log {
             }
         };
         self.recent.resize(SLOTS, u32::MAX);
-        // There are at most MOST_WORKERS.
+        // The number of workers is at most MOST_WORKERS.
         self.recent[slot] = u32::try_from(at).unwrap_or(u32::MAX);
         Some(at)
     }
@@ -276,7 +276,7 @@ impl Log {
         let worker = &mut self.workers[worker];
         let carrier = Carrier::from_channel(channel);
         Tally::count(&mut worker.carriers[carrier as usize], place);
-        // What an Init line says counts more: there may be communicators of several sizes.
+        // Init lines take precedence: there may be communicators of several sizes.
         worker.rank.get_or_insert((channel.own, 0));
         if let Some(nic) = channel.nic {
             let room = worker.nics.len() < MOST_NICS;
@@ -294,7 +294,7 @@ impl Log {
 
     fn warning(&mut self, said: &Line, worker: usize, place: Place) {
         let text = printable(said.text);
-        // The same but for its numbers is the same.
+        // Warnings that differ only in numbers are the same kind.
         let alike: String =
             text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).take(80).collect();
         if let Some(at) = self.warning_index.get(&alike) {
@@ -306,7 +306,7 @@ impl Log {
             }
             return;
         }
-        // What is known to be a fault has room of its own.
+        // Known faults have their own limit.
         let is_fault = warning_meanings::meaning(&text)
             .is_some_and(|row| row.weight == WarningSeverity::Fault);
         let alike_in_weight = self.warnings.iter().filter(|one| one.is_fault == is_fault).count();
@@ -325,16 +325,16 @@ impl Log {
         });
     }
 
-    /// The name of a NIC by the number that a process gives it.
+    /// Name of a NIC by its number in a process.
     pub fn nic(&self, worker: &Worker, number: u32) -> Option<&str> {
         let process = self.processes.get(&(worker.host, worker.pid))?;
         process.hcas.get(usize::try_from(number).ok()?).map(String::as_str)
     }
 }
 
-/// Where one who speaks is looked for first.
+/// Cache slot of a sender.
 fn slot(said: &Line) -> usize {
-    // The end of a name tells nodes apart. FNV-1a's prime spreads the numbers.
+    // The end of a name distinguishes nodes. FNV-1a's prime spreads the numbers.
     let end = said.host.iter().rev().take(4).fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
     let mixed =
         (end ^ said.pid.rotate_left(7) ^ said.device.rotate_left(20)).wrapping_mul(0x0100_0193);
@@ -351,7 +351,7 @@ fn count<K: Ord>(map: &mut BTreeMap<K, Tally>, key: K, place: Place, cut: &mut b
     }
 }
 
-/// A text of the log without what steers a terminal.
+/// Text of the log without terminal control characters.
 fn printable(text: &[u8]) -> String {
     brief(String::from_utf8_lossy(text).trim(), CHARACTERS)
 }

@@ -1,25 +1,25 @@
-//! Logs in pieces of any length → their lines.
+//! Splits logs, in pieces of any length, into lines.
 
 use super::{Log, Place};
 
-/// Bytes of a line that are looked at: NCCL's are shorter (src/debug.cc), but for lists of many devices.
+/// Maximum bytes read of a line. NCCL's lines are shorter (src/debug.cc), except for lists of many devices.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// Takes logs in pieces.
+/// Incremental reader of logs.
 #[derive(Debug, Default)]
 pub struct Reader {
     log: Log,
     file: usize,
     line: u64,
-    /// A line without its end so far.
+    /// Start of an incomplete line.
     rest: Vec<u8>,
 }
 
 impl Reader {
-    /// The next piece, of any length.
+    /// Reads the next piece, of any length.
     pub fn feed(&mut self, bytes: &[u8]) {
         let mut at = 0;
-        // A progress bar in the same stream ends its lines with a carriage return alone.
+        // A progress bar in the same stream ends its lines with only a carriage return.
         for end in memchr::memchr2_iter(b'\n', b'\r', bytes) {
             self.part(&bytes[at..end]);
             if bytes[end] == b'\n' {
@@ -33,7 +33,7 @@ impl Reader {
         self.rest.extend_from_slice(&left[..room]);
     }
 
-    /// What stands before the end of a line, with what came of it in earlier pieces.
+    /// Completes a line with `bytes`, after its start from earlier pieces.
     fn part(&mut self, bytes: &[u8]) {
         if self.rest.is_empty() {
             return self.take(bytes);
@@ -46,7 +46,7 @@ impl Reader {
         self.rest = line;
     }
 
-    /// The file has ended; what follows is another one.
+    /// Ends the current file; the next piece belongs to another one.
     pub fn end_file(&mut self) {
         if !self.rest.is_empty() {
             self.part(&[]);
@@ -56,7 +56,7 @@ impl Reader {
         self.line = 0;
     }
 
-    /// What was said.
+    /// Returns the log.
     pub fn finish(mut self) -> Log {
         self.end_file();
         self.log
@@ -65,7 +65,7 @@ impl Reader {
     fn take(&mut self, line: &[u8]) {
         let place = Place { file: self.file, line: self.line + 1 };
         let mut rest = &line[..line.len().min(LONGEST_LINE)];
-        // Processes that write at once may leave out the end of a line between two messages.
+        // Concurrent writers may omit the line end between two messages.
         while let Some(glued) = self.log.take(rest, place) {
             rest = glued;
         }

@@ -1,4 +1,5 @@
-//! What a process says once or a few times: its rank, what it found, what it was told, and why there is no GPUDirect RDMA.
+//! Messages that a process prints once or a few times: its rank, devices, environment, and reasons for missing
+//! GPUDirect RDMA.
 
 use std::sync::Arc;
 
@@ -6,11 +7,11 @@ use super::line::{self, Line};
 use super::{Cause, Log, MOST_KINDS, MOST_NICS, Place, Tally, count, printable};
 use bedplate_base::terminal::brief;
 
-/// Lists of NICs that are told apart.
+/// Maximum number of distinct NIC lists.
 const MOST_LISTS: usize = 1 << 10;
 
 impl Log {
-    /// What is said once or a few times by each process.
+    /// Reads a message other than a channel or a warning.
     pub(super) fn other(&mut self, said: &Line, worker: usize, place: Place) {
         let text = said.text;
         let host = self.workers[worker].host;
@@ -28,7 +29,7 @@ impl Log {
                 worker.rank = Some((rank, ranks));
             }
         } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
-            // Every communicator says it again.
+            // Every communicator repeats the list.
             if self.processes.get(&process).is_none_or(|process| process.hcas.is_empty()) {
                 let hcas = self.list(hcas(list));
                 self.processes.entry(process).or_default().hcas = hcas;
@@ -38,7 +39,7 @@ impl Log {
         } else if text.starts_with(b"NET/IB : No device found") {
             self.cause(Cause::NoDevice, host, place);
         } else if memchr::memmem::find(text, b"GPU Direct RDMA Disabled for ").is_some() {
-            // TCP has no RDMA to miss.
+            // GPUDirect RDMA does not apply to TCP.
             if text.starts_with(b"NET/Socket") {
                 return;
             }
@@ -51,7 +52,7 @@ impl Log {
         } else if let Some(at) = memchr::memmem::find(text, b" set by environment to ") {
             let name = &text[..at];
             let value = &text[at + b" set by environment to ".len()..];
-            // A number is said with a full stop.
+            // Numbers are printed with a full stop.
             let number =
                 value.strip_suffix(b".").filter(|rest| rest.iter().all(u8::is_ascii_digit));
             self.variable(name, number.unwrap_or(value), place);
@@ -64,7 +65,7 @@ impl Log {
         }
     }
 
-    /// The same list as that of other processes, if it is.
+    /// Returns the shared copy of a list, adding it if new.
     fn list(&mut self, names: Vec<String>) -> Arc<[String]> {
         let names: Arc<[String]> = names.into();
         if let Some(known) = self.lists.get(&names) {
@@ -98,13 +99,13 @@ impl Log {
     }
 }
 
-/// The network that a communicator uses: the older words, and those since 2.27.
+/// Returns the network that a communicator uses, in the old wording and the one since 2.27.
 fn network(text: &[u8]) -> Option<&[u8]> {
     text.strip_prefix(b"Using network ")
         .or_else(|| text.strip_prefix(b"Assigned NET plugin ")?.strip_suffix(b" to comm"))
 }
 
-/// A network plugin that was loaded or has started, or one that could not start (src/plugin/net.cc; src/net.cc up to 2.26).
+/// Returns a network plugin, and whether it failed to start (src/plugin/net.cc; src/net.cc up to 2.26).
 fn plugin(text: &[u8]) -> Option<(&[u8], bool)> {
     const GOOD: [&[u8]; 4] = [
         b"Initialized NET plugin ",
@@ -117,7 +118,7 @@ fn plugin(text: &[u8]) -> Option<(&[u8], bool)> {
     good.map(|name| (name, false)).or_else(|| Some((failed()?, true)))
 }
 
-/// ` [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB bond0:10.0.0.1<0>`.
+/// Parses ` [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB bond0:10.0.0.1<0>`.
 fn hcas(list: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(list);
     let list = text.split("; OOB").next().unwrap_or_default();

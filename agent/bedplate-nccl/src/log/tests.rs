@@ -1,4 +1,4 @@
-//! Whatever a log holds and however it comes, reading it ends well.
+//! Limits, malformed input, and verdicts about incomplete logs.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn whole(text: &str) -> Log {
 }
 
 #[test]
-fn the_largest_communicator_gives_the_rank() {
+fn rank_is_that_of_the_largest_communicator() {
     let line = |rank: u32, ranks: u32| {
         format!(
             "n:1:2 [0] NCCL INFO comm 0x1 rank {rank} nranks {ranks} cudaDev 0 - Init COMPLETE\n"
@@ -28,7 +28,7 @@ fn the_largest_communicator_gives_the_rank() {
 }
 
 #[test]
-fn memory_is_bounded_whatever_is_said() {
+fn memory_is_bounded_for_any_messages() {
     let mut text = String::new();
     for number in 0..5000 {
         let letters: String = format!("{number:05}").bytes().map(|b| char::from(b + 49)).collect();
@@ -45,7 +45,7 @@ fn memory_is_bounded_whatever_is_said() {
 }
 
 #[test]
-fn lines_without_end_are_read_for_their_beginning() {
+fn overlong_lines_are_read_up_to_the_limit() {
     let long = format!("n:1:2 [0] NCCL INFO Using network IB{}", "x".repeat(1 << 20));
     let log = whole(&format!("{long}\nn:1:2 [0] NCCL INFO Using network Socket"));
     assert_eq!((log.lines, log.said), (2, 2));
@@ -54,9 +54,9 @@ fn lines_without_end_are_read_for_their_beginning() {
 }
 
 proptest! {
-    /// Any bytes end in a word, and it is the same however they are cut.
+    /// Any bytes give a verdict, and the same one for any split into pieces.
     #[test]
-    fn any_bytes_in_any_pieces(
+    fn verdict_is_the_same_for_any_split_into_pieces(
         lines in prop::collection::vec(prop_oneof![
             any::<Vec<u8>>(),
             "[ -~]{0,60}".prop_map(String::into_bytes),
@@ -86,14 +86,14 @@ fn verdict(text: &str) -> Verdict {
 }
 
 #[test]
-fn a_good_word_is_about_every_rank() {
+fn positive_verdict_requires_all_ranks() {
     assert_eq!(verdict(&[INIT, DIRECT].concat()), Verdict::Direct);
-    // One of two files: what the other rank does is not shown.
+    // One of two files: the log lacks the connections of the other rank.
     let own = |text: &str| text.lines().next().map(|line| format!("{line}\n")).unwrap();
     let half = judge(&whole(&(own(INIT) + &own(DIRECT))));
     assert_eq!(half.verdict, Verdict::CannotTell);
     assert!(half.reason.contains("1 of 2 ranks"), "{}", half.reason);
-    // How many there are is not said.
+    // The number of ranks is unknown.
     assert_eq!(verdict(DIRECT), Verdict::CannotTell);
     let peer = "n:1:2 [0] NCCL INFO Channel 0/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
     assert_eq!(verdict(&(own(INIT) + peer)), Verdict::CannotTell);
@@ -104,7 +104,7 @@ fn a_good_word_is_about_every_rank() {
 }
 
 #[test]
-fn one_socket_spoils_the_word() {
+fn one_socket_connection_makes_verdict_not_direct() {
     assert_eq!(verdict(&(INIT.to_owned() + &DIRECT.repeat(99))), Verdict::Direct);
     assert_eq!(verdict(&(INIT.to_owned() + &DIRECT.repeat(99) + SOCKET)), Verdict::NotDirect);
 }
@@ -117,7 +117,7 @@ fn nvlink_between_nodes_is_direct() {
 }
 
 #[test]
-fn what_stands_behind_a_carriage_return_is_a_line() {
+fn carriage_return_starts_a_new_line() {
     let bar = "#".repeat(20 << 10);
     for between in ["50%\r".to_owned(), format!("{bar}\r"), "\r\n\r".to_owned()] {
         let text = format!("{INIT}{DIRECT}{between}{SOCKET}\r\n");
@@ -129,16 +129,16 @@ fn what_stands_behind_a_carriage_return_is_a_line() {
 }
 
 #[test]
-fn messages_in_one_line_are_both_read() {
+fn two_messages_in_one_line_are_both_read() {
     let glued = format!("{} {SOCKET}\n", DIRECT.trim_end());
     assert_eq!(verdict(&[INIT, &glued].concat()), Verdict::NotDirect);
-    // Where one ends cannot be told: no good word rests on it.
+    // The end of a message is ambiguous, so no positive verdict may depend on it.
     let glued = format!("{}{}", DIRECT.trim_end(), DIRECT);
     assert_eq!(verdict(&[INIT, &glued].concat()), Verdict::CannotTell);
 }
 
 #[test]
-fn what_cannot_be_read_is_no_good_sign() {
+fn unreadable_message_prevents_positive_verdict() {
     for host in ["(none)", "kn\u{f6}tchen)", ""] {
         let text = format!("{INIT}{DIRECT}{}\n", SOCKET.replacen('m', host, 1));
         assert_eq!(verdict(&text), Verdict::CannotTell, "{host}");
@@ -146,7 +146,7 @@ fn what_cannot_be_read_is_no_good_sign() {
 }
 
 #[test]
-fn many_warnings_hide_no_fault() {
+fn many_warnings_do_not_hide_a_fault() {
     let letters = |n: u32| n.to_string().bytes().map(|b| char::from(b + 49)).collect::<String>();
     let more: String =
         (100..200).map(|n| format!("n:1:2 [0] x.cc:1 NCCL WARN {} is new\n", letters(n))).collect();

@@ -1,5 +1,5 @@
-//! What a log comes to: whether GPU memory goes over the network directly, and what speaks against it, each with the line that
-//! says so. Pure.
+//! Verdict on a log: whether GPU memory crosses the network directly, and the evidence against it, with line numbers.
+//! No I/O.
 
 use crate::switches::{Off, switches_off};
 use std::collections::BTreeSet;
@@ -9,50 +9,50 @@ use serde::Serialize;
 use super::warning_meanings::{WarningSeverity, meaning, status};
 use super::{Carrier, Cause, Log, Tally, Worker};
 
-/// What the log proves.
+/// Verdict on a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Every connection between nodes is GPUDirect RDMA's.
+    /// Every connection between nodes uses GPUDirect RDMA.
     Direct,
     /// One node: the network was not used.
     OneNode,
-    /// Connections between nodes go through host memory or sockets.
+    /// Connections between nodes use host memory or sockets.
     NotDirect,
-    /// Nothing is known against the connections, and faults are reported.
+    /// Faults are reported, and no connection is known to be indirect.
     Faults,
-    /// The log does not say.
+    /// The log does not show it.
     CannotTell,
 }
 
-/// One thing to know.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub weight: WarningSeverity,
-    /// Whether it may explain the others.
+    /// Whether it may explain other findings.
     pub is_cause: bool,
-    /// In one sentence.
+    /// Finding text, one sentence.
     pub text: String,
-    /// The line that says it first, and how often it is said.
+    /// First line that reports it, and the number of occurrences.
     pub seen: Option<Tally>,
-    /// Remedy.
+    /// Fix.
     pub remedy: Option<String>,
 }
 
-/// What a log comes to.
+/// Verdict on a log, with its reason and findings.
 #[derive(Debug)]
 pub struct LogVerdict {
-    /// The word.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why, in one sentence.
+    /// Reason, one sentence.
     pub reason: String,
-    /// What there is to know besides, the worst first.
+    /// Further findings, worst first.
     pub findings: Vec<Finding>,
 }
 
-/// Judges a log.
+/// Evaluates a log.
 pub fn judge(log: &Log) -> LogVerdict {
     let mut findings = Vec::new();
     transports(log, &mut findings);
@@ -78,7 +78,7 @@ pub fn judge(log: &Log) -> LogVerdict {
 
 fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let (verdict, reason) = of_what_is_shown(log, findings);
-    // A good word is about all of the job.
+    // A positive verdict requires the whole job.
     let doubt = match verdict {
         Verdict::Direct | Verdict::OneNode => not_shown(log),
         Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => None,
@@ -136,7 +136,7 @@ fn connections(count: u64, which: &str) -> String {
     }
 }
 
-/// What of a job the log does not show, if that is known.
+/// Returns the known missing part of a job's log.
 fn not_shown(log: &Log) -> Option<String> {
     if let Some(lost) = log.lost {
         let count = lost.count;
@@ -165,7 +165,7 @@ fn total(log: &Log, carrier: Carrier) -> u64 {
     log.workers.iter().map(of).sum()
 }
 
-/// Ranks in words: `ranks 0-3 7`; GPUs whose rank is not said are counted.
+/// Human-readable ranks: `ranks 0-3 7`; GPUs with an unknown rank are counted.
 pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
     let (mut known, mut unknown) = (BTreeSet::new(), 0);
     for worker in workers {
@@ -184,7 +184,7 @@ pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
     }
 }
 
-/// Those whose data do not go directly, by node.
+/// Adds ranks with indirect connections, by node.
 fn transports(log: &Log, findings: &mut Vec<Finding>) {
     for (host, name) in log.hosts.iter().enumerate() {
         for (carrier, how) in [
@@ -226,7 +226,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What NCCL itself gives as a reason. Where all is direct in the end, it is no fault.
+/// Adds the reasons that NCCL reports. If all connections are direct in the end, they are not faults.
 fn causes(log: &Log, findings: &mut Vec<Finding>) {
     let harmed = |host: usize| {
         let slow = [Carrier::Sockets, Carrier::Staged];
@@ -250,7 +250,7 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
                 "`bedplate topology` there shows how far; a virtual machine may need a topology file (NCCL_TOPO_FILE)",
             ),
         };
-        // That a NIC is too far for one GPU is as it should be where another one is near.
+        // A NIC may be too far from one GPU if another NIC is nearer.
         let weight = match harmed(*host) {
             true => WarningSeverity::Fault,
             false => WarningSeverity::Note,
@@ -285,14 +285,14 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Network plugins that could not start. NCCL tries its own, too, and goes on to the next one.
+/// Adds network plugins that failed to start. NCCL tries its own plugin too and continues with the next one.
 fn plugins(log: &Log, findings: &mut Vec<Finding>) {
     for ((name, _), seen) in log.plugins.iter().filter(|((_, failed), _)| *failed) {
         findings.push(note(&format!("the network plugin {name} could not start"), Some(*seen)));
     }
 }
 
-/// Ranks that begin their setup and do not end it: the job hangs there, or the log ends before.
+/// Adds ranks that start setup without finishing: the job hangs there, or the log ends earlier.
 fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
     let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
     if let Some(first) = those().filter_map(|one| one.started).min() {
@@ -312,9 +312,9 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Variables of which ranks have different values, and those that switch off what is wanted.
+/// Adds variables that differ between ranks, and those that disable required features.
 fn environment(log: &Log, findings: &mut Vec<Finding>) {
-    // The carrier that is used instead.
+    // Carrier used instead.
     let instead = |off: Off| match off {
         Off::Rdma => Some(Carrier::Sockets),
         Off::DmaBuf | Off::GpuDirect => Some(Carrier::Staged),
@@ -339,7 +339,7 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Where the last of several is said first.
+/// Returns the latest first position.
 fn last<'t>(all: impl Iterator<Item = &'t Tally>) -> Option<Tally> {
     all.map(|seen| seen.first).max().map(|first| Tally { count: 1, first })
 }

@@ -1,27 +1,27 @@
-//! What warnings of NCCL's mean: one table (`docs/nccl-log.md`). A warning that no row knows is shown as it stands.
+//! Meanings of NCCL's warnings, in one table (`docs/nccl-log.md`). Unknown warnings are shown verbatim.
 
-/// How bad it is.
+/// Severity of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schemars", schemars(rename = "Weight"))]
 pub enum WarningSeverity {
-    /// Worth knowing.
+    /// Informational.
     Note,
-    /// The job fails, or runs slower than it could.
+    /// The job fails, or is slower than possible.
     Fault,
 }
 
-/// A warning that is known.
+/// A known warning.
 #[derive(Debug)]
 pub struct Meaning {
-    /// What its text holds.
+    /// Substring of its text.
     pub has: &'static str,
-    /// How bad it is.
+    /// Severity.
     pub weight: WarningSeverity,
     /// Meaning.
     pub means: &'static str,
-    /// Remedy.
+    /// Fix.
     pub remedy: &'static str,
 }
 
@@ -33,8 +33,8 @@ const fn note(has: &'static str, means: &'static str, remedy: &'static str) -> M
     Meaning { has, weight: WarningSeverity::Note, means, remedy }
 }
 
-/// The table; the first row that fits counts. Sources: NCCL src/transport/net_ib*, src/misc/ibvwrap.cc, src/misc/socket.cc,
-/// src/graph, src/init.cc of the tags 2.4 to 2.30.
+/// Known warnings; the first matching entry applies. Sources: NCCL src/transport/net_ib*, src/misc/ibvwrap.cc,
+/// src/misc/socket.cc, src/graph, src/init.cc of the tags 2.4 to 2.30.
 pub const MEANINGS: &[Meaning] = &[
     fault(
         "Mismatched NCCL version",
@@ -166,7 +166,7 @@ pub const MEANINGS: &[Meaning] = &[
     ),
 ];
 
-/// What a status of a completion means (rdma-core libibverbs/verbs.h, enum ibv_wc_status).
+/// Meanings of completion statuses (rdma-core libibverbs/verbs.h, enum ibv_wc_status).
 pub const STATUSES: &[(u32, &str, &str)] = &[
     (
         1,
@@ -199,12 +199,12 @@ pub const STATUSES: &[(u32, &str, &str)] = &[
     (13, "RNR retry counter exceeded", "the peer was not ready to receive: it is stuck"),
 ];
 
-/// What a warning means.
+/// Returns the meaning of a warning.
 pub(crate) fn meaning(text: &str) -> Option<&'static Meaning> {
     MEANINGS.iter().find(|row| text.contains(row.has))
 }
 
-/// The status in the words of a completion with an error: `status=12`, `status=IBV_WC_RETRY_EXC_ERR(12)`, `with error 12`.
+/// Parses the status of a failed completion: `status=12`, `status=IBV_WC_RETRY_EXC_ERR(12)`, `with error 12`.
 pub(crate) fn status(text: &str) -> Option<&'static (u32, &'static str, &'static str)> {
     let digits = |text: &str| {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_of_all_forms() {
+    fn completion_status_is_parsed_in_all_forms() {
         for text in [
             "NET/IB : Got completion with error 12, opcode 0, len 0, vendor err 129",
             "NET/IB : Got completion from peer 10.0.0.1<4791> with status=12 opcode=0 len=0 vendor err 129",

@@ -1,11 +1,12 @@
-//! The file that perftest writes with `--out_json`. It does not say which unit its bandwidth has; the rate of messages tells.
+//! Parser for perftest's `--out_json` file. The file does not name the unit of bandwidth; the message rate determines
+//! it.
 
 use serde::Deserialize;
 
 use super::perftest::{GIGABIT, MIB};
 use super::{Device, Measure, Point, Run, Test};
 
-/// The rate has six digits behind the point: below this too few of them count.
+/// Minimum message rate. The rate has six decimals, so below this too few digits are significant.
 const LEAST_RATE: f64 = 0.001;
 
 #[derive(Deserialize)]
@@ -39,7 +40,7 @@ struct Figures {
     rate: f64,
 }
 
-/// The run of such a file; `None`: it is none, or its unit cannot be told.
+/// Parses the run. Returns `None` for another file, or if the unit is ambiguous.
 pub(super) fn read(text: &str) -> Option<Run> {
     let document: Document = serde_json::from_str(text).ok()?;
     let info = document.test_info;
@@ -58,7 +59,7 @@ pub(super) fn read(text: &str) -> Option<Run> {
     if rate < LEAST_RATE || off(unit) > 0.05 {
         return None;
     }
-    // Where the results stand: the file has one of them.
+    // Line of the result; the file has only one.
     let line = text.lines().position(|line| line.contains("\"BW_average\"")).map_or(1, |at| at + 1);
     let measure = Measure { bandwidth: average * unit, time: None, wrong: None };
     Some(Run {

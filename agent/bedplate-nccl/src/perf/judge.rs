@@ -1,93 +1,93 @@
-//! Whether results are what this host's links explain, and whether they can be true at all.
+//! Evaluates whether this host's links explain the results, and whether the results are plausible.
 
 use serde::Serialize;
 
 use super::limit::{self, Limit, Nic, Pcie};
 use super::{Point, Results, Run, Test};
 
-/// From this size on a collective shows bandwidth; below it shows latency. Ours.
+/// Minimum size in bytes at which a collective shows bandwidth rather than latency. bedplate's choice.
 pub const LARGE: u64 = 32 << 20;
-/// The same of perftest, whose messages follow one another without a pause. Ours.
+/// The same for perftest, which sends messages without a pause. bedplate's choice.
 pub const LARGE_OF_PERFTEST: u64 = 64 << 10;
-/// The share of what is expected that a run has to reach. Ours: rings and packet headers take some, a missing NIC more.
+/// Minimum share of the expected bandwidth. bedplate's choice: rings and packet headers cost some, a missing NIC more.
 pub const ENOUGH: f64 = 0.75;
-/// How far above the limit rounding and clocks explain. Ours.
+/// Factor above the limit that rounding and clocks explain. bedplate's choice.
 const TOLERANCE: f64 = 1.02;
-/// From this factor on in place and out of place are apart: they move the same bytes. Ours.
+/// Factor from which in place and out of place differ; they move the same bytes. bedplate's choice.
 const APART: f64 = 1.5;
-/// The share of the best that the largest size has to keep. Ours: bandwidth grows with size and levels off.
+/// Minimum share of the best result at the largest size. bedplate's choice: bandwidth grows with size and levels off.
 const DROP: f64 = 0.6;
-/// Where TCP sockets level off: GB/s between two hosts with the defaults of NCCL, and how level. Ours.
+/// Plateau of TCP sockets: GB/s between two hosts with NCCL's defaults, and its flatness. bedplate's choice.
 const SOCKETS: (f64, f64) = (6.0, 1.15);
 
-/// How it came out.
+/// Verdict on a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// What this host's links explain.
+    /// As expected from this host's links.
     Good,
-    /// It cannot be told.
+    /// Unknown.
     CannotTell,
-    /// Not what it should be.
+    /// Below expectations or implausible.
     Bad,
 }
 
-/// What is to be said, with the line that it is about.
+/// A finding and its line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// How bad it is.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Number of the line.
+    /// Line number.
     pub line: usize,
-    /// What.
+    /// Finding text.
     pub text: String,
 }
 
-/// One run.
+/// Evaluation of one run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Judged {
-    /// What was measured.
+    /// Measured results.
     pub run: Run,
-    /// What it can be at most; absent: it cannot be told, and a finding says why.
+    /// Limit of the run; absent: unknown, with a finding that says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// In the order of the lines.
+    /// Findings in order of line.
     pub findings: Vec<Finding>,
-    /// The worst of them.
+    /// Worst verdict of the findings.
     pub verdict: Verdict,
 }
 
-/// A whole file.
+/// Evaluation of a whole file.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Its runs.
+    /// Evaluated runs.
     pub runs: Vec<Judged>,
     /// NICs that NCCL would use on this host.
     pub nics: Vec<Nic>,
-    /// Findings of no run.
+    /// Findings outside of runs.
     pub findings: Vec<Finding>,
-    /// The worst of all.
+    /// Worst verdict of all.
     pub verdict: Verdict,
 }
 
-/// What is known of a host's links.
+/// Known links of a host.
 #[derive(Debug, Default)]
 pub struct Links {
     /// NICs that NCCL would use.
     pub chosen: Vec<Nic>,
-    /// All with an ACTIVE port.
+    /// All NICs with an ACTIVE port.
     pub all: Vec<Nic>,
-    /// Links of GPUs over which data reaches them.
+    /// Links through which data reaches GPUs.
     pub gpus: Vec<Pcie>,
-    /// Why the NICs are not known.
+    /// Reason that the NICs are unknown.
     pub unknown: Option<String>,
 }
 
-/// Judges a file.
+/// Evaluates a file.
 pub fn judge(results: Results, links: &Links) -> Report {
     let runs: Vec<Judged> = results
         .runs
@@ -95,7 +95,7 @@ pub fn judge(results: Results, links: &Links) -> Report {
         .map(|run| {
             let nics = if run.device.is_some() { &links.all } else { &links.chosen };
             let limit = match &links.unknown {
-                // A port that is not known may carry as much as the others.
+                // A port with an unknown state may carry as much as the rest.
                 Some(why) if run.device.is_none() || nics.is_empty() => Err(why.clone()),
                 _ => limit::limit(&run, nics, &links.gpus),
             };
@@ -143,7 +143,7 @@ fn bad(line: usize, text: String) -> Finding {
     Finding { verdict: Verdict::Bad, line, text }
 }
 
-/// Results that the program itself counts as wrong.
+/// Finds results that the program itself reports as wrong.
 fn wrong_results(run: &Run) -> Vec<Finding> {
     let of_point = |point: &Point| {
         let count: f64 = point.measures().filter_map(|one| one.wrong).sum();
@@ -168,7 +168,7 @@ fn wrong_results(run: &Run) -> Vec<Finding> {
     findings
 }
 
-/// The size where in place and out of place are furthest apart, if they are.
+/// Finds the size with the largest difference between in place and out of place.
 fn in_place_difference(run: &Run) -> Option<Finding> {
     let ratio = |point: &Point| {
         let (out, within) = (point.out.as_ref()?.bandwidth, point.within.as_ref()?.bandwidth);
@@ -222,7 +222,7 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
         );
         return vec![Finding { verdict: Verdict::CannotTell, line: largest.line, text }];
     }
-    // A small size that is fast says nothing, and a large one that is slow after faster ones is to be seen.
+    // A fast small size proves nothing, but a large size that is slower than smaller ones is a finding.
     let of_large = run.points.iter().filter(|point| point.bytes >= large);
     let peak = of_large.max_by(|a, b| a.best().total_cmp(&b.best())).unwrap_or(peak);
     if largest.best() < peak.best() * DROP {
@@ -260,7 +260,7 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
     vec![bad(peak.line, text + hint)]
 }
 
-/// Whether the large sizes are all about as slow as sockets are.
+/// Whether all large sizes are on the plateau of sockets.
 fn is_level(run: &Run) -> bool {
     let large: Vec<f64> =
         run.points.iter().filter(|point| point.bytes >= LARGE).map(Point::best).collect();
@@ -269,7 +269,7 @@ fn is_level(run: &Run) -> bool {
     large.len() > 1 && most <= SOCKETS.0 && most <= least * SOCKETS.1
 }
 
-/// `64 MiB`.
+/// Human-readable size: `64 MiB`.
 pub fn size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes >> shift > 0) {

@@ -1,4 +1,4 @@
-//! What this host's links can carry, and what of it a collective can show as bus bandwidth.
+//! Bandwidth of this host's links, and the bus bandwidth that a collective can reach on them.
 
 use std::fmt;
 
@@ -7,34 +7,34 @@ use serde::Serialize;
 use super::{Run, Test};
 use bedplate_facts::topology::pcie_link::in_words;
 
-/// Bytes of a write on a link up to 32 GT/s besides its payload: header of four words 16, framing with sequence number 4, LCRC 4
+/// Overhead of a write on a link up to 32 GT/s, in bytes: four-word header 16, framing with sequence number 4, LCRC 4
 /// (PCIe Base Specification 5.0, §2.2 and §4.2.2).
 const AROUND: f64 = 24.0;
-/// The same at 64 GT/s, where frames have fixed sizes: the header alone; of 256 bytes of a frame 236 are packets (6.0, §4.2.3).
+/// Overhead at 64 GT/s with fixed frame sizes: the header only; 236 of a frame's 256 bytes are packets (6.0, §4.2.3).
 const AROUND_IN_FLITS: f64 = 16.0;
-/// Where Max_Payload_Size cannot be read: the largest that GPU hosts use, so that the limit is not too low.
+/// Default for an unreadable Max_Payload_Size: the largest on GPU hosts, so that the limit is not too low.
 const PAYLOAD: u16 = 512;
 
-/// The link of a NIC or a GPU.
+/// Link of a NIC or a GPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Pcie {
-    /// The function at its lower end.
+    /// Function at the lower end.
     pub address: String,
-    /// Tenths of a GT/s.
+    /// Speed in tenths of a GT/s.
     pub speed: u32,
-    /// Lanes.
+    /// Number of lanes.
     pub lanes: u32,
-    /// Max_Payload_Size in bytes; absent: it cannot be read.
+    /// Max_Payload_Size in bytes; absent: unreadable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<u16>,
-    /// Tenths of a GT/s and lanes that both ends can; absent: it is at its best, or that is not known.
+    /// Maximum speed in tenths of a GT/s and maximum lanes of both ends; absent: already at the maximum, or unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best: Option<(u32, u32)>,
 }
 
 impl Pcie {
-    /// GB/s of payload in one direction.
+    /// Payload bandwidth in one direction, in GB/s.
     pub fn bandwidth(&self) -> f64 {
         let raw = f64::from(self.speed) / 10.0 * f64::from(self.lanes) / 8.0;
         let payload = f64::from(self.payload.unwrap_or(PAYLOAD).max(1));
@@ -51,9 +51,9 @@ impl Pcie {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Nic {
-    /// Its ports that are ACTIVE.
+    /// ACTIVE ports.
     pub ports: Vec<Port>,
-    /// Its link; absent: speed or width is not known.
+    /// PCIe link; absent: speed or width is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie: Option<Pcie>,
 }
@@ -62,33 +62,33 @@ pub struct Nic {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Port {
-    /// `mlx5_0/1`.
+    /// Device and port number: `mlx5_0/1`.
     pub name: String,
-    /// Gb/s; absent: not known.
+    /// Rate in Gb/s; absent: unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Whether it is RoCE's.
+    /// Whether it is a RoCE port.
     pub ethernet: bool,
 }
 
-/// What holds a NIC back.
+/// Bottleneck of a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Ceiling {
-    /// The rates of its ports.
+    /// Port rates.
     Ports,
-    /// Its PCIe link.
+    /// PCIe link.
     Pcie,
 }
 
 impl Nic {
-    /// GB/s of its ports; `None`: the rate of one is not known.
+    /// Total rate of the ports in GB/s, if all rates are known.
     pub fn wire(&self) -> Option<f64> {
         self.ports.iter().map(|port| Some(port.rate? * 0.125)).sum()
     }
 
-    /// GB/s in one direction, and which link is the ceiling; `None`: not known.
+    /// Bandwidth in one direction in GB/s, and the bottleneck, if known.
     pub fn limit(&self) -> Option<(f64, Ceiling)> {
         let wire = self.wire()?;
         let pcie = self.pcie.as_ref().map(Pcie::bandwidth);
@@ -98,7 +98,7 @@ impl Nic {
         })
     }
 
-    /// Its ports by name.
+    /// Names of its ports.
     pub fn name(&self) -> String {
         let names: Vec<&str> = self.ports.iter().map(|port| port.name.as_str()).collect();
         names.join(", ")
@@ -128,51 +128,51 @@ impl fmt::Display for Nic {
     }
 }
 
-/// What a run can reach at most.
+/// Maximum bandwidth of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Limit {
-    /// GB/s that a host's NICs carry in one direction, and its GPUs that take part.
+    /// Bandwidth of the host's NICs and participating GPUs in one direction, in GB/s.
     pub host: f64,
-    /// GB/s that the run can show at most: bus bandwidth of a collective, both directions of a bidirectional test.
+    /// Maximum that the run can show, in GB/s: bus bandwidth of a collective, both directions of a bidirectional test.
     pub most: f64,
-    /// The same where switches reduce (SHARP); absent: they would not change it.
+    /// Maximum with reduction in switches (SHARP), in GB/s; absent: same as `most`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_switches: Option<f64>,
-    /// GB/s that a run as it should be comes near to: what its pattern of transfers can use.
+    /// Bandwidth that a healthy run approaches, in GB/s: the maximum for its transfer pattern.
     pub expected: f64,
-    /// That pattern.
+    /// Transfer pattern.
     pub pattern: Pattern,
-    /// How many NICs count.
+    /// Number of NICs considered.
     pub nics: usize,
-    /// Those of them whose PCIe link is slower than their ports, in words.
+    /// Human-readable NICs with a PCIe link slower than their ports.
     pub held_back: Vec<String>,
-    /// NICs that are slower than they could be, by their PCIe link, in words.
+    /// Human-readable NICs with a degraded PCIe link that limits them.
     pub degraded: Vec<String>,
-    /// How many GPUs of a host take part, where their PCIe links carry less than its NICs.
+    /// Number of participating GPUs of a host, if their PCIe links carry less than its NICs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_by_gpus: Option<usize>,
 }
 
-/// What transfers can use of the NICs.
+/// Transfer pattern: share of the NICs that transfers can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// All that the limit allows.
+    /// Everything that the limit allows.
     Everything,
     /// Rings: each byte passes each host once.
     Ring,
-    /// Each rank sends by its own NIC what nobody shares.
+    /// Each rank sends unshared data through its own NIC.
     Pairs,
 }
 
-/// The limit of a run, or why there is none. `nics`: those of this host that NCCL would use; of perftest all. `gpus`: the links of
-/// its GPUs; none where data reaches them another way (NVLink-C2C), or that is not known.
+/// Determines the limit of a run. `nics` are the NICs of this host that NCCL would use; for perftest all. `gpus` are
+/// the links of its GPUs; empty if data reaches them another way (NVLink-C2C), or if that is unknown.
 ///
 /// # Errors
 ///
-/// A sentence that says what is missing.
+/// A sentence that names the missing data.
 pub fn limit(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String> {
     match &run.device {
         Some(_) => of_device(run, nics),
@@ -180,7 +180,7 @@ pub fn limit(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String> {
     }
 }
 
-/// GB/s in one direction that so many GPUs of this host can take at most: which of them run, a file does not say.
+/// Maximum bandwidth of `ranks` GPUs of this host in one direction, in GB/s. A file does not say which GPUs take part.
 fn of_gpus(gpus: &[Pcie], ranks: usize) -> Option<f64> {
     let mut all: Vec<f64> = gpus.iter().map(Pcie::bandwidth).collect();
     all.sort_by(|a, b| b.total_cmp(a));
@@ -213,7 +213,10 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
     })
 }
 
-/// The collective of a run between hosts.
+/// Returns the collective of a run between hosts.
+///
+/// # Errors
+/// The run is not between hosts, or the file lacks the data.
 fn between_hosts(run: &Run, nics: &[Nic]) -> Result<Test, String> {
     let hosts = run.hosts();
     if hosts.is_empty() {
@@ -245,7 +248,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
     let rates: Vec<f64> = nics.iter().map(rate).collect::<Result<_, _>>()?;
     let (of_nics, slowest) =
         (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
-    // The host that can do least: every host is taken to have this host's links.
+    // The slowest host limits the run. Every host is assumed to have this host's links.
     let all = run.ranks.len() as f64;
     let carries = |ranks: usize| of_gpus(gpus, ranks).map_or(of_nics, |gpus| gpus.min(of_nics));
     let least = |of: &dyn Fn(f64) -> f64| {
@@ -284,7 +287,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
     })
 }
 
-/// The NICs that their PCIe link holds back, though it could be faster.
+/// Describes NICs limited by a PCIe link that could be faster.
 fn degraded(nics: &[Nic]) -> Vec<String> {
     let of = |nic: &Nic| {
         let (_, ceiling) = nic.limit()?;
@@ -302,17 +305,18 @@ fn degraded(nics: &[Nic]) -> Vec<String> {
     nics.iter().filter_map(of).collect()
 }
 
-/// The NICs whose PCIe link is the ceiling.
+/// Describes NICs limited by their PCIe link.
 fn limited_by_pcie(nics: &[Nic]) -> Vec<String> {
     let is_held = |nic: &&Nic| nic.limit().is_some_and(|(_, ceiling)| ceiling == Ceiling::Pcie);
     nics.iter().filter(is_held).map(Nic::to_string).collect()
 }
 
-/// Bus bandwidth that a host of `ranks` of `all` ranks can show, for each byte per second that it sends and receives at once.
+/// Factor from the bandwidth that a host with `ranks` of `all` ranks sends and receives at once to the bus bandwidth it
+/// can show.
 ///
-/// Bus bandwidth counts what each rank would send in one ring (nccl-tests doc/PERFORMANCE.md). Ranks of one host may share
-/// what comes in and add up what goes out, so that only the rest has to pass its NICs: (n−r)/n of the data where a ring passes
-/// (n−1)/n. What each rank sends to each other one cannot be shared.
+/// Bus bandwidth counts the data that each rank would send in one ring (nccl-tests doc/PERFORMANCE.md). Ranks of one
+/// host can share incoming data and sum outgoing data, so that only the rest crosses its NICs: (n−r)/n of the data,
+/// compared with (n−1)/n in a ring. Data that each rank sends to each other rank cannot be shared.
 fn share(test: Test, all: f64, ranks: f64) -> f64 {
     let outside = (all - ranks).max(1.0);
     match test {

@@ -1,4 +1,5 @@
-//! Results of nccl-tests, RCCL-tests and perftest: what was measured, and whether this host's links explain it. Pure.
+//! Results of nccl-tests, RCCL-tests and perftest: the measurements, and whether this host's links explain them. No
+//! I/O.
 
 mod json;
 pub mod judge;
@@ -13,76 +14,77 @@ use serde::Serialize;
 
 pub use reader::read;
 
-/// Larger results are not read: a sweep has a hundred lines, and with NCCL's log between them some megabytes.
+/// Maximum size of a result file in bytes. A sweep has a hundred lines; with NCCL's log in between it has some
+/// megabytes.
 pub const LARGEST: usize = 64 << 20;
 
-/// What a file holds.
+/// Content of a result file.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Results {
-    /// In the order of the file.
+    /// Runs in file order.
     pub runs: Vec<Run>,
-    /// Numbers of lines that look like a result and cannot be read: cut off, or mixed with another line.
+    /// Line numbers of unreadable results: truncated, or mixed with another line.
     pub unread: Vec<usize>,
-    /// Numbers of lines with the title of a latency test, which says nothing about bandwidth.
+    /// Line numbers of latency test titles; these tests do not measure bandwidth.
     pub latency: Vec<usize>,
 }
 
-/// One run of one benchmark.
+/// One run of a benchmark.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Run {
-    /// Number of its first line, from 1.
+    /// First line, from 1.
     pub line: usize,
-    /// What was run; absent: the file does not say, and its columns do not show it.
+    /// Benchmark; absent: neither named in the file nor evident from its columns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<Test>,
-    /// As the program says it.
+    /// Version, as the program reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Host of each rank, in the order of the ranks; empty: the file does not say.
+    /// Host of each rank, in rank order; empty: not in the file.
     pub ranks: Vec<String>,
-    /// Whether ranks were split into several groups, each a communicator of its own.
+    /// Whether ranks were split into several groups, each with its own communicator.
     pub split: bool,
-    /// Of perftest: what its header says.
+    /// Header of perftest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
-    /// What was measured, in the order of the file.
+    /// Measured sizes, in file order.
     pub points: Vec<Point>,
-    /// "Out of bounds values".
+    /// Value of "Out of bounds values".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_bounds: Option<Claim>,
-    /// "Avg bus bandwidth", GB/s.
+    /// Value of "Avg bus bandwidth", in GB/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average: Option<Claim>,
 }
 
-/// A number of the summary.
+/// A number in the summary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Claim {
-    /// Where it stands.
+    /// Line number.
     pub line: usize,
-    /// The number.
+    /// Value.
     pub value: f64,
-    /// Whether FAILED stands behind it.
+    /// Whether FAILED follows.
     pub failed: bool,
 }
 
-/// The header of perftest.
+/// Header of perftest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Device {
-    /// `mlx5_0`; absent: the header does not say.
+    /// Device: `mlx5_0`; absent: not in the header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `IB`, `Ethernet`.
+    /// Link type: `IB`, `Ethernet`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// Bytes of a packet on the wire.
+    /// MTU in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// `RC`.
+    /// Connection type: `RC`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// Whether both directions are measured and summed.
@@ -91,29 +93,29 @@ pub struct Device {
     pub dual_port: bool,
 }
 
-/// One size.
+/// Results for one size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point {
-    /// Where it stands.
+    /// Line number.
     pub line: usize,
-    /// Size of the message.
+    /// Message size in bytes.
     pub bytes: u64,
-    /// Of a collective out of place; of perftest what it measured.
+    /// Out of place result of a collective; the only result of perftest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<Measure>,
-    /// In place.
+    /// In place result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<Measure>,
 }
 
 impl Point {
-    /// Both, as far as there are both.
+    /// Both results, if present.
     pub fn measures(&self) -> impl Iterator<Item = &Measure> {
         self.out.iter().chain(&self.within)
     }
 
-    /// The faster one, in GB/s.
+    /// Faster result, in GB/s.
     pub fn best(&self) -> f64 {
         self.measures().map(|one| one.bandwidth).fold(0.0, f64::max)
     }
@@ -125,15 +127,15 @@ impl Point {
 pub struct Measure {
     /// GB/s (10⁹ bytes): bus bandwidth of a collective, average of perftest.
     pub bandwidth: f64,
-    /// Microseconds of one operation.
+    /// Time of one operation, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<f64>,
-    /// Wrong elements; absent: not checked, or a version that says the largest difference instead.
+    /// Number of wrong elements; absent: not checked, or a version that prints the largest difference instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong: Option<f64>,
 }
 
-/// What was run.
+/// Benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -156,7 +158,7 @@ pub enum Test {
     IbAtomicBw,
 }
 
-/// Programs by name, the longer ones before those that they contain.
+/// Programs by name; a name precedes those that it contains.
 const PROGRAMS: &[(&str, Test)] = &[
     ("all_reduce_perf", Test::AllReduce),
     ("all_gather_perf", Test::AllGather),
@@ -178,7 +180,7 @@ const PROGRAMS: &[(&str, Test)] = &[
 impl std::str::FromStr for Test {
     type Err = String;
 
-    /// `all_reduce`, `all_reduce_perf`.
+    /// Parses `all_reduce` or `all_reduce_perf`.
     fn from_str(text: &str) -> Result<Self, String> {
         let is_named = |name: &str| name == text || name.strip_suffix("_perf") == Some(text);
         let found = PROGRAMS.iter().find(|(name, _)| is_named(name));
@@ -191,12 +193,12 @@ impl std::str::FromStr for Test {
 }
 
 impl Test {
-    /// The program's name.
+    /// Name of the program.
     pub fn program(self) -> &'static str {
         PROGRAMS.iter().find(|(_, test)| *test == self).map_or("?", |(name, _)| name)
     }
 
-    /// The one of nccl-tests that a line names.
+    /// Test of nccl-tests that a line names.
     fn named_in(line: &str) -> Option<Self> {
         line.contains("_perf").then_some(())?;
         let found = PROGRAMS.iter().find(|(name, _)| line.contains(name));
@@ -205,7 +207,7 @@ impl Test {
 }
 
 impl Run {
-    /// The hosts with the number of ranks on each, by name.
+    /// Number of ranks by host name.
     pub fn hosts(&self) -> std::collections::BTreeMap<&str, usize> {
         let mut hosts = std::collections::BTreeMap::new();
         for host in &self.ranks {
@@ -214,7 +216,7 @@ impl Run {
         hosts
     }
 
-    /// The fastest size; `None`: nothing was measured.
+    /// Fastest size; `None`: no measurements.
     pub fn peak(&self) -> Option<&Point> {
         self.points.iter().max_by(|a, b| a.best().total_cmp(&b.best()).then(b.line.cmp(&a.line)))
     }

@@ -1,31 +1,31 @@
-//! Lines of nccl-tests and RCCL-tests. The columns changed with the versions (with and without `redop` and `root`, one group or
-//! two, four columns in each or more), so they are taken from the heading where there is one (nccl-tests src/util.cu,
-//! src/common.cu; RCCL-tests src/common.cu).
+//! Parser for lines of nccl-tests and RCCL-tests. Columns vary by version (with or without `redop` and `root`, one
+//! group or two, four or more columns per group), so they are read from the heading if there is one (nccl-tests
+//! src/util.cu, src/common.cu; RCCL-tests src/common.cu).
 
 use super::{Measure, Point, Test};
 
-/// Names of data types, of both programs and all versions.
+/// Names of data types in all versions of both programs.
 const TYPES: &[&str] = &[
     "int8", "char", "uint8", "int32", "int", "uint32", "int64", "uint64", "half", "float",
     "double", "bfloat16", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2", "fp8", "bf8",
 ];
-/// Blanks between the root and the time where the columns out of place were left empty (a replay of a trace).
+/// Minimum blanks between root and time if the out-of-place columns are empty (a replay of a trace).
 const EMPTY_GROUP: usize = 20;
 
-/// Columns by the heading.
+/// Column layout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Columns {
-    /// How many stand between type and time.
+    /// Number of columns between type and time.
     words: usize,
-    /// How many belong to one measurement.
+    /// Number of columns per measurement.
     group: usize,
-    /// Which of them counts wrong elements; `None`: there is none, older versions say the largest difference there.
+    /// Index of the count of wrong elements; older versions print the largest difference instead.
     wrong: Option<usize>,
-    /// How many measurements.
+    /// Number of measurements.
     groups: usize,
-    /// Whether a single one is in place.
+    /// Whether a single measurement is in place.
     in_place_only: bool,
-    /// The first versions say the time in milliseconds.
+    /// Whether the time is in milliseconds, as in the first versions.
     milliseconds: bool,
 }
 
@@ -43,7 +43,7 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// A heading; `None`: the line is none.
+    /// Parses a heading, if the line is one.
     pub(super) fn heading(line: &str, in_place_only: bool) -> Option<Self> {
         let line = &line[line.find('#')? + 1..];
         let names: Vec<&str> = line.split_whitespace().collect();
@@ -54,7 +54,7 @@ impl Columns {
         let first = names.iter().position(|name| *name == "time")?;
         let second = names.iter().skip(first + 1).position(|name| *name == "time");
         let of_group = &names[first..second.map_or(names.len(), |second| first + 1 + second)];
-        // Where there is one group a time of day may stand behind it.
+        // A timestamp may follow a single group.
         let group = of_group.iter().take_while(|name| !name.contains("stamp")).count();
         Some(Columns {
             words: first.saturating_sub(3),
@@ -67,37 +67,37 @@ impl Columns {
     }
 }
 
-/// A line as far as it is known to be a result.
+/// A line that starts like a result.
 #[derive(Debug, PartialEq)]
 pub(super) enum Row {
-    /// It is.
+    /// A result.
     Point(Point, Option<Reduction>),
-    /// It begins as one, and goes on as something else.
+    /// A line that continues as something else.
     Unread,
 }
 
-/// A row of an operation that reduces.
+/// Data of a row of a reducing operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reduction {
-    /// It has a root.
+    /// Whether the operation has a root.
     rooted: bool,
-    /// GB/s of the algorithm: bytes by time.
+    /// Algorithm bandwidth in GB/s: bytes by time.
     algorithm: f64,
-    /// GB/s of the bus: the same by the factor of the operation.
+    /// Bus bandwidth in GB/s: algorithm bandwidth times the operation's factor.
     bus: f64,
 }
 
 impl Reduction {
-    /// The faster one: it has more digits.
+    /// Returns the faster row, which has more significant digits.
     pub(super) fn faster(self, other: Option<Self>) -> Self {
         other.filter(|other| other.algorithm > self.algorithm).unwrap_or(self)
     }
 
-    /// The operation, between so many ranks: bus bandwidth is 2(n−1)/n of the algorithm's for all_reduce and half of that for
-    /// reduce_scatter (nccl-tests doc/PERFORMANCE.md).
+    /// Derives the operation for a number of ranks: bus bandwidth is 2(n−1)/n of algorithm bandwidth for all_reduce and
+    /// half of that for reduce_scatter (nccl-tests doc/PERFORMANCE.md).
     pub(super) fn test(self, ranks: usize) -> Option<Test> {
         let between = 1.5 * (ranks.checked_sub(1)? as f64) / ranks as f64;
-        // Two decimals are printed.
+        // Values are printed with two decimals.
         match (self.rooted, self.algorithm >= 0.5 && ranks > 1) {
             (true, _) => Some(Test::Reduce),
             (false, true) if self.bus > between * self.algorithm => Some(Test::AllReduce),
@@ -106,7 +106,8 @@ impl Reduction {
         }
     }
 
-    /// `words` stand between type and time: `sum -1`, and in older versions `sum` alone, or nothing where nothing is reduced.
+    /// Parses the `words` between type and time: `sum -1`, in older versions only `sum`, or nothing for operations that
+    /// do not reduce.
     fn parse(words: &[(usize, &str)], first: Option<&[(usize, &str)]>) -> Option<Self> {
         words.iter().find(|(_, word)| word.parse::<i64>().is_err() && *word != "none")?;
         let root = words.iter().find_map(|(_, word)| word.parse::<i64>().ok());
@@ -119,18 +120,18 @@ impl Reduction {
     }
 }
 
-/// A result; `None`: the line is none. Whatever a launcher put in front of it is skipped.
+/// Parses a result, if the line is one. Skips the prefix of a launcher.
 pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
     let tokens = tokens(line);
     let kind = tokens.iter().position(|(_, token)| TYPES.contains(token)).filter(|at| *at >= 2)?;
-    // A tag may touch the number: `[1,0]<stdout>:1048576`.
+    // A prefix may touch the number: `[1,0]<stdout>:1048576`.
     let size = tokens[kind - 2].1.rsplit([':', '>', '|']).next()?;
     let (Ok(bytes), Ok(_)) = (size.parse::<u64>(), tokens[kind - 1].1.parse::<u64>()) else {
         return None;
     };
     let mut rest = &tokens[kind + 1..];
     while let [head @ .., (_, last)] = rest {
-        // A time of day at the end.
+        // A timestamp at the end.
         let is_time = last.contains(':') || last.matches('-').count() == 2 && last.len() == 10;
         if !is_time {
             break;
@@ -158,7 +159,7 @@ pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
         None if columns.in_place_only => (None, first),
         None if columns.groups == 1 => (first, None),
         None if begins.saturating_sub(before) >= EMPTY_GROUP => (None, first),
-        // The second measurement was cut off.
+        // The second measurement was truncated.
         None => (first, None),
     };
     let (words, values) = rest.split_at_checked(words).unwrap_or_default();
@@ -167,7 +168,7 @@ pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
     Some(Row::Point(Point { line: number, bytes, out, within }, reduction))
 }
 
-/// Words with the places at which they end.
+/// Words with their end positions.
 fn tokens(line: &str) -> Vec<(usize, &str)> {
     let start = line.as_ptr() as usize;
     line.split_whitespace()
@@ -177,7 +178,7 @@ fn tokens(line: &str) -> Vec<(usize, &str)> {
 
 enum Group {
     Measured(Measure),
-    /// Not measured: `N/A` everywhere.
+    /// Not measured: all columns are `N/A`.
     Left,
 }
 
@@ -196,7 +197,7 @@ fn measure(group: &[(usize, &str)], columns: &Columns) -> Option<Group> {
     Some(Group::Measured(Measure { bandwidth, time: Some(time), wrong }))
 }
 
-/// A number that a measurement can be.
+/// Parses a number that can be a measurement.
 pub(super) fn number(text: &str) -> Option<f64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit() || b".e+-".contains(&byte));
     let value: f64 = digits.then(|| text.parse().ok()).flatten()?;

@@ -1,15 +1,15 @@
-//! Lines of perftest's bandwidth tests (perftest src/perftest_parameters.{h,c}). What it calls MB/sec is 2²⁰ bytes per second; newer
-//! versions write MiB/sec.
+//! Parser for lines of perftest's bandwidth tests (perftest src/perftest_parameters.{h,c}). Its MB/sec means 2²⁰ bytes
+//! per second; newer versions print MiB/sec.
 
 use super::nccl_tests::number;
 use super::{Device, Measure, Point, Run, Test};
 
-/// Bytes per second of a unit, in GB/s.
+/// 1 MiB/s in GB/s.
 pub(super) const MIB: f64 = 1_048_576.0 / 1e9;
-/// The same of Gb/sec: 10⁹ bits.
+/// 1 Gb/sec (10⁹ bits per second) in GB/s.
 pub(super) const GIGABIT: f64 = 0.125;
 
-/// The names of the operations in titles.
+/// Operation names in titles.
 const TITLES: &[(&str, Test)] = &[
     ("RDMA_Write_imm", Test::IbWriteBw),
     ("RDMA_Write", Test::IbWriteBw),
@@ -19,17 +19,17 @@ const TITLES: &[(&str, Test)] = &[
     ("Atomic", Test::IbAtomicBw),
 ];
 
-/// Columns of the results.
+/// Column layout of results.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Columns {
-    /// Of the average.
+    /// Column of the average.
     average: usize,
-    /// GB/s of its unit.
+    /// Unit of the average in GB/s.
     unit: f64,
 }
 
 impl Columns {
-    /// A heading; `None`: the line is none of a bandwidth test.
+    /// Parses the heading of a bandwidth test, if the line is one.
     pub(super) fn heading(line: &str) -> Option<Self> {
         let line = &line[line.find("#bytes")?..];
         let at = line.find("BW average[")?;
@@ -42,15 +42,15 @@ impl Columns {
     }
 }
 
-/// The title of a test.
+/// Title of a test.
 pub(super) enum Title {
-    /// Of a bandwidth test.
+    /// Title of a bandwidth test.
     Bandwidth(Box<Run>),
-    /// Of a latency test.
+    /// Title of a latency test.
     Latency,
 }
 
-/// `RDMA_Write Bidirectional BW Test`; `None`: the line is no title.
+/// Parses `RDMA_Write Bidirectional BW Test`, if the line is a title.
 pub(super) fn title(line: &str, number: usize) -> Option<Title> {
     let words: Vec<&str> = line.split_whitespace().collect();
     if words.last() != Some(&"Test") {
@@ -67,7 +67,7 @@ pub(super) fn title(line: &str, number: usize) -> Option<Title> {
     Some(Title::Bandwidth(Box::new(run)))
 }
 
-/// What a line of the header says: ` Dual-port       : OFF    Device         : mlx5_0`.
+/// Reads a header line: ` Dual-port       : OFF    Device         : mlx5_0`.
 pub(super) fn header(line: &str, device: &mut Device) {
     let after = |key: &str| {
         let rest = line[line.find(key)? + key.len()..].trim_start().strip_prefix(':')?;
@@ -90,10 +90,10 @@ pub(super) fn header(line: &str, device: &mut Device) {
     }
 }
 
-/// A result: ` 65536      5000             366.01             365.94             0.697976`.
+/// Parses a result: ` 65536      5000             366.01             365.94             0.697976`.
 pub(super) fn row(line: &str, line_number: usize, columns: Columns) -> Option<Point> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    // What a launcher put in front of it is no number; a rank (`0:`) is none either.
+    // A launcher's prefix is not a number, and neither is a rank (`0:`).
     let start = words.iter().rposition(|word| number(word).is_none()).map_or(0, |at| at + 1);
     let words = &words[start..];
     if words.len() < columns.average + 2 {

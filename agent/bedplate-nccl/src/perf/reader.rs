@@ -1,25 +1,25 @@
-//! A file of results, line by line.
+//! Reads a file of results line by line.
 
 use super::nccl_tests::{self, Columns, Reduction, Row, number};
 use super::{Claim, Results, Run, Test, json, perftest};
 
-/// What is known while reading.
+/// State of the reader.
 #[derive(Default)]
 struct State {
     results: Results,
     run: Option<Run>,
     columns: Columns,
     bandwidth: Option<perftest::Columns>,
-    /// What a command line named before the program said anything.
+    /// Test named in a command line before the program's own output.
     announced: Option<Test>,
     in_place_only: bool,
-    /// The group of the first rank.
+    /// Group of the first rank.
     group: Option<String>,
-    /// Of the run: its fastest row, where it reduces.
+    /// Fastest row of the current run, if it reduces.
     reduction: Option<Reduction>,
 }
 
-/// Reads results. Lines that are none (the log of NCCL, the launcher's) are passed over.
+/// Reads results. Skips unrelated lines (NCCL's or a launcher's).
 pub fn read(text: &str) -> Results {
     if text.trim_start().starts_with('{') {
         return Results { runs: json::read(text).into_iter().collect(), ..Results::default() };
@@ -100,13 +100,13 @@ impl State {
         }
     }
 
-    /// The run that goes on, or one that begins without a word.
+    /// Returns the current run, or starts one without a header.
     fn run(&mut self, line: usize) -> &mut Run {
         let announced = &mut self.announced;
         self.run.get_or_insert_with(|| Run { line, test: announced.take(), ..Run::default() })
     }
 
-    /// The run whose header this is.
+    /// Returns the run that this header belongs to.
     fn begin(&mut self, line: usize) -> &mut Run {
         let is_over =
             |run: &Run| !run.points.is_empty() || run.device.is_some() || !run.ranks.is_empty();
@@ -117,7 +117,8 @@ impl State {
         self.run(line)
     }
 
-    /// `#  Rank  0 Group  0 Pid   1234 on     node1 device  0 [0000:1b:00] NVIDIA H100`, without some of it before.
+    /// Parses `#  Rank  0 Group  0 Pid   1234 on     node1 device  0 [0000:1b:00] NVIDIA H100`; older versions print
+    /// fewer fields.
     fn rank(&mut self, line: &str, number: usize) {
         let mut words = line.split_whitespace().skip_while(|word| !word.ends_with("Rank")).skip(1);
         let is_rank = words.next().is_some_and(|rank| rank.parse::<u32>().is_ok());
@@ -141,7 +142,7 @@ impl State {
         self.bandwidth = None;
         let reduction = self.reduction.take();
         let Some(mut run) = self.run.take() else { return };
-        // RCCL-tests and older nccl-tests do not say what they run.
+        // RCCL-tests and older nccl-tests do not print the test's name.
         run.test = run.test.or_else(|| reduction?.test(run.ranks.len()));
         if !run.points.is_empty() || !run.ranks.is_empty() || run.out_of_bounds.is_some() {
             self.results.runs.push(run);
@@ -149,7 +150,7 @@ impl State {
     }
 }
 
-/// `# Out of bounds values : 0 OK`.
+/// Parses `# Out of bounds values : 0 OK`.
 fn claim(line: &str, name: &str, number_of_line: usize) -> Option<Claim> {
     let rest = line[line.find(name)? + name.len()..].trim_start().strip_prefix(':')?;
     let mut words = rest.split_whitespace();

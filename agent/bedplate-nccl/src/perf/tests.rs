@@ -1,4 +1,4 @@
-//! Lines as programs print them, and what the links of a host allow.
+//! Program output, and limits by a host's links.
 
 use super::limit::{Ceiling, Nic, Pcie, Port, limit};
 use super::{Run, Test, read};
@@ -19,7 +19,7 @@ fn run(test: Test, hosts: &[(&str, usize)]) -> Run {
 }
 
 #[test]
-fn a_link_carries_less_than_its_rate() {
+fn link_bandwidth_excludes_overhead() {
     let bandwidth = |speed, lanes, payload| {
         let pcie = Pcie { payload: Some(payload), ..pcie(speed, lanes) };
         (pcie.bandwidth() * 100.0).round() / 100.0
@@ -34,7 +34,7 @@ fn a_link_carries_less_than_its_rate() {
 }
 
 #[test]
-fn the_slower_of_ports_and_link_is_the_ceiling() {
+fn slower_of_ports_and_link_is_the_ceiling() {
     assert_eq!(nic("mlx5_0", 400.0, (320, 16)).limit(), Some((50.0, Ceiling::Ports)));
     let (rate, ceiling) = nic("mlx5_0", 400.0, (160, 16)).limit().expect("a limit");
     assert_eq!((rate.round(), ceiling), (29.0, Ceiling::Pcie));
@@ -43,9 +43,9 @@ fn the_slower_of_ports_and_link_is_the_ceiling() {
     assert_eq!(unknown.limit(), None);
 }
 
-/// The least that has to pass the NICs of a host, for each collective.
+/// Minimum data that must cross the NICs of a host, by collective.
 #[test]
-fn each_collective_has_its_factor() {
+fn limit_depends_on_the_collective() {
     let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
     let most =
         |test, hosts: &[(&str, usize)]| limit(&run(test, hosts), &nics, &[]).expect("a limit").most;
@@ -54,14 +54,14 @@ fn each_collective_has_its_factor() {
     assert_eq!(most(Test::AllGather, &two), 750.0);
     assert_eq!(most(Test::Broadcast, &two), 400.0);
     assert_eq!(most(Test::Alltoall, &two), 400.0 * 15.0 / 64.0);
-    // One rank on each host: a ring is all there is.
+    // With one rank per host only a ring is possible.
     let ring = [("a", 1), ("b", 1), ("c", 1), ("d", 1)];
     assert_eq!(most(Test::AllReduce, &ring), 400.0);
     let limit = limit(&run(Test::AllReduce, &ring), &nics, &[]).expect("a limit");
     assert_eq!((limit.with_switches, limit.expected), (Some(600.0), 400.0));
 }
 
-/// Data that leaves a host comes out of the GPUs that take part, over their links.
+/// Data that leaves a host comes from the participating GPUs over their links.
 #[test]
 fn few_gpus_cannot_fill_many_nics() {
     let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
@@ -71,16 +71,16 @@ fn few_gpus_cannot_fill_many_nics() {
         let limit = limit(&run, &nics, &gpus).expect("a limit");
         ((limit.host * 100.0).round() / 100.0, limit.held_by_gpus)
     };
-    // The fastest ones: which run is not known.
+    // The fastest GPUs are assumed, because the participating ones are unknown.
     assert_eq!(of(1), (57.61, Some(1)));
     assert_eq!(of(4), (230.46, Some(4)));
     assert_eq!(of(8), (400.0, None));
-    // More ranks than this host has GPUs: theirs are another host's.
+    // With more ranks than this host has GPUs, the ranks belong to another kind of host.
     assert_eq!(of(9), (400.0, None));
 }
 
 #[test]
-fn without_two_hosts_there_is_no_limit() {
+fn single_host_has_no_limit() {
     let nics = [nic("mlx5_0", 400.0, (320, 16))];
     let why = |run: &Run| limit(run, &nics, &[]).expect_err("no limit");
     assert!(why(&run(Test::AllReduce, &[("a", 8)])).contains("NVLink"));
@@ -90,9 +90,9 @@ fn without_two_hosts_there_is_no_limit() {
     assert!(limit(&run(Test::AllReduce, &[("a", 8), ("b", 8)]), &[], &[]).is_err());
 }
 
-/// A megabyte as perftest says it is 2²⁰ bytes.
+/// perftest's megabyte is 2²⁰ bytes.
 #[test]
-fn units_of_perftest() {
+fn perftest_units_are_converted() {
     let read_one = |unit: &str, average: &str| {
         let text = format!(
             "   RDMA_Write BW Test\n Dual-port : OFF\t\tDevice         : mlx5_0\n\
@@ -109,7 +109,7 @@ fn units_of_perftest() {
     assert_eq!(read_one("Gb/sec", "400.00"), (50.0, device));
 }
 
-/// What stands in front of a line is no part of it.
+/// Prefixes are not part of a line.
 #[test]
 fn prefixes_are_skipped() {
     let row = "1048576  262144  float  sum  -1  50.0  20.97  39.32  0  50.0  20.97  39.32  3";
@@ -131,14 +131,14 @@ fn prefixes_are_skipped() {
 }
 
 #[test]
-fn half_a_line_is_not_believed() {
+fn truncated_result_lines_are_unread() {
     let text = "1048576  262144  float  sum  -1  50.0  20\n1048576  262144  float\n";
     let results = read(text);
     assert!(results.runs.is_empty());
     assert_eq!(results.unread, [1, 2]);
 }
 
-/// One pair of ranks crosses hosts at a time, by one NIC: eight are not expected of it.
+/// One pair of ranks at a time crosses hosts, through one NIC, so eight are not expected.
 #[test]
 fn pairs_are_not_expected_to_use_all_nics() {
     let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
@@ -149,9 +149,9 @@ fn pairs_are_not_expected_to_use_all_nics() {
     assert_eq!(expected(Test::AllGather), 400.0);
 }
 
-/// RCCL-tests and older nccl-tests do not name the collective: where it reduces, the columns do.
+/// RCCL-tests and older nccl-tests do not name the collective; the columns of a reducing one reveal it.
 #[test]
-fn what_reduces_is_known_by_its_columns() {
+fn reducing_test_is_inferred_from_columns() {
     let test = |ranks: usize, words: &str, values: &str| {
         let rank = |nth| format!("#  Rank {nth:2} Pid 1 on host{nth} device 0 [0x00] GPU\n");
         let header: String = (0..ranks).map(rank).collect();
@@ -166,9 +166,9 @@ fn what_reduces_is_known_by_its_columns() {
         (16, "sum -1", "50.0 20.97 19.66 0", Some(Test::ReduceScatter)),
         (2, "avg -1", "50.0 20.97 10.48 0", Some(Test::ReduceScatter)),
         (16, "sum 0", "50.0 20.97 20.97 0", Some(Test::Reduce)),
-        // Of the older columns.
+        // Older columns.
         (4, "sum", "50.0 20.97 31.46 0", Some(Test::AllReduce)),
-        // Too slow for two decimals, no ranks, and what does not reduce: all_gather and alltoall look alike.
+        // Too slow for two decimals, no ranks, or not reducing: all_gather and alltoall have the same columns.
         (16, "sum -1", "50.0 0.02 0.04 0", None),
         (0, "sum -1", "50.0 20.97 39.32 0", None),
         (16, "none -1", "50.0 20.97 19.66 0", None),

@@ -1,4 +1,4 @@
-//! Where an imported topology and sysfs disagree. Pure.
+//! Differences between an imported topology and sysfs. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use bedplate_base::counted;
 use bedplate_facts::topology::devices::Device;
 use bedplate_facts::topology::{Distance, cpulist};
 
-/// Compares.
+/// Compares an imported topology with this host.
 pub fn compare(imported: &ImportedTopology, here: HostValue) -> ComparisonResult {
     let mut compared = ComparisonResult::default();
     match imported {
@@ -72,9 +72,9 @@ fn of_cell(
         "PXB" => Distance::Pxb,
         "PHB" => Distance::Phb,
         "NODE" => Distance::Node,
-        // SOC is what old versions say.
+        // Old versions print SOC.
         "SYS" | "SOC" => Distance::Sys,
-        // NVLink, which is no part of PCI, or a word of another tool.
+        // NVLink, which is not part of PCI, or another tool's abbreviation.
         _ => return compared.unknown += 1,
     };
     let found = here.topology.between(&own.spot, &device.spot);
@@ -84,7 +84,7 @@ fn of_cell(
     compared.check(found == said && !same, about, cell, found);
 }
 
-/// Affinity columns.
+/// Compares affinity columns.
 fn of_row(row: &Row, own: &Device, here: HostValue, compared: &mut ComparisonResult) {
     if let Some(node) = &row.node {
         match (node.parse::<i32>().ok(), own.spot.node) {

@@ -1,7 +1,7 @@
-//! Where a topology of NCCL and sysfs disagree, as far as NCCL goes by the file (handbook §8.7). Pure.
+//! Differences between an NCCL topology file and sysfs, as far as NCCL uses the file (handbook §8.7). No I/O.
 //!
-//! NCCL takes a bridge of the file as it stands, whether sysfs has it or not: files of clouds put GPUs and NICs below bridges that
-//! their virtual machines do not show. It adds the GPUs and nets that the file lacks.
+//! NCCL accepts a bridge from the file even if sysfs lacks it: cloud providers' files put GPUs and NICs below bridges
+//! that their VMs do not show. NCCL adds GPUs and nets that are missing from the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use bedplate_facts::pci;
 use bedplate_facts::topology::cpulist;
 use bedplate_facts::topology::devices::DeviceClass;
 
-/// Compares.
+/// Compares the file with this host.
 pub(super) fn compare(file: &File, here: HostValue, compared: &mut ComparisonResult) {
     if let Some(finding) = of_another_machine(file, here) {
         compared.findings.push(finding);
@@ -39,7 +39,7 @@ pub(super) fn compare(file: &File, here: HostValue, compared: &mut ComparisonRes
     added(&seen, file, here, compared);
 }
 
-/// The one finding about a file of which at least half of the GPUs and NICs are not here.
+/// Returns the single finding for a file of which at least half of the GPUs and NICs are not on this host.
 fn of_another_machine(file: &File, here: HostValue) -> Option<Finding> {
     let count = |is: fn(&Function) -> bool| {
         let said = file.functions.iter().filter(|function| is(function));
@@ -84,7 +84,7 @@ fn cpus(file: &File, here: HostValue, compared: &mut ComparisonResult) {
     }
 }
 
-/// Whether sysfs has a function, or NCCL itself would make it up for a NIC of this host.
+/// Whether sysfs has a function, or NCCL itself would create it for a NIC of this host.
 fn is_on_host(function: &Function, address: PciAddress, here: HostValue) -> bool {
     here.topology.tree().get(address).is_some()
         || function.nets.iter().any(|net| {
@@ -119,7 +119,7 @@ fn of_function(
     };
     let said = function.above.as_ref().map(|above| above.parse::<PciAddress>().ok());
     match said {
-        // A bridge that sysfs does not show, above what sysfs shows no switch above.
+        // The bridge is not in sysfs, and sysfs has no switch above this function.
         Some(Some(bridge)) if above.is_none() && here.topology.tree().get(bridge).is_none() => {
             compared.unknown += 1;
         }
@@ -131,10 +131,11 @@ fn of_function(
     nets(function, address, here, compared);
 }
 
-/// Node of the file → node of sysfs → functions that the file has below no bridge that sysfs knows.
+/// Node in the file → node in sysfs → functions that the file does not put below a bridge in sysfs.
 type Nodes<'f> = BTreeMap<&'f str, BTreeMap<i32, Vec<PciAddress>>>;
 
-/// NUMA nodes of what hangs from a CPU, or from bridges that sysfs does not show. Nodes that are exchanged as a whole are one finding.
+/// Compares NUMA nodes of functions below a CPU, or below bridges that sysfs lacks. Nodes swapped as a whole are one
+/// finding.
 fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut ComparisonResult) {
     let tree = here.topology.tree();
     let mut nodes = Nodes::new();
@@ -168,7 +169,7 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut
         for (node, functions) in found {
             for address in functions {
                 match (*said == node.to_string(), *node) {
-                    // sysfs does not know the node.
+                    // The node is not in sysfs.
                     (false, -1) => compared.unknown += 1,
                     (agrees, _) => {
                         let found = format_args!("NUMA node {node}");
@@ -180,7 +181,7 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut
     }
 }
 
-/// Two nodes of which each has in the file what the other has in sysfs.
+/// Finds two nodes that are swapped between file and sysfs.
 fn swapped_nodes(nodes: &Nodes) -> Option<(String, String)> {
     let only = |said: &str| match nodes.get(said)?.keys().collect::<Vec<_>>()[..] {
         [node] => Some(node.to_string()),
@@ -193,7 +194,7 @@ fn swapped_nodes(nodes: &Nodes) -> Option<(String, String)> {
     })
 }
 
-/// Compares kinds of functions. NCCL tells switches, GPUs and NICs apart and no more.
+/// Compares kinds of functions. NCCL only distinguishes switches, GPUs and NICs.
 fn identity(function: &Function, own: &pci::Function, compared: &mut ComparisonResult) {
     let whole = format!("0x{:06x}", own.class);
     if function.gpu {
@@ -208,13 +209,13 @@ fn identity(function: &Function, own: &pci::Function, compared: &mut ComparisonR
     }
 }
 
-/// The RDMA device of that name.
+/// RDMA device with this name.
 fn named<'h>(name: &str, here: HostValue<'h, '_>) -> Option<&'h pci::Function> {
     let functions = here.topology.tree().functions.values();
     functions.into_iter().find(|f| f.infiniband.iter().any(|own| own == name))
 }
 
-/// RDMA devices listed for a function.
+/// Compares the RDMA devices listed for a function.
 fn nets(
     function: &Function,
     address: PciAddress,

@@ -1,4 +1,4 @@
-//! Result of a comparison with the host, and what both sorts of files say of CPUs. Pure.
+//! Result of a comparison with the host, and the comparison of CPU affinity for both formats. No I/O.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -9,47 +9,47 @@ use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::topology::{Topology, cpulist};
 
-/// The host.
+/// Host to compare with.
 #[derive(Debug, Clone, Copy)]
 pub struct HostValue<'h, 'a> {
-    /// Its tree.
+    /// PCI topology.
     pub topology: &'h Topology<'a>,
-    /// Its devices.
+    /// GPUs, NICs and disks.
     pub devices: &'h Devices<'a>,
-    /// CPUs of its nodes.
+    /// CPUs of its NUMA nodes.
     pub placement: &'h Placement,
-    /// Library of its GPUs.
+    /// Library for its GPUs.
     pub library: Library,
 }
 
-/// One disagreement.
+/// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Subject.
     pub about: String,
-    /// Content of the file.
+    /// Value in the file.
     pub file: String,
-    /// What sysfs says, or what follows.
+    /// Value in sysfs, or the consequence.
     pub here: String,
 }
 
-/// What came of it.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ComparisonResult {
-    /// Where they disagree.
+    /// Differences.
     pub findings: Vec<Finding>,
-    /// Statements of the file that agree.
+    /// Number of statements in the file that agree.
     pub agreeing: usize,
-    /// Statements about which sysfs knows nothing.
+    /// Number of statements that sysfs cannot confirm.
     pub unknown: usize,
-    /// GPUs and nets that a topology of NCCL lacks, which NCCL adds as sysfs has them.
+    /// GPUs and nets missing from an NCCL topology; NCCL adds them from sysfs.
     pub added: Vec<String>,
-    /// NICs of a matrix that its legend does not name, so that nobody can say which they are.
+    /// Number of NICs in a matrix that its legend does not name, so that they cannot be identified.
     pub unnamed: usize,
 }
 
 impl ComparisonResult {
-    /// One statement of the file: whether it agrees, its subject, what it says, and what sysfs says.
+    /// Records one statement of the file: whether it agrees, its subject, and the values in file and sysfs.
     pub(super) fn check(
         &mut self,
         agrees: bool,
@@ -69,7 +69,7 @@ impl ComparisonResult {
     }
 }
 
-/// CPUs that are said to be a node's.
+/// Compares the CPUs that a file gives for a node.
 pub(super) fn affinity_of(
     here: HostValue,
     node: i32,

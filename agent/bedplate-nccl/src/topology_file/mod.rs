@@ -1,4 +1,4 @@
-//! What others say of a machine's topology: NCCL's XML, and the matrix of `nvidia-smi topo -m`. Pure.
+//! Imported topologies of a machine: NCCL's XML, and the matrix of `nvidia-smi topo -m`. No I/O.
 
 pub mod compare;
 mod compare_nccl;
@@ -6,34 +6,34 @@ pub mod comparison_result;
 pub mod nccl;
 pub mod smi;
 
-/// Longest text that is taken. NCCL's own parser takes 2048 elements.
+/// Maximum size of a text in bytes. NCCL's own parser accepts 2048 elements.
 pub const LARGEST: usize = 1 << 20;
 
-/// One of them.
+/// An imported topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportedTopology {
-    /// A topology of NCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
+    /// NCCL topology (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE).
     Nccl(nccl::File),
-    /// The matrix of `nvidia-smi topo -m`.
+    /// Matrix of `nvidia-smi topo -m`.
     Smi(smi::Matrix),
 }
 
-/// Why a text is neither.
+/// Error of an import.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ImportError(String);
 
 impl ImportError {
-    /// More elements, rows or columns than a machine has.
+    /// Error for more elements, rows or columns than a machine has.
     fn too_many(most: usize, what: &str) -> Self {
         Self(format!("it has more than {most} {what}: that is no machine"))
     }
 }
 
-/// Reads either.
+/// Parses either format.
 ///
 /// # Errors
-/// It is neither.
+/// The text has neither format, or exceeds a limit.
 pub fn parse(text: &str) -> Result<ImportedTopology, ImportError> {
     if text.len() > LARGEST {
         return Err(ImportError("it is larger than 1 MiB".to_owned()));

@@ -1,26 +1,26 @@
-//! NCCL's topology XML (handbook §8.7), as far as sysfs can be asked about it. Pure.
+//! Parser for NCCL's topology XML (handbook §8.7), limited to parts that sysfs can confirm. No I/O.
 
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::ImportError;
 
-/// Elements that NCCL's parser takes at most (MAX_NODES in src/graph/xml.h).
+/// Maximum number of elements in NCCL's parser (MAX_NODES in src/graph/xml.h).
 const MOST_ELEMENTS: usize = 2048;
-/// Elements, and the texts and comments between them.
+/// Maximum number of elements, texts and comments.
 const MOST_NODES: u32 = 16 * 1024;
-/// Attributes of one element, with room to spare: NCCL's parser takes 16 (MAX_ATTR_COUNT in src/graph/xml.h).
+/// Maximum number of attributes per element. NCCL's parser accepts 16 (MAX_ATTR_COUNT in src/graph/xml.h).
 const MOST_ATTRIBUTES: usize = 64;
-/// Levels of `pci`; no machine has so many switches above one another.
+/// Maximum nesting of `pci`; no machine has that many switches in a row.
 const DEEPEST: usize = 32;
 
-/// A file.
+/// A topology file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// `version` of the system, as it is written; `None`: it has none.
+    /// `version` of the system, verbatim.
     pub version: Option<String>,
     /// CPUs: `numaid` and `affinity`.
     pub cpus: Vec<(String, Option<String>)>,
-    /// Every `pci` element, in the order of the file.
+    /// All `pci` elements, in file order.
     pub functions: Vec<Function>,
 }
 
@@ -29,11 +29,11 @@ pub struct File {
 pub struct Function {
     /// `busid`.
     pub busid: String,
-    /// `busid` of the `pci` above; `None`: it is below a CPU.
+    /// `busid` of the parent `pci`; `None`: directly below a CPU.
     pub above: Option<String>,
     /// `numaid` of the CPU above.
     pub numaid: String,
-    /// There is a `gpu` in it.
+    /// Whether it contains a `gpu`.
     pub gpu: bool,
     /// Names of the `net`s in it.
     pub nets: Vec<String>,
@@ -42,17 +42,17 @@ pub struct Function {
 }
 
 impl Function {
-    /// A GPU, by what is in it or by its class, which RCCL takes for one, too, where it is that of an accelerator.
+    /// Whether this is a GPU, by content or by class. RCCL also accepts the class of an accelerator.
     pub fn is_gpu(&self) -> bool {
         self.gpu || self.has_class(&["0x03", "0x12"])
     }
 
-    /// A NIC, by what is in it or by its class.
+    /// Whether this is a NIC, by content or by class.
     pub fn is_nic(&self) -> bool {
         !self.nets.is_empty() || self.has_class(&["0x02"])
     }
 
-    /// A switch.
+    /// Whether this is a switch.
     pub fn is_bridge(&self) -> bool {
         self.has_class(&["0x0604"])
     }
@@ -63,12 +63,12 @@ impl Function {
     }
 }
 
-/// Reads it. What NCCL ignores is ignored.
+/// Parses a topology. Ignores everything that NCCL ignores.
 ///
 /// # Errors
-/// It is no XML, or not a topology.
+/// The text is not XML, not a topology, or exceeds a limit.
 pub fn parse(text: &str) -> Result<File, ImportError> {
-    // The parser's own checks are quadratic in both.
+    // The parser's own checks are quadratic in namespaces and attributes.
     let malformed = |why: &str| ImportError(format!("it is not well-formed XML: {why}"));
     if text.contains("xmlns") {
         return Err(malformed("it has namespaces, which NCCL writes none of"));
@@ -142,9 +142,9 @@ fn attribute(node: Node, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Files below 1 MiB that took a parser minutes.
+    /// Files below 1 MiB that kept a parser busy for minutes.
     #[test]
-    fn what_costs_quadratic_time_is_refused_first() {
+    fn input_with_quadratic_cost_is_rejected_early() {
         let many =
             |one: &str| (0..10_000).map(|n| one.replace('N', &n.to_string())).collect::<String>();
         let attributes = format!("<system{}/>", many(" aN=\"\""));

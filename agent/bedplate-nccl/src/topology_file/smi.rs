@@ -1,38 +1,39 @@
-//! The matrix that `nvidia-smi topo -m` prints (handbook §8.2). Pure.
+//! Parser for the matrix of `nvidia-smi topo -m` (handbook §8.2). No I/O.
 
 use super::ImportError;
 
-/// Columns, rows and lines of a legend that are taken.
+/// Maximum number of columns, rows and legend lines.
 const MOST: usize = 512;
 
-/// The matrix.
+/// Parsed matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
-    /// Headings of the columns that are devices, in order: `GPU0`, `NIC0`, in old versions `mlx5_0`.
+    /// Headings of device columns, in order: `GPU0`, `NIC0`, in old versions `mlx5_0`.
     pub columns: Vec<String>,
-    /// Rows: the device, its cells (one for each of `columns`), CPU affinity, NUMA affinity.
+    /// Rows, one per device.
     pub rows: Vec<Row>,
-    /// `NIC0: mlx5_0`.
+    /// Legend, as pairs: `NIC0: mlx5_0`.
     pub legend: Vec<(String, String)>,
 }
 
-/// A row.
+/// A row of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The device.
+    /// Device of the row.
     pub device: String,
-    /// A cell for each column.
+    /// One cell per column.
     pub cells: Vec<String>,
-    /// `CPU Affinity`, where it has one.
+    /// `CPU Affinity`, if present.
     pub cpus: Option<String>,
-    /// `NUMA Affinity`, where it has one.
+    /// `NUMA Affinity`, if present.
     pub node: Option<String>,
 }
 
-/// Reads it: a line of headings that begins with `GPU0`, rows until an empty line, and further down the names of NICs.
+/// Parses the matrix: a heading line that starts with `GPU0`, rows up to an empty line, and the names of NICs further
+/// down.
 ///
 /// # Errors
-/// There is no such line, or more than a machine has.
+/// There is no heading or row, or more than a machine has.
 pub fn parse(text: &str) -> Result<Matrix, ImportError> {
     let text = anstream::adapter::strip_str(text).to_string();
     let mut lines = text.lines().map(fields);
@@ -77,12 +78,12 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
     Ok(matrix)
 }
 
-/// Whether a device of the matrix is one of that kind: `GPU0`, `NIC3`.
+/// Whether a device of the matrix is of this kind: `GPU0`, `NIC3`.
 pub(crate) fn is_numbered(device: &str, kind: &str) -> bool {
     device.strip_prefix(kind).is_some_and(|number| number.parse::<u16>().is_ok())
 }
 
-/// Cells stand between tabs; where these were lost in copying, between two blanks or more.
+/// Splits a line at tabs. If copying lost the tabs, splits at two or more blanks.
 fn fields(line: &str) -> Vec<String> {
     let cells: Vec<&str> = match line.contains('\t') {
         true => line.split('\t').collect(),

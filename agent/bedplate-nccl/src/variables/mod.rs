@@ -1,5 +1,5 @@
-//! The variables of collective libraries that people set on GPUDirect RDMA hosts: where they exist, what they are without being
-//! set, and what is wrong with what is passed around about them. One row each; docs/nccl.md is made of them.
+//! Variables of collective libraries that are commonly set on GPUDirect RDMA hosts: versions, defaults, and flaws of
+//! common advice. One entry per variable; docs/nccl.md is generated from them.
 
 pub mod names;
 mod nccl;
@@ -11,48 +11,48 @@ pub(super) use rccl::{READ as RCCL_READ, default_in as rccl_default};
 use super::library::Library;
 use super::version::Version;
 
-/// One variable.
+/// A variable.
 #[derive(Debug, Clone, Copy)]
 pub struct Variable {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// The first version that has it; `None`: the oldest that the table knows has it.
+    /// First version with the variable; `None`: present in the oldest covered version.
     pub since: Option<Version>,
-    /// The first version without it.
+    /// First version without the variable.
     pub removed: Option<Version>,
-    /// What it is where nobody sets it: from which version on, and the value.
+    /// Defaults, each with the first version that has it.
     pub defaults: &'static [(Version, &'static str)],
-    /// What it decides.
+    /// Effect of the variable.
     pub decides: &'static str,
-    /// A value that is passed around, and why it is not set here.
+    /// Commonly recommended value, and the reason not to set it.
     pub advice: Option<Advice>,
-    /// Where that is said.
+    /// Source of these statements.
     pub source: &'static str,
 }
 
-/// What people are told to set.
+/// A common recommendation.
 #[derive(Debug, Clone, Copy)]
 pub struct Advice {
-    /// The value.
+    /// Recommended value.
     pub value: &'static str,
-    /// Why not.
+    /// Reason not to set it.
     pub why_not: &'static str,
 }
 
 impl Variable {
-    /// Whether a version has it.
+    /// Whether a version has the variable.
     pub fn exists_in(&self, version: Version) -> bool {
         self.since.is_none_or(|since| since <= version)
             && self.removed.is_none_or(|removed| version < removed)
     }
 
-    /// What it is in a version where nobody sets it.
+    /// Default in a version, if known.
     pub fn default_in(&self, version: Version) -> Option<&'static str> {
         let known = self.defaults.iter().rev().find(|(from, _)| *from <= version);
         known.filter(|_| self.exists_in(version)).map(|(_, value)| *value)
     }
 
-    /// In which versions it is there, in words.
+    /// Human-readable versions that have the variable.
     pub fn versions(&self) -> String {
         match (self.since, self.removed) {
             (None, None) => "all".to_owned(),
@@ -63,7 +63,7 @@ impl Variable {
     }
 }
 
-/// The variables of a library, in alphabetic order.
+/// Variables of a library, in alphabetical order.
 pub(crate) fn table(library: Library) -> Vec<Variable> {
     match library {
         Library::Rccl => rccl::table(),
@@ -71,7 +71,7 @@ pub(crate) fn table(library: Library) -> Vec<Variable> {
     }
 }
 
-/// The rows of a library that are not another's: of RCCL those in which it differs from NCCL.
+/// A library's own entries; for RCCL those that differ from NCCL.
 pub fn own(library: Library) -> &'static [Variable] {
     match library {
         Library::Nccl => nccl::VARIABLES,

@@ -1,7 +1,7 @@
-//! The names of all variables that NCCL reads.
+//! Names of all variables that NCCL reads.
 
-/// Without `NCCL_`, in alphabetic order: what any version from 2.0 to 2.30 reads (nccl, the strings of `NCCL_PARAM`,
-/// `ncclGetEnv` and `getenv` in src/ of every tag).
+/// Names without `NCCL_`, in alphabetical order: everything that any version from 2.0 to 2.30 reads (nccl, the strings
+/// of `NCCL_PARAM`, `ncclGetEnv` and `getenv` in src/ of every tag).
 #[rustfmt::skip]
 const NAMES: &[&str] = &[
     "AGG_ALLOC_MODE", "AGG_CHANNEL_SIZE", "ALGO", "ALLGATHERV_ENABLE", "ALLOC_P2P_NET_LL_BUFFERS", "BUFFSIZE",
@@ -56,14 +56,14 @@ const NAMES: &[&str] = &[
     "WIN_ENABLE", "WIN_STRIDE", "WORK_ARGS_BYTES", "WORK_FIFO_BYTES", "WORK_FIFO_DEPTH",
 ];
 
-/// The variable that a name was probably meant for; `None`: NCCL reads it, or nothing is near. Plug-ins have variables of their
-/// own, so that a name which is not known is wrong only beside one that is.
+/// Suggests the variable that a misspelt name was probably meant for. `None`: NCCL reads the name, or nothing is
+/// similar. Plug-ins have variables of their own, so an unknown name is only wrong if it resembles a known one.
 pub fn suggest(name: &str) -> Option<String> {
     let own = name.strip_prefix("NCCL_")?;
     if NAMES.contains(&own) {
         return None;
     }
-    // Two slips, or one in a short name.
+    // Two typos, or one in a short name.
     let limit = if own.len() < 8 { 1 } else { 2 };
     let near = NAMES.iter().map(|known| (strsim::damerau_levenshtein(own, known), known));
     let (_, known) = near.filter(|(distance, _)| *distance <= limit).min()?;
@@ -77,7 +77,7 @@ mod tests {
     use crate::variables::own;
 
     #[test]
-    fn every_row_of_the_table_is_a_name() {
+    fn every_table_entry_is_a_known_name() {
         for row in own(Library::Nccl) {
             let own = row.name.strip_prefix("NCCL_").unwrap();
             assert!(NAMES.contains(&own), "{own}");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_seen_and_plug_ins_left_alone() {
+    fn typos_are_detected_and_plugin_names_ignored() {
         for (name, expected) in [
             ("NCCL_IB_HAC", Some("NCCL_IB_HCA")),
             ("NCCL_SOCKET_IFACE", Some("NCCL_SOCKET_IFNAME")),

@@ -1,9 +1,9 @@
-//! The variables of NCCL. Versions and defaults were read from the source of every release from v2.4.2-1 to v2.30.7-1.
+//! NCCL's variables. Versions and defaults are from the source of every release from v2.4.2-1 to v2.30.7-1.
 
 use super::super::version::Version;
 use super::{Advice, Variable};
 
-/// The table, in alphabetic order.
+/// Table in alphabetical order.
 pub(super) const VARIABLES: &[Variable] = &[
     Variable {
         name: "NCCL_CROSS_NIC",

@@ -1,5 +1,5 @@
-//! The variables of oneCCL, from its documentation and the source of its releases from 2021.4 to 2021.14. It has none for the GID
-//! index, the traffic class or timeouts: those are its transport's, MPI's or libfabric's.
+//! oneCCL's variables, from its documentation and the source of its releases from 2021.4 to 2021.14. oneCCL has no
+//! variable for the GID index, the traffic class or timeouts; its transport has them (MPI or libfabric).
 
 use super::super::version::Version;
 use super::{Advice, Variable};

@@ -1,14 +1,14 @@
-//! The variables of RCCL: those of NCCL, of which it is a fork, as read from the source of its releases from ROCm 4.2 (2.8.4) to
-//! 2.21.5, and where they differ. What later versions have is in RCCL's changelog, or not known here.
+//! RCCL's variables. RCCL is a fork of NCCL: NCCL's variables, and those that differ, are from the source of its
+//! releases from ROCm 4.2 (2.8.4) to 2.21.5. Later changes are from RCCL's changelog, or unknown.
 
 use super::super::library::Library;
 use super::super::version::Version;
 use super::{Advice, Variable, nccl};
 
-/// The newest of which the source was read.
+/// Newest version with reviewed source.
 pub(crate) const READ: Version = Version(2, 21);
 
-/// Rows that are not NCCL's.
+/// Entries that differ from NCCL's.
 pub(super) const OWN: &[Variable] = &[
     Variable {
         name: "NCCL_DMABUF_ENABLE",
@@ -98,7 +98,7 @@ pub(super) const OWN: &[Variable] = &[
     },
 ];
 
-/// NCCL's rows as far as RCCL has them, and its own.
+/// Returns NCCL's entries that RCCL has, and its own.
 pub(super) fn table() -> Vec<Variable> {
     let (oldest, _) = Library::Rccl.versions();
     let is_own = |row: &Variable| OWN.iter().any(|own| own.name == row.name);
@@ -117,7 +117,7 @@ pub(super) fn table() -> Vec<Variable> {
     rows
 }
 
-/// What a variable is in a version; `None`: not known. Past [`READ`] that is what the changelog speaks of.
+/// Default of a variable in a version, if known. Beyond [`READ`] only defaults in the changelog are.
 pub(crate) fn default_in(row: &Variable, version: Version) -> Option<&'static str> {
     let spoken_of = row.defaults.last().is_some_and(|(from, _)| *from > READ);
     row.default_in(version).filter(|_| version <= READ || spoken_of)

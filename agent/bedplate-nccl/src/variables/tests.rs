@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn rows_are_in_order_and_their_defaults_too() {
+fn entries_and_defaults_are_sorted() {
     for library in Library::ALL {
         let (oldest, newest) = library.versions();
         let rows = library.variables();
@@ -10,7 +10,7 @@ fn rows_are_in_order_and_their_defaults_too() {
             assert!(row.defaults.is_sorted_by(|a, b| a.0 < b.0), "{}", row.name);
             let born = row.since.unwrap_or(Version(2, 4));
             assert!(row.defaults.iter().all(|(from, _)| *from >= born), "{}", row.name);
-            // A variable of a version has a default there, from the first on that has it.
+            // A variable has a default from its first version on.
             for version in [row.since.unwrap_or(oldest), newest] {
                 let there = row.exists_in(version);
                 assert_eq!(there, row.default_in(version).is_some(), "{} {version}", row.name);
@@ -19,9 +19,9 @@ fn rows_are_in_order_and_their_defaults_too() {
     }
 }
 
-/// What handbook §8.4 and §8.5 speak of.
+/// Variables in handbook §8.4 and §8.5.
 #[test]
-fn every_variable_of_the_handbook_has_a_row() {
+fn every_handbook_variable_has_an_entry() {
     let named = "NCCL_IB_HCA NCCL_IB_GID_INDEX NCCL_IB_ADDR_FAMILY NCCL_IB_ADDR_RANGE NCCL_IB_ROCE_VERSION_NUM NCCL_IB_TIMEOUT \
                  NCCL_IB_RETRY_CNT NCCL_IB_TC NCCL_IB_SL NCCL_IB_QPS_PER_CONNECTION NCCL_IB_PCI_RELAXED_ORDERING NCCL_CROSS_NIC \
                  NCCL_IB_CUDA_SUPPORT NCCL_DMABUF_ENABLE NCCL_GDRCOPY_ENABLE NCCL_NET NCCL_SHM_DISABLE NCCL_IB_DATA_DIRECT \
@@ -37,9 +37,9 @@ fn default_of(library: Library, name: &str, version: Version) -> Option<&'static
     library.default_of(rows.iter().find(|row| row.name == name).unwrap(), version)
 }
 
-/// The version before a change, and the one that brought it.
+/// The version before a change, and the one with it.
 #[test]
-fn defaults_are_those_of_the_version() {
+fn defaults_depend_on_version() {
     let of = |name: &str, version| default_of(Library::Nccl, name, version);
     assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 13)), Some("14"));
     assert_eq!(of("NCCL_IB_TIMEOUT", Version(2, 22)), Some("18"));
@@ -78,13 +78,13 @@ fn defaults_are_those_of_the_version() {
 }
 
 #[test]
-fn rccl_has_the_names_of_nccl_and_defaults_of_its_own_as_far_as_they_are_known() {
+fn rccl_has_nccl_names_and_known_own_defaults() {
     let of = |name: &str, minor| default_of(Library::Rccl, name, Version(2, minor));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 21), Some("0"));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 27), Some("0"));
     assert_eq!(of("NCCL_DMABUF_ENABLE", 30), Some("1, after peer memory"));
     assert_eq!(of("NCCL_IB_TIMEOUT", 21), Some("18"));
-    // Its source was read up to 2.21.
+    // The source was reviewed up to 2.21.
     assert_eq!(of("NCCL_IB_TIMEOUT", 23), None);
     assert_eq!(of("NCCL_P2P_LEVEL", 23), None);
     let names: Vec<&str> = Library::Rccl.variables().iter().map(|row| row.name).collect();
