@@ -1,10 +1,10 @@
-//! Boot configuration of the made-up hosts, as each family's installer leaves it, and what the kernel was started with.
+//! Boot configuration of fake hosts, as each family's installer leaves it, and the running kernel's command line.
 
 use super::spec::{HostSpec, Loader};
 use super::system::put;
 use bedplate_host::snapshot::{Node, Snapshot};
 
-/// The machine id that made-up hosts have.
+/// Machine id of fake hosts.
 const MACHINE_ID: &str = "00000000000000000000000000000000";
 const ROOT: &str = "root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344 ro";
 const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
@@ -15,7 +15,7 @@ fn tools(snapshot: &mut Snapshot, names: &[&str]) {
     }
 }
 
-/// Put boot configuration, tools and `/proc/cmdline` into a host.
+/// Adds boot configuration, tools and `/proc/cmdline` to a host.
 pub(crate) fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
     let usual = match spec.loader {
         Loader::Debian => debian(spec, snapshot),
@@ -42,7 +42,7 @@ fn join(first: &str, second: &str) -> String {
     format!("{first} {second}").trim().to_owned()
 }
 
-/// A token as GRUB script needs it: quoted if it holds anything special (handbook §10.1).
+/// Quotes tokens with special characters for GRUB script (handbook §10.1).
 fn grub_words(line: &str) -> String {
     let special = |c: char| ";&|<>{}$".contains(c);
     let word = |token: &str| match token.contains(special) {
@@ -55,7 +55,7 @@ fn grub_words(line: &str) -> String {
     line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A value inside double quotes of a shell assignment.
+/// Escapes a value for double quotes in a shell assignment.
 fn shell_quoted(text: &str) -> String {
     text.chars().flat_map(|c| "\\\"$`".contains(c).then_some('\\').into_iter().chain([c])).collect()
 }
@@ -68,7 +68,7 @@ fn kernels(spec: &HostSpec) -> impl Iterator<Item = &String> {
     [&spec.kernel].into_iter().chain(spec.older_kernels.iter().rev())
 }
 
-/// Ubuntu as installed from a cloud image: the drop-in overrides the main file.
+/// Adds Ubuntu as installed from a cloud image: the drop-in overrides the main file.
 fn debian(spec: &HostSpec, snapshot: &mut Snapshot) -> String {
     let usual = "console=tty1 console=ttyS0";
     let all = grub_words(&spec.cmdline);
@@ -132,7 +132,7 @@ fn menu_entry(indent: &str, title: &str, id: &str, kernel: &str, arguments: &str
     )
 }
 
-/// RHEL with BLS entries; on 8 their options are `$kernelopts` of grubenv.
+/// Adds RHEL with BLS entries; on RHEL 8 their options are `$kernelopts` of grubenv.
 fn rhel(spec: &HostSpec, snapshot: &mut Snapshot, kernelopts: bool) -> String {
     let usual = "crashkernel=1G-4G:192M,4G-64G:256M,64G-:512M rhgb quiet";
     let arguments = join(usual, &grub_words(&spec.cmdline));
@@ -257,7 +257,7 @@ fn ostree(spec: &HostSpec, snapshot: &mut Snapshot, tool: &str) -> String {
         snapshot.insert(&format!("/boot/ostree/{system}/{file}"), Node::Present);
     }
     snapshot.insert("/boot/loader", Node::Link("loader.1".to_owned()));
-    // After bootupd's grub-static-pre.cfg and configs.d.
+    // Based on bootupd's grub-static-pre.cfg and configs.d.
     put(
         snapshot,
         "/boot/grub2/grub.cfg",

@@ -1,4 +1,4 @@
-//! The demo hosts, and hosts made from a description.
+//! Demo hosts, and hosts built from a description.
 
 use crate::HostSpec;
 use crate::boot;
@@ -6,7 +6,7 @@ use crate::machine;
 use crate::system;
 use bedplate_host::snapshot::{Node, Snapshot};
 
-/// The demo hosts: name, description. What each is, `--demo` says (`agent/bedplate/src/demo.rs`).
+/// Demo hosts as (name, description). `--demo` explains each (`agent/bedplate/src/demo.rs`).
 const DEMOS: [(&str, &str); 9] = [
     ("hgx", "machine = \"hgx\""),
     (
@@ -31,7 +31,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     DEMOS.iter().map(|(name, _)| *name)
 }
 
-/// A demo host, built; `None`: there is no such demo.
+/// Builds a demo host, if the name is known.
 pub fn snapshot(name: &str) -> Option<Snapshot> {
     let (_, text) = DEMOS.iter().find(|(known, _)| *known == name)?;
     // A test parses the texts above.
@@ -39,7 +39,7 @@ pub fn snapshot(name: &str) -> Option<Snapshot> {
 }
 
 impl HostSpec {
-    /// Make the host: a snapshot in which everything not there is known not to be there.
+    /// Builds the host: a complete snapshot, in which everything else is known to be absent.
     pub fn build(&self) -> Snapshot {
         let mut snapshot = Snapshot::new(self.running);
         system::files(self, &mut snapshot);

@@ -1,5 +1,5 @@
-//! One made-up PCI function: its config space with the capabilities such a device has, and its sysfs directory.
-//! Registers follow include/uapi/linux/pci_regs.h.
+//! One fake PCI function: its config space with realistic capabilities, and its sysfs directory. Registers follow
+//! include/uapi/linux/pci_regs.h.
 
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::Guid;
@@ -7,81 +7,81 @@ use bedplate_facts::aer;
 use bedplate_facts::pci::PortType;
 use bedplate_host::snapshot::Config;
 
-/// What ports of switches and root complexes can do: all but egress control.
+/// ACS capabilities of switch and root ports: all but egress control.
 pub(crate) const ACS_CAPABLE: u16 = 0x005f;
-/// What Linux switches on when an IOMMU is in use: SV, RR, CR, UF (handbook §3.2).
+/// ACS bits that Linux enables with an active IOMMU: SV, RR, CR, UF (handbook §3.2).
 pub(crate) const ACS_BY_LINUX: u16 = 0x001d;
 
-/// SR-IOV side of a PF.
+/// SR-IOV state of a PF.
 #[derive(Debug, Clone)]
 pub(crate) struct Sriov {
     /// TotalVFs.
     pub total: u16,
     /// Device id of the VFs.
     pub vf_device: u16,
-    /// VFs present, in order.
+    /// Existing VFs, in order.
     pub vfs: Vec<PciAddress>,
 }
 
-/// What its PCI Express capability says beside its type.
+/// Registers of a PCI Express function except its type.
 #[derive(Debug, Clone)]
 pub(crate) struct Control {
     /// Max_Payload_Size in bytes.
     pub payload: u16,
     /// Max_Read_Request_Size in bytes.
     pub read_request: u16,
-    /// Relaxed Ordering enabled.
+    /// Whether Relaxed Ordering is enabled.
     pub relaxed_ordering: bool,
-    /// ARI forwarding enabled, where the function is a port that can.
+    /// Whether ARI forwarding is enabled, on a port that supports it.
     pub ari: bool,
-    /// Bus mastering enabled.
+    /// Whether bus mastering is enabled.
     pub bus_master: bool,
     /// Whether it answers reads of its config space.
     pub answers: bool,
 }
 
-/// Network side of a function.
+/// Network port of a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
-    /// Interface name; none for a function that is not bound to a network driver.
+    /// Interface name.
     pub net: String,
     /// RDMA device name.
     pub infiniband: Option<String>,
-    /// InfiniBand (or Ethernet).
+    /// Whether it is InfiniBand rather than Ethernet.
     pub is_infiniband: bool,
-    /// Its node GUID; none: one made of its address.
+    /// Node GUID; `None`: derived from the address.
     pub guid: Option<Guid>,
 }
 
 impl Port {
-    /// One of an Ethernet function.
+    /// Port of an Ethernet function.
     pub(crate) fn ethernet(net: String, infiniband: Option<String>) -> Self {
         Port { net, infiniband, is_infiniband: false, guid: None }
     }
 }
 
-/// One function.
+/// A fake PCI function.
 #[derive(Debug, Clone)]
 pub(crate) struct Device {
-    /// Address.
+    /// PCI address.
     pub address: PciAddress,
-    /// Its directory (`/sys/devices/pci0000:16/…`).
+    /// Directory in sysfs (`/sys/devices/pci0000:16/…`).
     pub directory: String,
     /// 24-bit class.
     pub class: u32,
-    /// Vendor, device.
+    /// Vendor and device id.
     pub id: (u16, u16),
-    /// Subsystem vendor, device.
+    /// Subsystem vendor and device id.
     pub subsystem: (u16, u16),
     /// Driver.
     pub driver: Option<&'static str>,
-    /// The driver that a description names instead; empty = none.
+    /// Driver in the description, overriding `driver`; empty: unbound.
     pub other_driver: Option<String>,
-    /// PCIe port type; `None` = conventional PCI.
+    /// PCIe port type; `None`: conventional PCI.
     pub port: Option<PortType>,
     /// ACS capability and control, for ports.
     pub acs: Option<(u16, u16)>,
-    /// ATS, for functions that have it: whether enabled.
+    /// Whether ATS is enabled, for functions that have it.
     pub ats: Option<bool>,
     /// Whether a VFIO device is registered for it.
     pub vfio_dev: bool,
@@ -91,32 +91,32 @@ pub(crate) struct Device {
     pub numa: i32,
     /// IOMMU group.
     pub group: Option<u32>,
-    /// The function whose IOMMU group it shares, whatever the ports between them say.
+    /// Function with which it shares an IOMMU group, regardless of the ports in between.
     pub group_with: Option<PciAddress>,
     /// Memory windows: (resource line, size).
     pub windows: Vec<(usize, u64)>,
-    /// Link speed in units of the LnkSta field (5 = 32 GT/s) and width.
+    /// Maximum link speed in units of the LnkSta field (5 = 32 GT/s), and width.
     pub link: (u8, u8),
-    /// What the link has trained to, where that is less.
+    /// Trained speed and width, if below the maximum.
     pub link_now: Option<(u8, u8)>,
     /// PCI Express device control.
     pub control: Control,
-    /// Errors that AER counted: corrected, non-fatal, fatal.
+    /// AER error counts: corrected, non-fatal, fatal.
     pub errors: [u64; 3],
     /// SR-IOV.
     pub sriov: Option<Sriov>,
-    /// Vital Product Data, as the `vpd` file shows it.
+    /// Vital Product Data, as in the `vpd` file.
     pub vpd: Option<Vec<u8>>,
-    /// The PF, for a VF.
+    /// PF of a VF.
     pub physfn: Option<PciAddress>,
     /// Network.
     pub network: Option<Port>,
-    /// The controller's name, for a disk with its driver.
+    /// Controller name of a disk with a driver.
     pub disk: Option<String>,
 }
 
 impl Device {
-    /// A function without anything special.
+    /// A function without special properties.
     pub(crate) fn new(address: PciAddress, directory: String, class: u32, id: (u16, u16)) -> Self {
         Device {
             address,
@@ -154,7 +154,7 @@ impl Device {
         }
     }
 
-    /// The driver that it has.
+    /// Name of the bound driver.
     pub(crate) fn bound(&self) -> Option<&str> {
         self.other_driver.as_deref().or(self.driver).filter(|driver| !driver.is_empty())
     }
@@ -191,7 +191,7 @@ impl Device {
                 ("max_link_width", format!("{}\n", self.link.1)),
             ]);
         }
-        // Linux counts where it finds the capability, which VFs here have not.
+        // Linux shows counters for functions with the capability, which VFs here lack.
         if self.port.is_some() && self.physfn.is_none() {
             let counters = aer::FILES.iter().zip(self.errors);
             files.extend(
@@ -222,7 +222,7 @@ impl Device {
         )
     }
 
-    /// Thirteen lines `start end flags`; windows are 64-bit prefetchable and naturally aligned.
+    /// Returns thirteen lines `start end flags`; windows are 64-bit prefetchable and naturally aligned.
     fn resource(&self, address_space: &mut u64) -> String {
         let mut lines = vec![(0, 0, 0); 13];
         for (line, size) in &self.windows {
@@ -236,7 +236,7 @@ impl Device {
             .collect()
     }
 
-    /// Config space; zero wherever nothing is said.
+    /// Builds the config space; unspecified registers are zero.
     pub(crate) fn config(&self) -> Config {
         let mut config = Config { length: 4096, rest_is_zero: true, ..Config::default() };
         if !self.control.answers {
@@ -245,7 +245,7 @@ impl Device {
         }
         let mut put = |at: u16, value: u32| config.add(at, &value.to_le_bytes());
         let (vendor, device) = self.id;
-        // A VF's ids read all ones (handbook §5.1): they are its PF's business.
+        // A VF's ids read as all ones; its PF defines them (handbook §5.1).
         put(0x00, if self.physfn.is_some() { u32::MAX } else { pair(vendor, device) });
         let command = if self.port.is_some() { 0x0010_0546 } else { 0x0000_0007 };
         put(0x04, if self.control.bus_master { command } else { command & !0x4 });
@@ -298,7 +298,8 @@ impl Device {
         put(0x90, u32::from(ari && forwards && self.is_bridge()) << 5);
     }
 
-    /// Advanced error reporting first, as everywhere; then secondary PCI Express; then what this function is about.
+    /// Adds the extended capabilities: AER first, as on real devices, then secondary PCI Express, then those of this
+    /// function.
     fn extended(&self, put: &mut impl FnMut(u16, u32)) {
         let header = |id: u32, version: u32, next: u32| next << 20 | version << 16 | id;
         if self.physfn.is_some() {
@@ -331,10 +332,10 @@ impl Device {
     }
 }
 
-/// An extended capability: its id, where it lies, and its registers by offset.
+/// An extended capability: its id, offset, and registers by relative offset.
 type Capability = (u32, u16, Vec<(u16, u32)>);
 
-/// Two 16-bit registers in one dword, the lower address first.
+/// Combines two 16-bit registers into a dword, lower address first.
 fn pair(low: u16, high: u16) -> u32 {
     u32::from(high) << 16 | u32::from(low)
 }

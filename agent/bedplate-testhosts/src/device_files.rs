@@ -1,11 +1,11 @@
-//! Files of a made-up PCI function in sysfs.
+//! Sysfs files of a fake PCI function.
 
 use super::device::Device;
 use super::nic;
 use bedplate_host::snapshot::{Node, Snapshot};
 
 impl Device {
-    /// Put the function into a host; `address_space` is where its windows start, and moves on.
+    /// Adds the function to a host. Allocates its windows from `address_space` and advances it.
     pub(crate) fn write(
         &self,
         snapshot: &mut Snapshot,
@@ -68,7 +68,7 @@ impl Device {
     }
 }
 
-/// The class directory by which VFIO devices are found, and the device's own.
+/// Adds the VFIO class entry and the device's own directory.
 fn vfio_device(device: &Device, snapshot: &mut Snapshot) {
     let name = format!("vfio{:x}{:02x}", device.address.domain, device.address.bus);
     let directory = format!("{}/vfio-dev/{name}", device.directory);

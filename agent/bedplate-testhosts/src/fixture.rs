@@ -1,6 +1,6 @@
-//! Hand-built machines for tests: PCI trees, facts around them, and a reader over a map of files.
+//! Hand-built machines for tests: PCI trees, matching facts, and a reader over a map of files.
 
-// Only tests call this: a machine that is built wrongly is to end them.
+// Only tests call this; a wrongly built machine must abort them.
 #![allow(clippy::expect_used)]
 
 use std::cell::RefCell;
@@ -13,23 +13,23 @@ use bedplate_facts::pci::{Acs, Function, PciTree, PortType, SriovPf};
 use bedplate_facts::{BootLoader, Cpu, Dmi, Facts, IommuFacts, Os};
 use bedplate_host::{ConfigSpace, HostKind, Reader};
 
-/// An address from its text.
+/// Parses an address.
 pub fn at(text: &str) -> PciAddress {
     text.parse().expect("an address")
 }
 
-/// The ACS of an ordinary port after Linux has switched it on: SV RR CR UF.
+/// ACS of an ordinary port as enabled by Linux: SV RR CR UF.
 pub const ACS: Acs = Acs { offset: 0x148, capable: AcsBits(0x5f), control: AcsBits(0x1d) };
 
 /// A tree under construction.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// The tree so far.
+    /// Tree so far.
     pub tree: PciTree,
 }
 
 impl Machine {
-    /// Any function; root and NUMA node come from its parent.
+    /// Adds a function; root and NUMA node are its parent's.
     pub fn add(
         &mut self,
         address: &str,
@@ -66,23 +66,23 @@ impl Machine {
         self.get(address)
     }
 
-    /// A function that is there already.
+    /// Function already in the tree.
     pub fn get(&mut self, address: &str) -> &mut Function {
         self.tree.functions.get_mut(&at(address)).expect("in the tree")
     }
 
-    /// The SR-IOV state of a PF that is there already.
+    /// SR-IOV state of a PF already in the tree.
     pub fn sriov(&mut self, pf: &str) -> &mut SriovPf {
         let Reading::Known(sriov) = &mut self.get(pf).sriov else { panic!("{pf} is no PF") };
         sriov
     }
 
-    /// Gives a port that is there already the capable bits of [`ACS`] and these control bits.
+    /// Gives a port in the tree the capable bits of [`ACS`], with these control bits.
     pub fn set_acs(&mut self, port: &str, control: u16) {
         self.get(port).acs = Reading::Known(Acs { control: AcsBits(control), ..ACS });
     }
 
-    /// A bridge; root and downstream ports get [`ACS`], upstream ports none.
+    /// Adds a bridge. Root and downstream ports get [`ACS`], upstream ports do not.
     pub fn port(&mut self, address: &str, parent: Option<&str>, port: PortType) -> &mut Function {
         let function = self.add(address, parent, 0x060400, (0x1000, 0xc010));
         function.port = Reading::Known(port);
@@ -92,13 +92,13 @@ impl Machine {
         function
     }
 
-    /// A root port on a NUMA node.
+    /// Adds a root port on a NUMA node.
     pub fn root_port(&mut self, address: &str, node: i32) {
         self.port(address, None, PortType::RootPort).numa_node = Reading::Known(node);
     }
 
-    /// A switch below a port: the upstream port at `BUS:00.0`, downstream ports at `BUS+1:00.0`, `:01.0` …
-    /// Returns the downstream ports.
+    /// Adds a switch below a port: the upstream port at `BUS:00.0`, downstream ports at `BUS+1:00.0`, `:01.0` … Returns
+    /// the downstream ports.
     pub fn switch(&mut self, parent: &str, up: &str, ports: u8) -> Vec<String> {
         self.port(up, Some(parent), PortType::Upstream);
         let bus = at(up).bus + 1;
@@ -109,12 +109,12 @@ impl Machine {
         down
     }
 
-    /// An H100.
+    /// Adds an H100.
     pub fn gpu(&mut self, address: &str, parent: Option<&str>) -> &mut Function {
         self.add(address, parent, 0x030200, (0x10de, 0x2330))
     }
 
-    /// A ConnectX-7 with its driver, one interface, and room for 8 VFs.
+    /// Adds a ConnectX-7 with its driver, one interface, and capacity for 8 VFs.
     pub fn nic(&mut self, address: &str, parent: Option<&str>) -> &mut Function {
         let nic = self.add(address, parent, 0x020000, (0x15b3, 0x1021));
         nic.driver = Some("mlx5_core".into());
@@ -129,7 +129,7 @@ impl Machine {
         nic
     }
 
-    /// A VF of a PF that is in the tree already.
+    /// Adds a VF to a PF in the tree.
     pub fn vf(&mut self, address: &str, pf: &str) -> &mut Function {
         let parent = self.get(pf).parent.map(|parent| parent.to_string());
         let sriov = self.sriov(pf);
@@ -142,7 +142,7 @@ impl Machine {
         vf
     }
 
-    /// Facts of a live Intel machine with Linux 6.12.117 and this tree.
+    /// Facts of a running Intel machine with Linux 6.12.117 and this tree.
     pub fn facts(&self) -> Facts {
         facts(Reading::Known(self.tree.clone()))
     }
@@ -153,8 +153,8 @@ fn root_of(address: &str) -> String {
     format!("pci{:04x}:{:02x}", address.domain, address.bus)
 }
 
-/// An 8-GPU machine: four switches, each with two GPUs, two NICs and an empty port; two switches a socket.
-/// Root ports `16`, `36`, `96`, `b6`; GPUs and NICs at BUS+3 … BUS+6.
+/// An 8-GPU machine: four switches, each with two GPUs, two NICs and an empty port; two switches per socket. Root ports
+/// `16`, `36`, `96`, `b6`; GPUs and NICs at BUS+3 … BUS+6.
 pub fn hgx() -> Machine {
     let mut machine = Machine::default();
     for (n, bus) in [0x16u8, 0x36, 0x96, 0xb6].into_iter().enumerate() {
@@ -172,8 +172,8 @@ pub fn hgx() -> Machine {
     machine
 }
 
-/// The emulated GPU node: two sockets; ports below the upstream port say that they are root ports, one downstream
-/// port has no ACS, and a second NIC sits directly on a root port of the second socket.
+/// The emulated GPU node: two sockets. Ports below the upstream port report the type of root ports, one downstream port
+/// has no ACS, and a second NIC is directly on a root port of the second socket.
 pub fn lab() -> Machine {
     let mut machine = Machine::default();
     for (node, bus) in [(0, 0x20u8), (1, 0x80)] {
@@ -193,7 +193,7 @@ pub fn lab() -> Machine {
     machine
 }
 
-/// Facts of a live Intel machine with Linux 6.12.117.
+/// Facts of a running Intel machine with Linux 6.12.117.
 pub fn facts(pci: Reading<PciTree>) -> Facts {
     let text = |text: &str| Reading::Known(text.to_owned());
     Facts {
@@ -243,7 +243,7 @@ pub fn facts(pci: Reading<PciTree>) -> Facts {
     }
 }
 
-/// A unified kernel image (PE) with a `.cmdline` section that holds this line, and nothing else.
+/// Builds a unified kernel image (PE) that only has a `.cmdline` section with this line.
 pub fn unified_image(line: &str) -> Vec<u8> {
     let mut bytes = vec![0; 0x200];
     bytes[..2].copy_from_slice(b"MZ");
@@ -260,19 +260,19 @@ pub fn unified_image(line: &str) -> Vec<u8> {
     bytes
 }
 
-/// A host that is a map of paths to contents. Directories are what lies between; every read path is kept.
+/// A fake host backed by a map from paths to contents. Directories follow from the paths; every path read is recorded.
 #[derive(Debug, Default)]
 pub struct Files {
     /// Content by path.
     pub files: BTreeMap<String, String>,
-    /// Paths that answer with an error that is not "not there".
+    /// Paths that give a permission error.
     pub denied: BTreeSet<String>,
-    /// The request.
+    /// Paths read so far.
     pub asked: RefCell<Vec<String>>,
 }
 
 impl Files {
-    /// From pairs.
+    /// Builds the host from (path, content) pairs.
     pub fn new(files: &[(&str, &str)]) -> Self {
         let files =
             files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();

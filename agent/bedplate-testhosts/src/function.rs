@@ -1,11 +1,11 @@
-//! The PCI functions that a host's description names one by one, made: added to a machine, or changed on it.
+//! Builds the PCI functions in a host's description: added to a machine, or changed on it.
 
 use super::described_functions::{Described, FunctionKind};
 use super::device::{ACS_BY_LINUX, ACS_CAPABLE, Device, Port};
 use super::spec::HostSpec;
 use bedplate_facts::pci::PortType;
 
-/// Adds the functions that a host's description names, and changes those that are there already.
+/// Adds the described functions, and changes existing ones.
 pub(crate) fn describe(spec: &HostSpec, devices: &mut Vec<Device>) {
     for described in &spec.pci {
         let known = devices.iter().position(|device| device.address == described.at);
@@ -88,8 +88,9 @@ fn change(device: &mut Device, described: &Described) {
     }
 }
 
-/// Vital Product Data as a ConnectX has it: its name, then the read-only keywords (PCI 3.0, appendix I): the serial number of the
-/// board and, as V3, a UUID that all functions of one adapter share (rdma-core kernel-boot/rdma_topo parse_vpd).
+/// Builds Vital Product Data as on a ConnectX: its name, then the read-only keywords (PCI 3.0, appendix I). They
+/// include the board's serial number and, as V3, a UUID shared by all functions of an adapter (rdma-core
+/// kernel-boot/rdma_topo parse_vpd).
 pub fn vpd(name: &str, board: &str, uuid: &str) -> Vec<u8> {
     let mut fields = Vec::new();
     let values = [

@@ -1,5 +1,5 @@
-//! Made-up hosts: machines that nobody has on a laptop, built in memory as snapshots from a short description. Test cases start
-//! from them, and the snapshots that `--demo NAME` shows are made of them. No host is read here. For tests alone.
+//! Fake hosts: data-centre machines, built in memory as snapshots from a short description. Test cases start from them,
+//! and `--demo NAME` shows snapshots of them. Never reads the real host. For tests only.
 //!
 //! Depends on bedplate-base, -host and -facts. Start with [`HostSpec`] in `spec.rs`.
 

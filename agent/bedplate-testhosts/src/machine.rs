@@ -1,5 +1,4 @@
-//! The PCI side of the made-up machines: which functions hang where. Shapes and ids follow the real machines;
-//! how one function looks is `device`'s business.
+//! PCI topology of the fake machines. Topologies and ids follow the real machines; `device` builds single functions.
 
 mod grace;
 mod x86;
@@ -15,14 +14,14 @@ use bedplate_host::snapshot::{Node, Snapshot};
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// Where memory windows start: above 4 GiB, as with Above 4G Decoding.
+/// Start of memory windows: above 4 GiB, as with Above 4G Decoding.
 const WINDOWS: u64 = 0x2000_0000_0000;
 
 /// Root ports of Vera CPUs: their P2P Completion Redirect is read-only and 0 (handbook §14.1).
 const VERA_ROOT_PORTS: [(u16, u16); 2] = [(0x10de, 0x2f95), (0x10de, 0x2f96)];
 const ACS_OF_VERA: u16 = ACS_CAPABLE & !0x0008;
 
-/// Put the machine's PCI functions into a running host.
+/// Adds the machine's PCI functions to a running host.
 pub(crate) fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
     let mut layout = Layout { spec, domain: 0, devices: Vec::new(), names: 0, disks: 0 };
     loop {
@@ -54,11 +53,11 @@ pub(crate) fn pci(spec: &HostSpec, snapshot: &mut Snapshot) {
     }
 }
 
-/// A model of network adapter.
+/// Model of a network adapter.
 struct Adapter {
     device: u16,
     name: &'static str,
-    /// Which bits of an adapter's number make the serial number of its board: several adapters may share one.
+    /// Mask for the bits of the adapter number that form the board's serial number: several adapters may share a board.
     board: u32,
 }
 
@@ -73,12 +72,12 @@ impl Adapter {
     }
 }
 
-/// The number of the adapter on a bus.
+/// Number of the adapter on a bus.
 fn adapter_number(bus: &Bus) -> u32 {
     bus.domain << 8 | u32::from(bus.number)
 }
 
-/// A place to hang functions from: a host bridge, or a bridge with its secondary bus.
+/// Parent of functions: a host bridge, or a bridge with its secondary bus.
 #[derive(Clone)]
 struct Bus {
     directory: String,
@@ -92,9 +91,9 @@ struct Layout<'a> {
     /// Next free PCI domain.
     domain: u32,
     devices: Vec<Device>,
-    /// RDMA devices named so far.
+    /// Number of RDMA devices so far.
     names: u32,
-    /// Disks named so far.
+    /// Number of disks so far.
     disks: u32,
 }
 
@@ -124,7 +123,7 @@ impl Layout<'_> {
         self.devices.push(device);
     }
 
-    /// Add functions that do nothing here: (slot, function, class, device id).
+    /// Adds passive functions as (slot, function, class, device id).
     fn fill(&mut self, bus: &Bus, vendor: u16, functions: &[(u8, u8, u32, u16)]) {
         for (slot, function, class, id) in functions {
             let mut device = self.device(bus, *slot, *function, *class, (vendor, *id));
@@ -133,7 +132,7 @@ impl Layout<'_> {
         }
     }
 
-    /// A bridge whose secondary bus is `secondary` and whose last one is `last`.
+    /// Adds a bridge; `buses` are its secondary and its last bus.
     fn bridge(
         &mut self,
         bus: &Bus,
@@ -159,7 +158,7 @@ impl Layout<'_> {
         below
     }
 
-    /// A root port with a switch below it; one bus for each of `ports` downstream ports.
+    /// Adds a root port with a switch below it; returns one bus per downstream port.
     fn switch(&mut self, root: &Bus, slot: (u8, u8), root_id: (u16, u16), ports: u8) -> Vec<Bus> {
         const PEX: (u16, u16) = (0x1000, 0xc030);
         let first = root.number + 1;
@@ -200,12 +199,12 @@ impl Layout<'_> {
         self.add(disk);
     }
 
-    /// A ConnectX-7 with its VFs.
+    /// Adds a ConnectX-7 with its VFs.
     fn connectx7(&mut self, bus: &Bus, is_infiniband: bool) {
         self.connectx(bus, &CONNECTX_7, 0, is_infiniband);
     }
 
-    /// A port of a ConnectX or BlueField adapter with its VFs.
+    /// Adds a port of a ConnectX or BlueField adapter with its VFs.
     fn connectx(&mut self, bus: &Bus, model: &Adapter, function: u8, is_infiniband: bool) {
         let class = if is_infiniband { 0x02_0700 } else { 0x02_0000 };
         let mut pf = self.device(bus, 0, function, class, (0x15b3, model.device));
@@ -228,7 +227,7 @@ impl Layout<'_> {
             function: ((index + 1) % 8) as u8,
             ..pf.address
         };
-        // Two ports of one adapter would need first offsets of their own.
+        // Two ports of one adapter would need different first offsets.
         let wanted = if function == 0 { self.spec.vfs.min(16) } else { 0 };
         let vfs: Vec<PciAddress> = (0..wanted).map(vf_address).collect();
         pf.sriov = Some(Sriov { total: 16, vf_device: 0x101e, vfs: vfs.clone() });
@@ -253,7 +252,7 @@ impl Layout<'_> {
         Port { is_infiniband, ..Port::ethernet(net.to_owned(), infiniband) }
     }
 
-    /// A two-port Ethernet adapter for management, without RDMA.
+    /// Adds a two-port Ethernet adapter for management, without RDMA.
     fn management(&mut self, bus: &Bus) {
         for function in 0..2 {
             let mut nic = self.device(bus, 0, function, 0x02_0000, (0x8086, 0x1563));
@@ -292,7 +291,7 @@ impl Layout<'_> {
                     self.nvme(&ports[4]);
                     self.nvme(&ports[5]);
                 }
-                // Boards with other GPUs have other NVSwitches, or none that PCI shows.
+                // Boards with other GPUs have different NVSwitches, or ones not visible on PCI.
                 0x37 if self.spec.gpu.is_none() => {
                     for port in self.switch(&root, (1, 0), ROOT_PORT, 4) {
                         let mut switch = self.device(&port, 0, 0, 0x06_8000, (0x10de, 0x22a3));
@@ -323,7 +322,7 @@ impl Layout<'_> {
         self.domain += 1;
     }
 
-    /// The chipset of an Intel server, with the BMC's display behind a conventional bridge.
+    /// Adds the chipset of an Intel server, with the BMC's display behind a conventional bridge.
     fn chipset(&mut self, root: &Bus) {
         let functions = [
             (0x11, 0, 0xff_0000, 0x1bec),
@@ -355,7 +354,8 @@ impl Layout<'_> {
         self.domain += 1;
     }
 
-    /// Group numbers and types. With ACS every function is alone; without it everything below one root port is together.
+    /// Assigns group numbers and types. With ACS every function has its own group; without, all functions below a root
+    /// port share one.
     fn groups(&mut self, snapshot: &mut Snapshot) {
         let Some(kind) = self.spec.group_type() else { return };
         let alone = self.spec.acs.unwrap_or(true);

@@ -1,5 +1,4 @@
-//! NICs of made-up hosts: their files in sysfs, and what the kernel answers of them by netlink (attributes of VFs, modes of
-//! eswitches).
+//! NICs of fake hosts: their sysfs files, and the kernel's netlink answers (attributes of VFs, modes of eswitches).
 
 use super::device::{Device, Port};
 use super::spec::HostSpec;
@@ -10,18 +9,18 @@ use bedplate_facts::nccl_conf::{NCCL_CONF, RCCL_CONF};
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::snapshot_paths::{eswitch_at, flow_control_at, vfs_at};
 
-/// The address of the interface of a function.
+/// MAC address of a function's interface.
 fn mac(at: PciAddress) -> Mac {
     Mac([0x9c, 0x63, 0xc0, at.domain.to_le_bytes()[0], at.bus, at.device << 3 | at.function])
 }
 
-/// The GUID of the port of a function.
+/// GUID of a function's port.
 pub(crate) fn guid(at: PciAddress) -> Guid {
     let Mac([a, b, c, domain, bus, slot]) = mac(at);
     Guid(u64::from_be_bytes([a, b, c, 3, 0, domain, bus, slot]))
 }
 
-/// The GUID that a description gives the VFs of this PF: InfiniBand's have none of their own.
+/// GUID that a description gives to VFs of this PF. InfiniBand VFs have no GUID by default.
 pub(crate) fn vf_guid(
     spec: &HostSpec,
     pf: PciAddress,
@@ -32,7 +31,7 @@ pub(crate) fn vf_guid(
     spec.vf.node_guid.or(derived).or(is_infiniband.then_some(Guid(0)))
 }
 
-/// The GID table of a RoCE port: its link-local and its IPv4 address, each for both versions.
+/// GID table of a RoCE port: its link-local and its IPv4 address, each for both versions.
 fn gids(at: PciAddress) -> [(String, &'static str); 4] {
     let Mac([a, b, c, d, e, f]) = mac(at);
     let (a, slot) = (a ^ 2, f.wrapping_add(1));
@@ -42,7 +41,7 @@ fn gids(at: PciAddress) -> [(String, &'static str); 4] {
     [(local.clone(), one), (local, two), (ipv4.clone(), one), (ipv4, two)]
 }
 
-/// Interface and RDMA device of a function, and their names in /sys/class.
+/// Adds interface and RDMA device of a function, and their names in /sys/class.
 pub(crate) fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
     let mut put =
         |path: String, text: &str| snapshot.insert(&path, Node::File(text.as_bytes().to_vec()));
@@ -89,9 +88,10 @@ pub(crate) fn files(device: &Device, port: &Port, snapshot: &mut Snapshot) {
     }
 }
 
-/// RoCE as guides have it: DSCPs count, in groups of eight a priority; flow control is on for 3, and NCCL's packets take it.
+/// Adds RoCE flow control as guides recommend: priority by DSCP in groups of eight, flow control on 3, which NCCL's
+/// packets use.
 fn flow_control(devices: &[Device], snapshot: &mut Snapshot) {
-    // AMD's GPUs come with RCCL.
+    // AMD GPUs use RCCL.
     let amd = devices.iter().any(|device| device.id.0 == 0x1002);
     let conf = if amd { RCCL_CONF } else { NCCL_CONF };
     let ports = devices.iter().filter_map(|device| device.network.as_ref());
@@ -105,7 +105,7 @@ fn flow_control(devices: &[Device], snapshot: &mut Snapshot) {
     }
 }
 
-/// Put the answers for every PF into a host.
+/// Adds the netlink answers for every PF.
 pub(crate) fn answers(spec: &HostSpec, devices: &[Device], snapshot: &mut Snapshot) {
     flow_control(devices, snapshot);
     for device in devices {
@@ -125,14 +125,14 @@ pub(crate) fn answers(spec: &HostSpec, devices: &[Device], snapshot: &mut Snapsh
         for (number, _) in (0u16..).zip(&sriov.vfs) {
             table.vfs.insert(number, of_vf(spec, port.is_infiniband, &table, number));
         }
-        // As a snapshot has it.
+        // Masked, as in a snapshot.
         if let Ok(bytes) = serde_json::to_vec(&table.masked()) {
             snapshot.insert(&vfs_at(&port.net), Node::File(bytes));
         }
     }
 }
 
-/// As a driver leaves them, but for what the description says.
+/// Attributes as a driver leaves them, overridden by the description.
 fn of_vf(spec: &HostSpec, infiniband: bool, table: &VfTable, number: u16) -> VfAttributes {
     let mut vf = VfAttributes {
         link_state: Some(VfLinkState::Auto),

@@ -1,10 +1,10 @@
-//! Device nodes of made-up hosts: those that drivers and udev make for GPUs and RDMA devices.
+//! Device nodes of fake hosts, as made by drivers and udev for GPUs and RDMA devices.
 
 use super::device::Device;
 use bedplate_facts::fabric;
 use bedplate_host::snapshot::{Node, Snapshot};
 
-/// Puts them into a host.
+/// Adds the device nodes to a host.
 pub(crate) fn put(devices: &[Device], snapshot: &mut Snapshot) {
     let is_gpu = |device: &&Device| matches!(device.class >> 16, 0x03 | 0x12);
     let of = |driver: &str| {
@@ -31,7 +31,7 @@ pub(crate) fn put(devices: &[Device], snapshot: &mut Snapshot) {
     nodes.iter().for_each(|node| snapshot.insert(node, Node::Present));
 }
 
-/// The programs that set NVSwitches up, where there are some.
+/// Adds the programs that configure NVSwitches, if there are any.
 fn fabric(devices: &[Device], has_driver: bool, snapshot: &mut Snapshot) {
     let has = |id: (u16, u16)| has_driver && devices.iter().any(|device| device.id == id);
     let (switches, nvlink5) = (has((0x10de, 0x22a3)), has((0x10de, 0x3182)));

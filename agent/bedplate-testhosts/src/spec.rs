@@ -1,4 +1,4 @@
-//! The description of a made-up host: a small TOML file with a default for everything.
+//! Description of a fake host: a small TOML file with defaults for everything.
 //!
 //! ```toml
 //! machine = "hgx"                 # hgx (default), mi300x, b300, epyc-l40s, grace, gb200, gb300, vera-rubin, dgx-spark, plain,
@@ -26,10 +26,10 @@
 //! lockdown = "none"               # none, integrity, confidentiality
 //! running = true                  # false = an image root: no /proc, /sys or /run
 //! unprivileged = false            # true = config space is cut to 64 bytes, as for an ordinary user
-//! kernel-log = ["DMAR: IOMMU enabled"]  # lines of the kernel's log, beside the one of an IOMMU that is in use
+//! kernel-log = ["DMAR: IOMMU enabled"]  # lines of the kernel's log, in addition to that of an active IOMMU
 //! kernel-log-whole = true         # false = its ring has lost the first lines
 //! remove = ["/etc/default/grub"]  # paths taken away, with everything below
-//! denied = ["/proc/cmdline"]      # paths that want more privilege, with everything below
+//! denied = ["/proc/cmdline"]      # paths that require more privilege, with everything below
 //! unrecorded = ["/proc/cmdline"]  # paths that the recording left out, with everything below
 //!
 //! [modules]                       # on top of the machine's own
@@ -58,7 +58,7 @@ use bedplate_base::CpuVendor;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{NotAValue, PciAddress, PciId};
 
-/// Which machine.
+/// Machine model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Machine {
@@ -81,13 +81,13 @@ pub enum Machine {
     VeraRubin,
     /// One GB10, one ConnectX-7 on two links.
     DgxSpark,
-    /// One socket, one root port, one Ethernet NIC: nothing that needs anything.
+    /// One socket, one root port, one Ethernet NIC; needs no configuration.
     Plain,
-    /// The PCI functions of the description and no others.
+    /// Only the PCI functions in the description.
     Bare,
 }
 
-/// Which boot loader and with it which distribution.
+/// Boot loader, which implies the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loader {
@@ -110,7 +110,7 @@ pub enum Loader {
     Bootc,
     /// Talos.
     Talos,
-    /// Nothing: a container, or a machine that boots from elsewhere.
+    /// No boot loader: a container, or a machine that boots from elsewhere.
     None,
 }
 
@@ -118,9 +118,9 @@ pub enum Loader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IommuState {
-    /// Firmware offers none.
+    /// The firmware does not offer an IOMMU.
     None,
-    /// Firmware offers one, the kernel leaves it off.
+    /// The firmware offers an IOMMU, but the kernel leaves it off.
     Off,
     /// Groups of type DMA-FQ.
     #[default]
@@ -139,13 +139,13 @@ pub enum ModuleState {
     Live,
     /// Still initialising.
     Coming,
-    /// On its way out.
+    /// Being unloaded.
     Going,
-    /// In the kernel image.
+    /// Built into the kernel image.
     Builtin,
     /// A file in /lib/modules, not loaded.
     Available,
-    /// Nowhere.
+    /// Not present.
     Absent,
 }
 
@@ -175,7 +175,7 @@ impl TryFrom<String> for Ids {
     }
 }
 
-/// A made-up host; see the head of this file for the TOML form.
+/// A fake host; see the module documentation for the TOML form.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "each field is documented once, in the TOML form above")]
@@ -258,12 +258,12 @@ impl Default for HostSpec {
 }
 
 impl HostSpec {
-    /// From its TOML form.
+    /// Parses the TOML form.
     pub fn from_toml(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
 
-    /// The CPU's maker.
+    /// CPU vendor.
     pub fn cpu_vendor(&self) -> CpuVendor {
         self.cpu.unwrap_or(match self.machine {
             Machine::Hgx | Machine::B300 | Machine::Plain | Machine::Bare => CpuVendor::Intel,
@@ -276,7 +276,7 @@ impl HostSpec {
         })
     }
 
-    /// Whether IOMMU groups exist, and their type.
+    /// Type of the IOMMU groups, if there are any.
     pub fn group_type(&self) -> Option<&'static str> {
         match self.iommu {
             IommuState::None | IommuState::Off => None,
@@ -286,7 +286,7 @@ impl HostSpec {
         }
     }
 
-    /// The NVIDIA driver, by default open on machines that have such GPUs.
+    /// NVIDIA driver; by default open on machines with NVIDIA GPUs.
     pub fn nvidia_driver(&self) -> Nvidia {
         self.nvidia.unwrap_or(match self.machine {
             Machine::Mi300x | Machine::Plain | Machine::Bare => Nvidia::None,

@@ -1,5 +1,5 @@
-//! Everything of a made-up host that is neither PCI nor boot configuration: directories, os-release, modules,
-//! `/proc` and the rest of `/sys`.
+//! Everything of a fake host except PCI and boot configuration: directories, os-release, modules, `/proc` and the rest
+//! of `/sys`.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use bedplate_host::kmsg::Line;
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::{KernelLog, snapshot_paths};
 
-/// Version of the NVIDIA driver on machines that have one.
+/// NVIDIA driver version on machines with the driver.
 const NVIDIA_VERSION: &str = "570.133.20";
 
-/// Puts a file into a host.
+/// Adds a file to a host.
 pub(crate) fn put(snapshot: &mut Snapshot, path: &str, text: &str) {
     snapshot.insert(path, Node::File(text.as_bytes().to_vec()));
 }
 
-/// What an image root has, too.
+/// Adds files that image roots have too.
 pub(crate) fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
     for directory in ["/boot", "/var/lib", "/usr/bin", "/usr/sbin", "/tmp"] {
         snapshot.insert(directory, Node::Dir(None));
@@ -35,11 +35,11 @@ pub(crate) fn files(spec: &HostSpec, snapshot: &mut Snapshot) {
     snapshot.insert("/etc/os-release", Node::Link("../usr/lib/os-release".to_owned()));
     let nouveau = "blacklist nouveau\noptions nouveau modeset=0\n";
     put(snapshot, "/etc/modprobe.d/blacklist-nouveau.conf", nouveau);
-    // DOCA-OFED and rdma-core's packages for clusters bring such a file.
+    // DOCA-OFED and rdma-core's cluster packages install this file.
     let limits = "* soft memlock unlimited\n* hard memlock unlimited\n";
     put(snapshot, "/etc/security/limits.d/rdma.conf", limits);
     put(snapshot, "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n");
-    // The head of an ELF program says which architecture an image is for.
+    // The head of an ELF program determines an image's architecture.
     let mut program = vec![0; 64];
     program[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     program[18] = if spec.cpu_vendor() == CpuVendor::Arm { 183 } else { 62 };
@@ -115,7 +115,7 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
     }
 }
 
-/// Every module and its state: the machine's own, then what the description says.
+/// All modules with their states: the machine's own, overridden by the description.
 fn modules(spec: &HostSpec) -> BTreeMap<String, ModuleState> {
     use ModuleState::{Available, Builtin, Live};
     let mut all: BTreeMap<String, ModuleState> = BTreeMap::new();
@@ -136,7 +136,7 @@ fn modules(spec: &HostSpec) -> BTreeMap<String, ModuleState> {
     all
 }
 
-/// What only a running machine has.
+/// Adds files that only a running machine has.
 pub(crate) fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     let (cpuinfo, online, nodes) = cpu(spec);
     put(snapshot, "/proc/cpuinfo", &cpuinfo);
@@ -161,7 +161,7 @@ pub(crate) fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     kernel_log(spec, snapshot);
 }
 
-/// As a snapshot has it.
+/// Adds the kernel log, redacted as in a snapshot.
 fn kernel_log(spec: &HostSpec, snapshot: &mut Snapshot) {
     let up = match (spec.group_type().is_some(), spec.cpu_vendor()) {
         (true, CpuVendor::Intel) => {
@@ -213,7 +213,8 @@ fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {
     }
 }
 
-/// The CPUs of each node and its socket: an equal share; with two threads a core the second threads are numbered after all first ones.
+/// Adds CPUs and socket of each node: an equal share. With two threads per core, second threads are numbered after all
+/// first ones.
 fn node_cpus(spec: &HostSpec, (online, nodes): (&str, &str), snapshot: &mut Snapshot) {
     let count = |range: &str| -> u32 {
         range.trim().rsplit('-').next().and_then(|last| last.parse().ok()).map_or(1, |n: u32| n + 1)
@@ -229,7 +230,7 @@ fn node_cpus(spec: &HostSpec, (online, nodes): (&str, &str), snapshot: &mut Snap
         let list = ranges.collect::<Vec<String>>().join(",");
         let path = format!("/sys/devices/system/node/node{node}/cpulist");
         put(snapshot, &path, &format!("{list}\n"));
-        // A socket each: none of these machines has its sockets divided.
+        // One socket per node: these machines do not divide sockets.
         let first = node * share;
         let socket = format!("/sys/devices/system/cpu/cpu{first}/topology/physical_package_id");
         put(snapshot, &socket, &format!("{node}\n"));

@@ -1,4 +1,4 @@
-//! The made-up hosts are what they say they are, by the same facts that real hosts are read with.
+//! Checks fake hosts with the same facts code that reads real hosts.
 
 use super::*;
 use bedplate_base::Reading;
@@ -25,7 +25,7 @@ fn count(facts: &Facts, f: impl Fn(&Function) -> bool) -> usize {
     tree(facts).functions.values().filter(|function| f(function)).count()
 }
 
-/// An empty directory, in memory where there is such a place: a tree is thousands of files.
+/// Creates an empty directory, in memory if possible: a tree has thousands of files.
 fn scratch(name: &str) -> std::path::PathBuf {
     let memory = std::path::Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -35,7 +35,7 @@ fn scratch(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn every_demo_builds_and_is_read_without_gaps() {
+fn every_demo_is_read_without_gaps() {
     for name in names() {
         let snapshot = snapshot(name).unwrap();
         for depth in [Depth::Plan, Depth::Thorough] {
@@ -49,7 +49,7 @@ fn every_demo_builds_and_is_read_without_gaps() {
 }
 
 #[test]
-fn hgx_has_the_shape_of_the_real_thing() {
+fn hgx_has_the_real_topology() {
     let facts = facts("");
     assert_eq!(count(&facts, Function::is_gpu), 8);
     assert_eq!(count(&facts, |f| f.is_nic() && !f.infiniband.is_empty()), 8);
@@ -75,7 +75,7 @@ fn hgx_has_the_shape_of_the_real_thing() {
 }
 
 #[test]
-fn the_other_machines_too() {
+fn other_machines_have_their_vendor_and_gpus() {
     let amd = facts("machine = \"mi300x\"");
     assert_eq!(
         (count(&amd, Function::is_gpu), amd.cpu.vendor),
@@ -91,15 +91,15 @@ fn the_other_machines_too() {
     assert_eq!(count(&plain, Function::is_gpu), 0);
 }
 
-/// The bridges above a function, from it to the root port.
+/// Bridges above a function, from it to the root port.
 fn path(facts: &Facts, address: &str) -> Vec<String> {
     let above = tree(facts).path_up(address.parse().unwrap());
     above.iter().map(ToString::to_string).collect()
 }
 
-/// The numbers that NVIDIA's guide to GPUDirect RDMA with ConnectX-8 and its published ACS argument name (handbook §14.1).
+/// Numbers in NVIDIA's guide to GPUDirect RDMA with ConnectX-8 and its published ACS argument (handbook §14.1).
 #[test]
-fn gb300_has_the_published_tree() {
+fn gb300_has_the_published_topology() {
     let snapshot = spec("machine = \"gb300\"");
     let facts = observe(&snapshot, Depth::Plan);
     for (gpu, slot, pf) in [
@@ -140,7 +140,7 @@ fn gb300_has_the_published_tree() {
 }
 
 #[test]
-fn shapes_are_told_apart_by_what_is_above_a_gpu() {
+fn bridges_above_gpu_match_each_machine() {
     let bridges = |text: &str, gpus: usize, above: usize| {
         let facts = facts(text);
         assert_eq!(count(&facts, Function::is_gpu), gpus, "{text}");
@@ -166,7 +166,7 @@ fn shapes_are_told_apart_by_what_is_above_a_gpu() {
 }
 
 #[test]
-fn gpus_can_be_others_and_nics_can_have_ats() {
+fn description_sets_gpu_ids_and_nic_ats() {
     let other = facts("gpu = \"10de:2901\"");
     assert_eq!(count(&other, |f| f.is_gpu() && f.device.0 == 0x2901), 8);
     assert!(HostSpec::from_toml("gpu = \"10de\"").is_err());
@@ -179,7 +179,7 @@ fn gpus_can_be_others_and_nics_can_have_ats() {
 }
 
 #[test]
-fn vfs_come_with_their_pf_and_vfio_without_a_network() {
+fn vfs_have_a_pf_and_vfio_functions_no_network() {
     let facts = facts("vfs = 4\nvfio = [\"0000:19:00.2\"]");
     let pf = tree(&facts)
         .functions
@@ -195,7 +195,7 @@ fn vfs_come_with_their_pf_and_vfio_without_a_network() {
 }
 
 #[test]
-fn the_iommu_shows_in_links_types_and_acs() {
+fn iommu_state_sets_links_types_and_acs() {
     for (state, kind) in [("translated", "DMA-FQ"), ("strict", "DMA"), ("passthrough", "identity")]
     {
         let snapshot = spec(&format!("iommu = \"{state}\""));
@@ -244,7 +244,7 @@ fn every_loader_is_recognised() {
     assert_eq!(no_bls.boot, BootLoader::GrubRhel);
     let strange = facts("[files]\n\"/etc/os-release\" = \"ID=void\\n\"");
     assert!(matches!(strange.boot, BootLoader::Unknown { .. }));
-    // GRUB sets LoaderInfo as well.
+    // GRUB sets LoaderInfo too.
     let guid = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
     let grub = facts(&format!(
         "[files]\n\"/sys/firmware/efi/efivars/LoaderInfo-{guid}\" = \"\\u0006\\u0000\\u0000\\u0000G\\u0000R\\u0000\""
@@ -253,7 +253,7 @@ fn every_loader_is_recognised() {
 }
 
 #[test]
-fn an_image_has_no_kernel_and_says_so() {
+fn image_has_no_running_kernel() {
     let facts = facts("running = false\nolder-kernels = [\"6.8.0-9-generic\"]");
     assert_eq!(facts.os.kernel, Reading::Absent);
     assert_eq!(facts.cpu.vendor, Reading::Absent);
@@ -263,7 +263,7 @@ fn an_image_has_no_kernel_and_says_so() {
 }
 
 #[test]
-fn an_ordinary_user_cannot_tell_ports() {
+fn unprivileged_user_cannot_read_acs() {
     let facts = facts("unprivileged = true");
     for function in tree(&facts).functions.values().filter(|f| f.is_bridge()) {
         let Reading::Unknown(why) = &function.acs else { panic!("{function:?}") };
@@ -272,7 +272,7 @@ fn an_ordinary_user_cannot_tell_ports() {
 }
 
 #[test]
-fn descriptions_refuse_what_they_do_not_know() {
+fn unknown_description_fields_are_rejected() {
     assert!(HostSpec::from_toml("machin = \"hgx\"").is_err());
     assert!(HostSpec::from_toml("machine = \"dgx\"").is_err());
     let overridden = spec(
@@ -288,7 +288,7 @@ fn descriptions_refuse_what_they_do_not_know() {
 }
 
 #[test]
-fn a_demo_survives_its_text_form_and_the_disk() {
+fn demo_round_trips_through_text_and_disk() {
     let snapshot = snapshot("hgx").unwrap();
     assert_eq!(Snapshot::from_text(&snapshot.to_text()).unwrap(), snapshot);
     let directory = scratch("tree");
@@ -303,7 +303,7 @@ fn a_demo_survives_its_text_form_and_the_disk() {
 }
 
 #[test]
-fn planning_stays_cheap_and_linear() {
+fn planning_cost_is_low_and_linear() {
     let cost = |text: &str| {
         let directory = std::env::temp_dir().join(format!(
             "bedplate-cost-{}-{}",

@@ -1,5 +1,5 @@
-//! A snapshot made into directories and files, so that programs that know nothing of snapshots can read it
-//! (`lspci -A linux-sysfs -O sysfs.path=DIR/sys/bus/pci`, `bedplate --root DIR`).
+//! Writes a snapshot to directories and files, for programs without snapshot support (`lspci -A linux-sysfs -O
+//! sysfs.path=DIR/sys/bus/pci`, `bedplate --root DIR`).
 
 use std::fs;
 use std::io;
@@ -8,9 +8,9 @@ use std::path::Path;
 
 use bedplate_host::snapshot::{Node, Snapshot};
 
-/// Write every node below `directory`, which must exist. Config space becomes a file of its full length, zero where
-/// nothing was recorded. What was denied, failed or absent is left out; a file of which only the start is
-/// known holds that much, and one of which only the presence is known an empty line.
+/// Writes every node below `directory`, which must exist. Config space is a file of its full length, with zeros where
+/// nothing was recorded. Denied, failed and absent nodes are left out. A file with only its start known holds that
+/// start; one known only to exist holds an empty line.
 pub fn write_tree(snapshot: &Snapshot, directory: &Path) -> io::Result<()> {
     for (path, node) in snapshot.nodes() {
         let target = directory.join(path.trim_start_matches('/'));
@@ -27,7 +27,7 @@ pub fn write_tree(snapshot: &Snapshot, directory: &Path) -> io::Result<()> {
                 }
                 fs::write(&target, bytes)?;
             }
-            // An empty file would be another one: an empty kernel image does not boot.
+            // An empty file would differ: an empty kernel image does not boot.
             Node::Present => fs::write(&target, b"\n")?,
             Node::Absent | Node::Denied | Node::Failed(_) => {}
         }

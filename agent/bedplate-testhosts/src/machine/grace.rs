@@ -1,7 +1,7 @@
-//! Machines with NVIDIA's own CPUs: a PCI domain for every root port, whose number is part of the machine's shape.
-//! Places follow what is published: `rdma_topo topo` of a GB300 tray in NVIDIA's guide to GPUDirect RDMA on Grace
-//! Blackwell with ConnectX-8, the list of ports of a GB200 tray in its deployment guide for DGX GB200, and for DGX Spark
-//! what its users report. Which of the ids of a Grace root port is where is not published; nothing depends on it.
+//! Machines with NVIDIA's own CPUs. Every root port has its own PCI domain; the domain number is part of the topology.
+//! Locations follow publications: `rdma_topo topo` of a GB300 tray in NVIDIA's guide to GPUDirect RDMA on Grace
+//! Blackwell with ConnectX-8, the list of ports of a GB200 tray in its deployment guide for DGX GB200, and users'
+//! reports for DGX Spark. The assignment of ids to Grace root ports is not published; nothing depends on it.
 
 use super::{Adapter, Bus, CONNECTX_7, Layout, MIB, Port, adapter_number};
 use bedplate_facts::pci::PortType;
@@ -16,7 +16,7 @@ const CONNECTX_7_BRIDGE: (u16, u16) = (0x15b3, 0x1979);
 const BLUEFIELD_3_BRIDGE: (u16, u16) = (0x15b3, 0x197b);
 const CONNECTX_8_BRIDGE: (u16, u16) = (0x15b3, 0x197c);
 
-/// Two adapters on one board, with one serial number: those of domains 0 and 2, 10 and 12.
+/// Two adapters share a board and its serial number: those of domains 0 and 2, and of 10 and 12.
 const CONNECTX_8: Adapter = Adapter {
     device: 0x1023,
     name: "NVIDIA Dual ConnectX-8 SuperNIC C8280Z Mezzanine Board",
@@ -28,7 +28,7 @@ const BLUEFIELD_3: Adapter =
     Adapter { device: 0xa2dc, name: "NVIDIA BlueField-3", board: u32::MAX };
 
 impl Layout<'_> {
-    /// The root port of one domain, with buses up to `last` below. Domains of the second CPU begin at 10.
+    /// Adds the root port of a domain, with buses up to `last` below. Domains of the second CPU start at 10.
     fn domain_port(&mut self, domain: u32, id: (u16, u16), last: u8) -> Bus {
         let mut root = self.root(0, i32::from(domain >= 0x10));
         root.domain += domain;
@@ -36,7 +36,8 @@ impl Layout<'_> {
         self.bridge(&root, (0, 0), id, PortType::RootPort, (1, last))
     }
 
-    /// An adapter's own switch: a bus for each downstream port in the given slots; the last one has the rest of them.
+    /// Adds an adapter's own switch, and returns one bus per downstream port in the given slots. The last one gets the
+    /// remaining buses.
     fn inner_switch(&mut self, above: &Bus, id: (u16, u16), slots: &[u8], last: u8) -> Vec<Bus> {
         let first = above.number + 1;
         let inside = self.bridge(above, (0, 0), id, PortType::Upstream, (first, last));
@@ -49,7 +50,7 @@ impl Layout<'_> {
         ports
     }
 
-    /// A BlueField-3 with two Ethernet ports behind a switch of its own.
+    /// Adds a BlueField-3 with two Ethernet ports behind its own switch.
     fn bluefield(&mut self, domain: u32, root: (u16, u16)) {
         let port = self.domain_port(domain, root, 3);
         for bus in self.inner_switch(&port, BLUEFIELD_3_BRIDGE, &[0], 3) {
@@ -57,7 +58,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Grace Hopper: each GPU and each NIC has a domain of its own, with nothing but a root port above it.
+    /// Adds Grace Hopper: each GPU and each NIC has its own domain and only a root port above it.
     pub(super) fn grace(&mut self) {
         let nvidia = self.nvidia_if_installed();
         for numa in 0..4 {
@@ -82,7 +83,7 @@ impl Layout<'_> {
         }
     }
 
-    /// A GB200 tray: GPUs directly on root ports, each ConnectX-7 alone behind its own switch.
+    /// Adds a GB200 tray: GPUs directly on root ports, each ConnectX-7 alone behind its own switch.
     pub(super) fn gb200(&mut self) {
         let nvidia = self.nvidia_if_installed();
         for cpu in [0x00, 0x10] {
@@ -103,8 +104,8 @@ impl Layout<'_> {
         self.domain += 0x20;
     }
 
-    /// A GB300 tray: the PF of each ConnectX-8 in one domain, with an NVMe disk beside it, and its Data Direct function
-    /// with the GPU in another. PFs of domains 0, 2, 10 and 12 go with the GPUs of 9, 8, 19 and 18.
+    /// Adds a GB300 tray: the PF of each ConnectX-8 shares a domain with an NVMe disk, and its Data Direct function
+    /// shares another with the GPU. PFs of domains 0, 2, 10 and 12 belong to the GPUs of 9, 8, 19 and 18.
     pub(super) fn gb300(&mut self) {
         let nvidia = self.nvidia_if_installed();
         for cpu in [0x00, 0x10] {
@@ -127,8 +128,8 @@ impl Layout<'_> {
         self.domain += 0x20;
     }
 
-    /// The Data Direct function of the ConnectX-8 with that number: a DMA controller, which the driver of its PF's RDMA
-    /// device drives (drivers/infiniband/hw/mlx5/data_direct.c).
+    /// Adds the Data Direct function of the ConnectX-8 with this number: a DMA controller, bound to the driver of its
+    /// PF's RDMA device (drivers/infiniband/hw/mlx5/data_direct.c).
     fn data_direct(&mut self, bus: &Bus, number: u32) {
         let mut dma = self.device(bus, 0, 0, 0x08_0100, (0x15b3, 0x2100));
         dma.driver = Some("mlx5_ib");
@@ -139,8 +140,8 @@ impl Layout<'_> {
         self.add(dma);
     }
 
-    /// A Vera Rubin tray: everything on root ports of its own. The shape is rdma_topo's, domains are made up after GB200's;
-    /// for the GPU pci.ids (2026.08.22) has no id but a reserved one.
+    /// Adds a Vera Rubin tray: all devices on their own root ports. The topology follows rdma_topo; domains are made up
+    /// like GB200's. For the GPU pci.ids (2026.08.22) has only a reserved id.
     pub(super) fn vera_rubin(&mut self) {
         let nvidia = self.nvidia_if_installed();
         for cpu in [0x00, 0x10] {
@@ -159,7 +160,7 @@ impl Layout<'_> {
         self.domain += 0x20;
     }
 
-    /// A DGX Spark: one ConnectX-7 on two links of four lanes, each with both ports.
+    /// Adds a DGX Spark: one ConnectX-7 on two links of four lanes, each with both ports.
     pub(super) fn dgx_spark(&mut self) {
         const PORT: (u16, u16) = (0x10de, 0x22ce);
         let nvidia = self.nvidia_if_installed();

@@ -11,8 +11,8 @@ const EPYC_ROOTS: [u8; 8] = [0x00, 0x20, 0x40, 0x60, 0x80, 0xa0, 0xc0, 0xe0];
 const EPYC_ROOT_PORT: (u16, u16) = (0x1022, 0x14ab);
 
 impl Layout<'_> {
-    /// B300 with inline ConnectX-8: a root port for each pair of GPU and NIC, and the switch between is the NIC's own.
-    /// The GPU is behind a second one (rdma-core kernel-boot/rdma_topo, inline topology); bus numbers are made up.
+    /// Adds B300 with inline ConnectX-8: one root port per pair of GPU and NIC; the switch in between is the NIC's own.
+    /// The GPU is behind a second one (rdma-core kernel-boot/rdma_topo, inline topology). Bus numbers are made up.
     pub(super) fn b300(&mut self) {
         const ROOT_PORT: (u16, u16) = (0x8086, 0x0db0);
         const BRIDGE: (u16, u16) = (0x15b3, 0x197c);
@@ -44,7 +44,7 @@ impl Layout<'_> {
         self.domain += 1;
     }
 
-    /// One of [`EPYC_ROOTS`], with the CPU's own functions.
+    /// Adds one of [`EPYC_ROOTS`], with the CPU's own functions.
     fn epyc_root(&mut self, index: usize, number: u8) -> Bus {
         let root = self.root(number, (index / 4) as i32);
         let system =
@@ -53,7 +53,7 @@ impl Layout<'_> {
         root
     }
 
-    /// Two EPYC sockets with eight MI300X, each with a NIC and a disk behind a large switch.
+    /// Adds two EPYC sockets with eight MI300X, each with a NIC and a disk behind a large switch.
     pub(super) fn mi300x(&mut self) {
         for (index, number) in EPYC_ROOTS.into_iter().enumerate() {
             let root = self.epyc_root(index, number);
@@ -70,7 +70,7 @@ impl Layout<'_> {
         self.domain += 1;
     }
 
-    /// Two EPYC sockets with L40S cards and NICs directly on root ports: no switch anywhere.
+    /// Adds two EPYC sockets with L40S cards and NICs directly on root ports, without switches.
     pub(super) fn epyc_l40s(&mut self) {
         let nvidia = self.nvidia_if_installed();
         for (index, number) in EPYC_ROOTS.into_iter().enumerate() {
