@@ -1,4 +1,4 @@
-//! Which boot of the kernel this is: 36 characters, new at every start (drivers/char/random.c).
+//! Identifies a boot of the kernel: 36 characters, new at every start (drivers/char/random.c).
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use super::Reader;
 use crate::file;
 use bedplate_base::ReadError;
 
-/// Where the kernel shows it, inside the host.
+/// Path of the boot ID, inside the host.
 pub const PATH: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The boot that a host is in.
+/// Returns the boot ID of a host.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The file cannot be read.
 pub fn read(reader: &dyn Reader) -> Result<String, ReadError> {
     reader.attribute(PATH)
 }
 
-/// The boot of the machine below `root`; a tree that has no `/proc` is in the boot of the machine that it lies on.
-/// Empty where even that is not readable.
+/// Returns the boot ID of the machine below `root`. A tree without `/proc` has the ID of the machine that it is on.
+/// Empty if that is unreadable too.
 pub fn below(root: &Path) -> String {
     std::fs::read_to_string(file::under(root, PATH))
         .or_else(|_| std::fs::read_to_string(PATH))
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_has_its_own_boot_or_that_of_this_machine() {
+    fn boot_id_falls_back_to_running_machine() {
         let root = tempfile::tempdir().unwrap();
         let own = std::fs::read_to_string(PATH).unwrap();
         assert_eq!(below(root.path()), own.trim());

@@ -1,6 +1,6 @@
-//! Running a program to its end: bounded in time and output, with a clean environment, and everything it started killed
-//! at the limit. No knowledge of what the programs are. The daemon's own children (its worker, `udevadm settle`) run on
-//! tokio instead: it goes on with its other work meanwhile, and reads the worker's lines as they come.
+//! Runs a program to its end: time and output are limited, the environment is clean, and at the limit all processes
+//! that it started are killed. Knows nothing about specific programs. The daemon runs its own children (its worker,
+//! `udevadm settle`) on tokio instead, because it works concurrently and reads the worker's lines as they arrive.
 
 use std::ffi::OsStr;
 use std::io::{Error, PipeReader, PipeWriter, Read as _};
@@ -15,64 +15,65 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// Where programs are looked for, and the PATH they get, whatever that of the caller.
+/// Directories that are searched for programs, and their PATH, independent of the caller's PATH.
 pub const STANDARD: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// How long to wait for output once the program has ended: something it left in the background may hold the pipe.
+/// Wait for output after the program has ended: a background process may keep the pipe open.
 const AFTERMATH: Duration = Duration::from_millis(500);
-/// How often to look whether it has ended.
+/// Interval between checks for the program's end.
 const TICK: Duration = Duration::from_millis(10);
-/// How much is read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 << 10;
 
-/// How much of what a program prints is kept, in bytes.
+/// Part of a program's output to keep; limits in bytes.
 #[derive(Debug, Clone, Copy)]
 pub enum KeptOutput {
-    /// The end of output and errors together, as they came.
+    /// The end of stdout and stderr together, in order of arrival.
     Tail(usize),
-    /// The start of the output, and that of the errors. The rest is read and dropped: a full pipe would stop the program.
+    /// The start of stdout and the start of stderr. The rest is read and discarded: a full pipe would block the
+    /// program.
     Heads(usize),
-    /// The start of the output. Then the pipe is closed, which ends a program that has more to say.
+    /// The start of stdout. Then the pipe is closed, which ends a program that writes more.
     Head(usize),
 }
 
 /// Result of a program that was started.
 #[derive(Debug)]
 pub struct ChildResult {
-    /// How it ended.
+    /// How the program ended.
     pub end: ChildEnd,
-    /// What is kept of its output; with [`KeptOutput::Tail`], of its errors too.
+    /// Kept part of stdout; with [`KeptOutput::Tail`], of stderr too.
     pub output: Vec<u8>,
-    /// What is kept of its errors.
+    /// Kept part of stderr.
     pub errors: Vec<u8>,
 }
 
 /// How a program ended.
 #[derive(Debug)]
 pub enum ChildEnd {
-    /// By itself, or by a signal from outside.
+    /// It ended by itself or by an external signal.
     Status(ExitStatus),
-    /// It was killed at the limit, with everything it had started.
+    /// It was killed at the limit, with all processes that it had started.
     TimedOut,
-    /// It was killed, as it could not be waited for.
+    /// It was killed because waiting for it failed.
     Lost(Error),
 }
 
-/// Why a program was not started.
+/// Reason why a program was not started.
 #[derive(Debug)]
 pub enum NotStarted {
-    /// There is no pipe for its output.
+    /// The pipe for its output could not be created.
     Pipe(Error),
-    /// The system does not start it.
+    /// The system could not start it.
     Spawn(Error),
-    /// There is no thread to read its output; it was killed.
+    /// The thread that reads its output could not be created; the program was killed.
     Thread(Error),
 }
 
-/// Run `program`. Standard input is empty, the environment is `PATH`, `LC_ALL=C` and `HOME=/root`, the directory `/`.
+/// Runs `program` in `/`, with empty standard input and the environment `PATH`, `LC_ALL=C` and `HOME=/root`.
 ///
 /// # Errors
-/// It was not started.
+/// [`NotStarted`] when the program was not started.
 pub fn run(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -82,10 +83,10 @@ pub fn run(
     run_in(Path::new("/"), program, arguments, limit, keep)
 }
 
-/// The same in another directory.
+/// Like [`run`], in another directory.
 ///
 /// # Errors
-/// It was not started.
+/// [`NotStarted`] when the program was not started.
 pub(crate) fn run_in(
     directory: &Path,
     program: &Path,
@@ -111,7 +112,7 @@ pub(crate) fn run_in(
         .stderr(errors_end.map_or_else(Stdio::null, Stdio::from))
         .process_group(0);
     let spawned = command.spawn();
-    // The command holds the pipes' writing ends: while they are open here, the output has no end.
+    // The command holds the write ends of the pipes: until they are closed here, the output has no end.
     drop(command);
     let mut child = spawned.map_err(NotStarted::Spawn)?;
     let readers = PipeBuffer::read(output, keep).and_then(|output| {
@@ -130,17 +131,17 @@ pub(crate) fn run_in(
     Ok(ChildResult { end, output: output.by(deadline), errors })
 }
 
-/// A program that the host lacks.
+/// A program that is not installed.
 #[derive(Debug, thiserror::Error)]
 #[error("{program} is not installed (looked in {})", STANDARD.join(", "))]
 pub struct NotInstalled {
     program: String,
 }
 
-/// The program in the standard directories, whatever the PATH of the caller. An absolute path is itself.
+/// Finds a program in the standard directories, independent of the caller's PATH. Returns an absolute path unchanged.
 ///
 /// # Errors
-/// [`NotInstalled`].
+/// [`NotInstalled`] if no directory has an executable of this name.
 pub fn find(program: &str) -> Result<PathBuf, NotInstalled> {
     let runs = |path: &PathBuf| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -154,7 +155,7 @@ fn wait(child: &mut Child, limit: Duration) -> ChildEnd {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return ChildEnd::Status(status),
-            // Compared this way round: an instant that far ahead need not exist.
+            // Compare this way round: an instant that far ahead may not be representable.
             Ok(None) if started.elapsed() < limit => std::thread::sleep(TICK),
             Ok(None) => {
                 kill_group(child);
@@ -168,21 +169,21 @@ fn wait(child: &mut Child, limit: Duration) -> ChildEnd {
     }
 }
 
-/// Kills what runs in the program's process group and takes its status, so that no zombie stays.
+/// Kills the program's process group and reaps the program, so that no zombie stays.
 fn kill_group(child: &mut Child) {
-    // The leader has not been reaped, so the group's number is still its own.
+    // The leader has not been reaped, so the group number still belongs to it.
     if let Ok(pid) = i32::try_from(child.id()).map(Pid::from_raw) {
-        // ESRCH: all of it has ended already.
+        // ESRCH: the whole group has ended already.
         let _ = killpg(pid, Signal::SIGKILL);
     }
-    // SIGKILL ends it, unless it hangs in the kernel: then nothing can, and it must not hang us as well.
+    // SIGKILL ends it, unless it hangs in the kernel. Nothing can end it then, so stop waiting.
     let deadline = Instant::now() + AFTERMATH;
     while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
         std::thread::sleep(TICK);
     }
 }
 
-/// What is kept of a pipe, which a thread reads.
+/// Kept part of a pipe's data, filled by a thread.
 struct PipeBuffer {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
@@ -211,7 +212,7 @@ impl PipeBuffer {
         Ok(PipeBuffer { bytes, thread })
     }
 
-    /// What there is at the end of the pipe, or at the deadline.
+    /// Returns the data at the end of the pipe, or at the deadline.
     fn by(self, deadline: Instant) -> Vec<u8> {
         while !self.thread.is_finished() && Instant::now() < deadline {
             std::thread::sleep(TICK);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_keeps_what_it_promises() {
+    fn kept_output_matches_requested_part() {
         let script = "printf 123; printf abc >&2; printf 456; printf def >&2";
         let ran = sh(script, 30, KeptOutput::Tail(8));
         assert_eq!((ran.output.as_slice(), ran.errors.as_slice()), (&b"3abc456def"[2..], &b""[..]));
@@ -242,22 +243,22 @@ mod tests {
     }
 
     #[test]
-    fn one_that_says_more_than_is_wanted_ends() {
+    fn program_with_excess_output_is_ended() {
         let ran = sh("exec yes", 300, KeptOutput::Head(5));
         assert_eq!(ran.output, b"y\ny\ny");
         let ChildEnd::Status(status) = ran.end else { panic!("{:?}", ran.end) };
-        // SIGPIPE; where the tests' parent ignores it, an error of its own.
+        // SIGPIPE; if the tests' parent ignores it, an error status instead.
         assert!(status.signal() == Some(13) || status.code() == Some(1), "{status}");
     }
 
     #[test]
-    fn one_that_hangs_is_killed_with_what_it_started() {
+    fn hung_program_is_killed_with_its_children() {
         let ran = sh("sleep 300 & echo $!; wait", 1, KeptOutput::Heads(100));
         assert!(matches!(ran.end, ChildEnd::TimedOut), "{:?}", ran.end);
         let started = String::from_utf8(ran.output).unwrap();
         let gone = (0..500).any(|_| {
             std::thread::sleep(TICK);
-            // A zombie that nobody has reaped yet is dead all the same.
+            // An unreaped zombie is dead too.
             std::fs::read_to_string(format!("/proc/{}/stat", started.trim()))
                 .map_or(true, |stat| stat.contains(") Z "))
         });
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_the_limit_is_kept() {
+    fn output_before_timeout_is_kept() {
         let ran = sh("echo begun; sleep 300", 1, KeptOutput::Heads(100));
         assert!(matches!(ran.end, ChildEnd::TimedOut), "{:?}", ran.end);
         assert_eq!(ran.output, b"begun\n");

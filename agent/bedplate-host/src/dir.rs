@@ -1,5 +1,5 @@
-//! Hosts that are directories: the running machine (`/`) and image roots. Reading only; every byte goes through
-//! `open`, which decides what a path may reach. No parsing and no knowledge of what is read.
+//! Hosts that are directories: the running machine (`/`) and image roots. Read-only; every read goes through `open`,
+//! which decides what a path may reach. No parsing, no knowledge of the content.
 
 mod config;
 mod foreign;
@@ -34,10 +34,10 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
 
-/// Largest file [`Reader::read`] takes.
+/// Largest file that [`Reader::read`] accepts.
 const LARGEST: usize = 16 << 20;
 const TOO_LARGE: &str = "it is larger than 16 MiB";
-/// Buffer for files and directories: holds any sysfs attribute, and most directories, in one call.
+/// Buffer size for files and directories: holds any sysfs attribute, and most directories, in one call.
 const BUFFER: usize = 64 << 10;
 enum Root {
     Live,
@@ -50,25 +50,26 @@ pub struct DirReader {
     syscalls: Cell<u64>,
     config_dwords: Cell<u64>,
     buffer: RefCell<Vec<u8>>,
-    /// In an image, once the links of `/sys/bus/pci/devices` were read: the short way to each function.
+    /// For an image, the directory of each PCI function, once the links of `/sys/bus/pci/devices` have been read.
     functions: RefCell<Option<Functions>>,
 }
 
 impl DirReader {
-    /// The running machine.
+    /// Creates a reader for the running machine.
     pub fn live() -> Self {
         Self::new(Root::Live)
     }
 
-    /// An image root. Every path is resolved inside it: no absolute symlink, `..` or magic link leaves it.
+    /// Creates a reader for an image root. Resolves every path inside it: no absolute symlink, `..` or magic link
+    /// leaves it.
     ///
     /// # Errors
-    /// It cannot be opened, or not safely.
+    /// [`ImageError`] if it cannot be opened, or not safely.
     pub fn image(directory: &Path) -> Result<Self, ImageError> {
         ImageRoot::open(directory).map(Self::within)
     }
 
-    /// The same with a root that is open already.
+    /// Creates a reader for a root that is already open.
     pub fn within(root: Arc<ImageRoot>) -> Self {
         let foreign = foreign::mounts(&root);
         Self::new(Root::Image { root, foreign })
@@ -84,8 +85,8 @@ impl DirReader {
         }
     }
 
-    /// Directories of an image that are mounts of the machine it is built on (`/proc`, `/sys`, `/run`):
-    /// they say nothing about the image and read as not there.
+    /// Directories of an image that are mounts of the build machine (`/proc`, `/sys`, `/run`). They do not describe the
+    /// image, and read as missing.
     pub fn foreign_mounts(&self) -> Vec<&'static str> {
         match &self.root {
             Root::Live => Vec::new(),
@@ -114,7 +115,7 @@ impl DirReader {
     }
 
     fn read_up_to(&self, path: &str, limit: usize, whole: bool) -> Result<Vec<u8>, ReadError> {
-        // A running kernel's own trees hold nothing but files, and their sizes say nothing.
+        // The kernel's own file systems have only regular files, and report meaningless sizes.
         let fd = match matches!(self.root, Root::Live) && is_kernels(path) {
             true => self.open(path, OFlag::O_RDONLY)?,
             false => {
@@ -152,7 +153,7 @@ impl DirReader {
             let got =
                 nix::unistd::read(fd, &mut buffer[..room]).map_err(|errno| error(path, errno))?;
             bytes.extend_from_slice(&buffer[..got]);
-            // A sysfs attribute comes whole in one read. Files of /proc do not: only 0 is their end.
+            // A sysfs attribute arrives whole in one read. Files of /proc do not: only 0 is their end.
             let ended = got == 0 || (got < room && is_below(path, "/sys"));
             if ended || (!whole && bytes.len() == limit) {
                 return Ok(bytes);
@@ -189,7 +190,7 @@ impl DirReader {
     }
 }
 
-/// Bytes of the largest file that is hashed, 2 GiB: several times the largest initramfs.
+/// Size limit for hashed files, 2 GiB: several times the largest initramfs.
 const MOST_HASHED: u64 = 2 << 30;
 
 impl Reader for DirReader {
@@ -214,7 +215,7 @@ impl Reader for DirReader {
     fn read_trusted(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         let (fd, stat) = self.open_file(path)?;
         self.check_trust(path, &stat)?;
-        // A link may lead to where others can put another file.
+        // A link may lead to a directory where other users can replace the file.
         self.count(2);
         if let Some((directory, stat)) = file::real_directory(&fd)
             && let Some(why) = trust::distrust_directory(&stat)
@@ -267,7 +268,7 @@ impl Reader for DirReader {
             if matches!(kind, FileType::Symlink | FileType::Unknown) {
                 match self.read_link_at(directory.as_fd(), name) {
                     Ok(text) => links.push((name.to_owned(), text)),
-                    // Not a link after all, or gone since.
+                    // Not a link, or removed since.
                     Err(Errno::EINVAL | Errno::ENOENT) => {}
                     Err(errno) => return Err(error(&format!("{path}/{name}"), errno)),
                 }
@@ -306,7 +307,7 @@ impl Reader for DirReader {
                 return Ok(digest.finalize().into());
             }
             digest.update(&buffer[..got]);
-            // It may grow.
+            // The file may grow while it is read.
             left = left.checked_sub(got as u64).ok_or_else(|| error(path, Errno::EFBIG))?;
         }
     }

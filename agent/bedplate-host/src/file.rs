@@ -1,5 +1,5 @@
-//! Regular files of this machine, looked at before they are opened: a pipe where a state file should be would hold its
-//! reader up for ever, and opening a device can do something.
+//! Opens regular files of this machine after checking their type: a pipe in place of a state file would block its
+//! reader forever, and opening a device can have effects.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read as _, Result};
@@ -11,18 +11,18 @@ use nix::fcntl::{AT_FDCWD, FcntlArg, OFlag, fcntl, openat};
 use nix::libc::{F_RDLCK, F_UNLCK, SEEK_SET, flock};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
-/// Why what is there is not opened.
+/// Reason why a path was not opened.
 pub(super) enum NotOpened<E> {
-    /// The system's own.
+    /// A system error.
     Failed(E),
-    /// It is a directory.
+    /// A directory.
     Directory,
-    /// It is a pipe, a socket or a device.
+    /// A pipe, socket or device.
     Special,
 }
 
-/// Whether another process holds a lock for writing. The lock is asked about and never taken: a package manager that finds it
-/// taken gives up.
+/// Whether another process holds a write lock. Only queries the lock and never takes it, because a package manager
+/// gives up when it is taken.
 pub(super) fn is_locked(file: &OwnedFd) -> std::result::Result<bool, Errno> {
     let narrow = |value: i32| i16::try_from(value).map_err(|_| Errno::EINVAL);
     let mut lock = flock {
@@ -36,8 +36,8 @@ pub(super) fn is_locked(file: &OwnedFd) -> std::result::Result<bool, Errno> {
     Ok(i32::from(lock.l_type) != F_UNLCK)
 }
 
-/// Opens a regular file for reading: what was looked at is what is opened, whatever has its name by then. `open` opens the
-/// name with flags.
+/// Opens a regular file for reading. Opens exactly the checked file, even if the name was reused. `open` opens the name
+/// with the given flags.
 pub(super) fn open_regular<E>(
     open: impl Fn(OFlag) -> std::result::Result<OwnedFd, E>,
     failed: impl Fn(Errno) -> E,
@@ -53,7 +53,7 @@ pub(super) fn open_regular<E>(
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let path = format!("/proc/self/fd/{}", looked_at.as_raw_fd());
     let file = match openat(AT_FDCWD, path.as_str(), flags, Mode::empty()) {
-        // No /proc here: by its name, if that is still the same file.
+        // No /proc here: open the name again, and check that it is still the same file.
         Err(Errno::ENOENT) => {
             let file = open(flags).map_err(NotOpened::Failed)?;
             same(&file, &stat).map_err(errno)?;
@@ -70,8 +70,8 @@ fn same(file: &OwnedFd, looked_at: &FileStat) -> std::result::Result<(), Errno> 
     if is(&now) == is(looked_at) { Ok(()) } else { Err(Errno::ESTALE) }
 }
 
-/// The directory that a file really lies in, whatever links led to it; `None`: there is no /proc to ask, or the file has no
-/// name any more.
+/// Returns the directory that really holds an open file, with all links resolved. `None` if /proc is missing or the
+/// file no longer has a name.
 pub fn real_directory(file: &impl AsFd) -> Option<(PathBuf, FileStat)> {
     let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
     let directory = std::fs::read_link(link).ok()?.parent()?.to_owned();
@@ -79,15 +79,15 @@ pub fn real_directory(file: &impl AsFd) -> Option<(PathBuf, FileStat)> {
     Some((directory, stat))
 }
 
-/// A path of the machine whose files are below `root`.
+/// Returns a path of the machine whose files are below `root`.
 pub fn under(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// Opens a regular file for reading, and says what it is.
+/// Opens a regular file for reading. Returns it with its metadata.
 ///
 /// # Errors
-/// The system's own; it is not a regular file.
+/// A system error, or a file that is not regular.
 pub fn open(path: &Path) -> Result<(File, FileStat)> {
     let open = |flags| openat(AT_FDCWD, path, flags | OFlag::O_CLOEXEC, Mode::empty());
     match open_regular(open, |errno| errno) {
@@ -103,7 +103,7 @@ pub fn open(path: &Path) -> Result<(File, FileStat)> {
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// Those of [`open`]; it is larger.
+/// Errors of [`open`], or a larger file.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let (file, stat) = open(path)?;
     let too_large =
@@ -116,22 +116,22 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// Most bytes of a small file.
+/// Size limit of a small file, in bytes.
 const SMALL: u64 = 16 << 20;
 
-/// A small regular file, as text: one of bedplate's own, or one of the kernel's.
+/// Reads a small regular file as text: a file of bedplate's own, or of the kernel.
 ///
 /// # Errors
-/// Those of [`read`]; it is not UTF-8.
+/// Errors of [`read`], or text that is not UTF-8.
 pub fn text(path: &Path) -> Result<String> {
     String::from_utf8(bytes(path)?)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// The same, whatever it holds.
+/// Reads a small regular file with any content.
 ///
 /// # Errors
-/// Those of [`read`].
+/// Errors of [`read`].
 pub fn bytes(path: &Path) -> Result<Vec<u8>> {
     read(path, SMALL)
 }
@@ -140,9 +140,9 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Without /proc the name is opened again, and another file may have it by then.
+    /// Without /proc the name is opened again, and may belong to another file by then.
     #[test]
-    fn another_file_of_the_same_name_is_not_taken_for_it() {
+    fn replaced_file_is_detected() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         for name in ["one", "two"] {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_file_is_refused_at_once() {
+    fn special_and_large_files_are_rejected_immediately() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         std::fs::write(at("plain"), "text").unwrap();
@@ -163,7 +163,7 @@ mod tests {
         nix::unistd::mkfifo(&at("fifo"), Mode::from_bits_truncate(0o600)).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
         std::fs::create_dir(at("directory")).unwrap();
-        // Terabytes by its length, nothing on the disk.
+        // Terabytes long, but without blocks on the disk.
         File::create(at("sparse")).unwrap().set_len(1 << 40).unwrap();
         for name in ["plain", "link"] {
             assert_eq!(text(&at(name)).unwrap(), "text");
@@ -180,7 +180,7 @@ mod tests {
         }
         assert!(read(&at("plain"), 3).is_err());
         assert_eq!(read(&at("plain"), 4).unwrap(), b"text");
-        // Endless, and of no length: what a file system of the kernel's may show.
+        // Endless, with a reported size of 0: possible for a kernel file system.
         let endless = read(Path::new("/proc/self/maps"), 10).unwrap_err();
         assert_eq!(endless.kind(), ErrorKind::FileTooLarge);
     }

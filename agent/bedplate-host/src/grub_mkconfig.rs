@@ -1,6 +1,6 @@
-//! GRUB's generator takes turns with itself. It writes `grub.cfg.new` without a lock, so two that run at once (an operator's
-//! or a package's `update-grub`, and ours) check and install each other's half-written file. Ours waits for theirs, and
-//! runs again if theirs began meanwhile.
+//! Serializes runs of GRUB's generator. It writes `grub.cfg.new` without a lock, so two concurrent runs (an operator's
+//! or a package's `update-grub`, and ours) check and install each other's partial file. Ours waits for the other, and
+//! runs again if the other started during its run.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use super::{ToolOutput, tool};
 
-/// Commands that end in GRUB's generator.
+/// Commands that run GRUB's generator.
 const COMMANDS: [&str; 3] = ["update-grub", "grub-mkconfig", "grub2-mkconfig"];
-/// The generator, by the name that the kernel gives to its process (`update-grub` becomes it).
+/// The generator, by the kernel's name for its process (`update-grub` execs it).
 const GENERATORS: [&str; 2] = ["grub-mkconfig", "grub2-mkconfig"];
-/// How long another one is waited for. It takes seconds, with many disks minutes.
+/// Longest wait for another run. It takes seconds, with many disks minutes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
-/// How often to look whether it has ended.
+/// Interval between checks for its end.
 const TICK: Duration = Duration::from_millis(100);
-/// How often ours runs when another one begins each time.
+/// Attempts, if another run starts each time.
 const RUNS: usize = 3;
 
-/// Runs the tool `argv` by `run`; GRUB's generator only while no other one is among the processes in `proc`.
+/// Runs the tool `argv` by calling `run`; GRUB's generator only while no other one is among the processes in `proc`.
 pub(super) fn run(
     argv: &[String],
     proc: &Path,
@@ -47,13 +47,13 @@ pub(super) fn run(
     tool::not_started("another program keeps running GRUB's generator at the same time".into())
 }
 
-/// A generator that runs, in words.
+/// Returns a description of a running generator.
 fn other(proc: &Path) -> Option<String> {
     fs::read_dir(proc).ok()?.flatten().find_map(|entry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let name = fs::read_to_string(entry.path().join("comm")).ok()?;
         let name = name.trim_end();
-        // One that has ended and whose parent has not noticed writes nothing any more.
+        // A zombie no longer writes.
         let ended =
             fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| stat.contains(") Z "));
         (GENERATORS.contains(&name) && !ended).then(|| format!("{name} (process {pid})"))
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn another_generator_is_waited_for() {
+    fn run_waits_for_other_generator() {
         let proc = tempfile::tempdir().unwrap();
         begins(proc.path(), "42 (grub-mkconfig) S 1");
         let other = proc.path().join("42");
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_end_is_named_and_ours_is_not_run() {
+    fn stuck_generator_is_reported_and_blocks_run() {
         let proc = tempfile::tempdir().unwrap();
         begins(proc.path(), "42 (grub-mkconfig) S 1");
         let output = run(&update_grub(), proc.path(), Duration::ZERO, || panic!("two at once"));
         let ToolEnd::NotStarted(why) = output.end else { panic!("{output:?}") };
         assert!(why.starts_with("grub-mkconfig (process 42) runs too"), "{why}");
-        // Other tools are not held up, and what has ended holds up none.
+        // Other tools do not wait, and an ended generator blocks nothing.
         let other = run(&["update-initramfs".into()], proc.path(), Duration::ZERO, ran);
         assert_eq!(other.end, ToolEnd::Exited(0));
         begins(proc.path(), "42 (grub-mkconfig) Z 1");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_runs_again_when_another_began_meanwhile() {
+    fn run_repeats_if_other_generator_started() {
         let proc = tempfile::tempdir().unwrap();
         let runs = Cell::new(0);
         let output = run(&update_grub(), proc.path(), PATIENCE, || {

@@ -1,4 +1,4 @@
-//! What reads and what writes a host: the traits, and what they answer.
+//! Traits for reading and writing a host, and their result types.
 
 use crate::{KernelLog, LineFilter, snapshot_paths};
 use bedplate_base::ReadError;
@@ -11,7 +11,7 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
 
-/// Which sort of host.
+/// Class of host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostKind {
@@ -19,117 +19,120 @@ pub enum HostKind {
     Live,
     /// A root directory that is not running (`--root DIR`).
     Image,
-    /// A recorded machine (`--snapshot FILE`, `--demo NAME`): read only. A recorded image is an [`HostKind::Image`],
-    /// so that it is planned as one.
+    /// A recorded machine (`--snapshot FILE`, `--demo NAME`): read-only. A recorded image is an [`HostKind::Image`], so
+    /// that planning treats it as one.
     Snapshot,
 }
 
-/// What reading has cost so far. On real hardware config-space dwords are the cost that counts.
+/// Cost of all reads so far. On real hardware, config-space dwords dominate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct ReadCost {
     /// System calls made by the reader.
     pub syscalls: u64,
-    /// 32-bit config-space reads asked of the hardware.
+    /// 32-bit config-space reads from the hardware.
     pub config_dwords: u64,
 }
 
-/// When a file was last written, since 1970 in UTC.
+/// Time of the last write to a file, since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModifiedAt {
     /// Whole seconds.
     pub seconds: i64,
-    /// And this much.
+    /// The rest, in nanoseconds.
     pub nanoseconds: i64,
 }
 
 /// The config space of one function. Offsets are in bytes; reads never wrap or pad.
 pub trait ConfigSpace {
-    /// Fill `buffer` from `offset`; returns how many bytes there were (64 for an unprivileged reader,
-    /// 256 or 4096 otherwise). A short read is "unknown", not "no capability" (handbook §3.1).
+    /// Fills `buffer` from `offset` and returns the number of bytes available (64 for an unprivileged reader, 256 or
+    /// 4096 otherwise). A short read is "unknown", not "no capability" (handbook §3.1).
     fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError>;
 }
 
-/// Where bedplate keeps what it remembers of a host, inside the host.
+/// Directory of bedplate's persistent state, inside the host.
 pub const STATE_DIRECTORY: &str = "/var/lib/bedplate";
-/// Directory of the daemon's own files, the only one on a disk that it may write: what is beside it decides what runs as root.
+/// Directory of the daemon's own files, the only one on a disk that it may write. Its siblings decide what runs as
+/// root.
 pub const DAEMON_DIRECTORY: &str = "/var/lib/bedplate/daemon";
 
-/// The read half of a host. Nothing here changes anything.
+/// The read half of a host. Never changes anything.
 pub trait Reader {
-    /// Which sort of host.
+    /// The class of the host.
     fn kind(&self) -> HostKind;
 
-    /// Whether it is a recording, of a running machine or of an image: nothing of it can be changed.
+    /// Whether this is a recording, of a running machine or of an image: it cannot be changed.
     fn is_recording(&self) -> bool {
         false
     }
 
-    /// How a path of the host is named to people: an image's with its root in front, so that nobody takes it for their own.
+    /// Path to show to operators. For an image it starts with the image root, to distinguish it from the operator's own
+    /// paths.
     fn display_path(&self, path: &str) -> String {
         path.to_owned()
     }
 
-    /// The whole file (symlinks followed inside the host). Refuses above 16 MiB.
+    /// Reads a whole file (symlinks followed inside the host). Fails above 16 MiB.
     fn read(&self, path: &str) -> Result<Vec<u8>, ReadError>;
 
-    /// The same for what decides what is done as root: only what belongs to the caller or to root and is not to be written by
-    /// others. A recorded host has no owners, and nothing is done to it.
+    /// Reads a file that decides what runs as root. Fails unless it belongs to the caller or root and is not writable
+    /// by other users. A recorded host has no owners, and is never changed.
     fn read_trusted(&self, path: &str) -> Result<Vec<u8>, ReadError> {
         self.read(path)
     }
 
-    /// Whether a directory is to be trusted like that.
+    /// Checks that a directory is trusted by the same rules.
     fn trusted_directory(&self, path: &str) -> Result<(), ReadError> {
         let _ = path;
         Ok(())
     }
 
-    /// At most `limit` bytes from the start: for /proc files that cost per line (cpuinfo, kallsyms).
+    /// Reads at most `limit` bytes from the start: for /proc files that cost per line (cpuinfo, kallsyms).
     fn read_start(&self, path: &str, limit: usize) -> Result<Vec<u8>, ReadError>;
 
-    /// Names in a directory, sorted, without `.` and `..`.
+    /// Lists the names in a directory, sorted, without `.` and `..`.
     fn list(&self, path: &str) -> Result<Vec<String>, ReadError>;
 
-    /// A symbolic link's own text.
+    /// Returns the text of a symbolic link.
     fn link(&self, path: &str) -> Result<String, ReadError>;
 
-    /// All symbolic links of one directory: (name, link text), sorted; other entries are left out.
+    /// Returns all symbolic links of one directory as (name, link text), sorted. Skips other entries.
     fn links(&self, path: &str) -> Result<Vec<(String, String)>, ReadError>;
 
-    /// Whether something is there (symlinks followed inside the host).
+    /// Whether the path exists (symlinks followed inside the host).
     fn exists(&self, path: &str) -> Result<bool, ReadError>;
 
-    /// When a file or directory was last written (symlinks followed inside the host); a recording does not keep that.
+    /// Returns the time of the last write to a file or directory (symlinks followed inside the host). Recordings lack
+    /// it.
     fn modified(&self, path: &str) -> Result<ModifiedAt, ReadError> {
         Err(ReadError::NotRecorded { path: path.to_owned() })
     }
 
-    /// SHA-256 of a regular file of at most 2 GiB (symlinks followed inside the host); a recording does not keep that.
+    /// Returns the SHA-256 of a regular file of at most 2 GiB (symlinks followed inside the host). Recordings lack it.
     fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
         Err(ReadError::NotRecorded { path: path.to_owned() })
     }
 
-    /// Whether another process holds a lock for writing on a file (fcntl(2)); a recording knows of none.
+    /// Whether another process holds a write lock on a file (fcntl(2)). Always false for a recording.
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
         let _ = path;
         Ok(false)
     }
 
-    /// Open one function's config space for positioned reads.
+    /// Opens one function's config space for positioned reads.
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError>;
 
-    /// What the kernel says of a PF's VFs by one of its network interfaces, and that interface's own permanent address.
+    /// Reads a PF's VFs through one of its network interfaces, and that interface's own permanent address.
     fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
         let _ = pf;
         answer(self, &snapshot_paths::vfs_at(interface), snapshot_paths::vfs_named(interface))
     }
 
-    /// The mode of a PF's eswitch; `None` = its driver has none. The kernel tells root only.
+    /// Reads the mode of a PF's eswitch; `None` if its driver has no eswitch. The kernel requires root.
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
         answer(self, &snapshot_paths::eswitch_at(pf), snapshot_paths::eswitch_named(pf))
     }
 
-    /// What the driver of a function's network interface says of its flow control; `None` = it has no DCB.
+    /// Reads the flow control of a function's network interface; `None` if its driver has no DCB.
     fn flow_control(
         &self,
         function: PciAddress,
@@ -140,12 +143,12 @@ pub trait Reader {
         answer(self, &snapshot_paths::flow_control_at(interface), named)
     }
 
-    /// Interfaces that default routes of the main table go through, every next hop of every family.
+    /// Returns the interfaces of all default routes of the main table: every next hop, every family.
     fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
         answer(self, snapshot_paths::ROUTES, snapshot_paths::ROUTES_NAMED.to_owned())
     }
 
-    /// Of the lines of the kernel's log what `keep` leaves. Not there where no kernel runs, or its log is not shown.
+    /// Returns the lines of the kernel's log that pass `keep`. Not found if no kernel runs, or if its log is hidden.
     fn kernel_log(&self, keep: LineFilter) -> Result<KernelLog, ReadError> {
         let mut log: KernelLog =
             answer(self, snapshot_paths::KERNEL_LOG, snapshot_paths::KERNEL_LOG_NAMED.to_owned())?;
@@ -153,19 +156,19 @@ pub trait Reader {
         Ok(log)
     }
 
-    /// What reading has cost so far.
+    /// Cost of all reads so far.
     fn cost(&self) -> ReadCost {
         ReadCost::default()
     }
 
-    /// File content as text without its final newline and surrounding blanks: the way of sysfs attributes.
-    /// Old kernels end some lists in a NUL; that goes as well.
+    /// Reads a file as text without its final newline and surrounding blanks, as sysfs attributes are read. Also strips
+    /// the NUL that old kernels put at the end of some lists.
     fn attribute(&self, path: &str) -> Result<String, ReadError> {
         let blank = |character: char| character.is_whitespace() || character == '\0';
         self.text(path).map(|text| text.trim_matches(blank).to_owned())
     }
 
-    /// File content as text; bytes that are not UTF-8 make it a failed read.
+    /// Reads a file as text. Fails on bytes that are not UTF-8.
     fn text(&self, path: &str) -> Result<String, ReadError> {
         String::from_utf8(self.read(path)?).map_err(|_| ReadError::Failed {
             path: path.to_owned(),
@@ -174,40 +177,40 @@ pub trait Reader {
     }
 }
 
-/// Why a write did not happen or did not hold.
+/// Reason why a write failed or did not persist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {doing} {path}: {reason}")]
 pub struct WriteError {
-    /// What was being done (`replace`, `write`).
+    /// The operation (`replace`, `write`).
     pub doing: &'static str,
     /// Path inside the host.
     pub path: String,
-    /// Why it failed, and what to do where that is known.
+    /// The cause, and the fix if known.
     pub reason: String,
 }
 
-/// Why something was not set on a NIC.
+/// Reason why a setting was not made on a NIC.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct NicError {
-    /// Message of the system.
+    /// The system error.
     pub error: WriteError,
-    /// Whose fault it is.
+    /// The component responsible.
     pub cause: NicCause,
 }
 
-/// What has kept something from being set on a NIC.
+/// Cause of a failed NIC setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NicCause {
-    /// Its driver: it cannot do it, or says why not.
+    /// The driver: it does not support the setting, or reports why it refuses.
     Driver,
-    /// There was no answer in time. The driver may still be at it, under locks that the next request waits for.
+    /// No answer in time. The driver may still be working, under locks that the next request waits for.
     NoAnswer,
-    /// Anything else: rights, an interface that is not there.
+    /// Any other cause: missing rights, a missing interface.
     Other,
 }
 
-/// What a file is besides its content: what is kept when it is replaced, and put back when it is restored.
+/// Metadata of a file, kept when it is replaced and written when it is restored.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileMeta {
@@ -222,12 +225,12 @@ pub struct FileMeta {
     pub xattrs: BTreeMap<String, String>,
 }
 
-/// What a tool left behind.
+/// Result of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutput {
     /// How it ended.
     pub end: ToolEnd,
-    /// stdout and stderr together, as they came, the last 64 KiB.
+    /// stdout and stderr together, in order of arrival, the last 64 KiB.
     pub output: String,
 }
 
@@ -238,7 +241,7 @@ pub enum ToolEnd {
     Exited(i32),
     /// Killed by a signal.
     Signal(i32),
-    /// Ran past its limit and was killed with everything it started.
+    /// Exceeded its limit and was killed with all processes that it started.
     TimedOut,
     /// Could not be started.
     NotStarted(String),
@@ -255,20 +258,21 @@ impl fmt::Display for ToolEnd {
     }
 }
 
-/// What a file must hold at the moment in which it is replaced or removed: another program's edit is never overwritten.
+/// Required content of a file at the moment of its replacement or removal, so that no other program's edit is
+/// overwritten.
 #[derive(Debug, Clone, Copy)]
 pub enum Expected<'a> {
-    /// Anything, for files that only bedplate writes.
+    /// Any content, for files that only bedplate writes.
     Anything,
-    /// These bytes; `None`: there is no file.
+    /// Exactly these bytes; `None` for no file.
     Content(Option<&'a [u8]>),
 }
 
-/// The write half of a host. Each method is one step that either happens whole or not at all.
+/// The write half of a host. Each method is one step that happens either completely or not at all.
 pub trait Writer {
-    /// Atomically make `path` hold `bytes` (temp file in the same directory, fsync, rename, fsync directory), keeping
-    /// owner, mode and xattrs of what was there; `mode` is for a new file. Missing parent directories are made. Refused
-    /// where `path` does not hold what is expected.
+    /// Atomically makes `path` hold `bytes` (temp file in the same directory, fsync, rename, fsync directory). Keeps
+    /// owner, mode and xattrs of an existing file; `mode` is for a new file. Creates missing parent directories. Fails
+    /// if `path` does not hold the expected content.
     fn replace_expected(
         &mut self,
         path: &str,
@@ -277,13 +281,13 @@ pub trait Writer {
         expected: Expected<'_>,
     ) -> Result<(), WriteError>;
 
-    /// The same, whatever `path` holds.
+    /// [`Writer::replace_expected`] for any current content.
     fn replace_file(&mut self, path: &str, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
         self.replace_expected(path, bytes, mode, Expected::Anything)
     }
 
-    /// Replaces like [`Writer::replace_expected`], but with owner, mode and xattrs as given instead of those of what is
-    /// there: the way back.
+    /// Replaces like [`Writer::replace_expected`], but with the given owner, mode and xattrs instead of the current
+    /// ones. Used for undo.
     fn restore_expected(
         &mut self,
         path: &str,
@@ -292,7 +296,7 @@ pub trait Writer {
         expected: Expected<'_>,
     ) -> Result<(), WriteError>;
 
-    /// The same, whatever `path` holds.
+    /// [`Writer::restore_expected`] for any current content.
     fn restore_file(
         &mut self,
         path: &str,
@@ -302,34 +306,35 @@ pub trait Writer {
         self.restore_expected(path, bytes, meta, Expected::Anything)
     }
 
-    /// What a replacement would keep; `None` = nothing there. Refuses, before anything is written, what
-    /// [`Writer::replace_file`] would refuse: a directory, a device, a dangling symbolic link.
+    /// Returns the metadata that a replacement would keep, if the file exists. Fails, before any write, where
+    /// [`Writer::replace_file`] would fail: on a directory, a device, a dangling symbolic link.
     fn file_meta(&self, path: &str) -> Result<Option<FileMeta>, WriteError>;
 
-    /// Remove a file (and make that durable). Not being there is success. Refused where it does not hold what is expected.
+    /// Removes a file durably. Succeeds if it is missing. Fails if it does not hold the expected content.
     fn remove_expected(&mut self, path: &str, expected: Expected<'_>) -> Result<(), WriteError>;
 
-    /// The same, whatever `path` holds.
+    /// [`Writer::remove_expected`] for any current content.
     fn remove_file(&mut self, path: &str) -> Result<(), WriteError> {
         self.remove_expected(path, Expected::Anything)
     }
 
-    /// Make a directory with `mode`, and missing parents. Being there already is success and changes nothing.
+    /// Creates a directory with `mode`, and missing parents. Succeeds without a change if it exists.
     fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError>;
 
-    /// Remove a directory if it is empty; `false` = it is not, and stays. Not being there is success.
+    /// Removes a directory if it is empty. Returns `false` if it is not. Succeeds if it is missing.
     fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError>;
 
-    /// Remove temporary files that killed runs left beside `path`; says how many there were.
+    /// Removes temporary files that killed runs left in the directory of `path`. Returns their number.
     fn remove_stale_temporary_files(&mut self, path: &str) -> Result<usize, WriteError>;
 
-    /// Put back what a replacement kept of `path`, where a power cut in its rename left nothing there (FAT); whether it did.
+    /// Restores `path` from its backup copy, if a power cut during the rename left it empty (FAT). Returns whether it
+    /// did.
     fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError>;
 
-    /// Write a sysfs attribute in one write(2), bounded by `limit_s` seconds.
+    /// Writes a sysfs attribute in one write(2), limited to `limit_s` seconds.
     fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError>;
 
-    /// Write a 16-bit register of config space in one write(2) of two bytes.
+    /// Writes a 16-bit register of config space in one write(2) of two bytes.
     fn write_config(
         &mut self,
         address: PciAddress,
@@ -337,8 +342,8 @@ pub trait Writer {
         value: u16,
     ) -> Result<(), WriteError>;
 
-    /// Set attributes of a VF through its PF's network interface, bounded by `limit_s` seconds each. One rate takes the
-    /// other with it: both are given, or the one that is missing becomes 0.
+    /// Sets attributes of a VF through its PF's network interface, limited to `limit_s` seconds each. The kernel sets
+    /// both rates together: pass both, or the missing one is set to 0.
     fn set_vf(
         &mut self,
         pf: PciAddress,
@@ -348,7 +353,7 @@ pub trait Writer {
         limit_s: u32,
     ) -> Result<(), NicError>;
 
-    /// Change the mode of a PF's eswitch, bounded by `limit_s` seconds.
+    /// Changes the mode of a PF's eswitch, limited to `limit_s` seconds.
     fn set_eswitch(
         &mut self,
         pf: PciAddress,
@@ -356,14 +361,14 @@ pub trait Writer {
         limit_s: u32,
     ) -> Result<(), NicError>;
 
-    /// Whether [`Writer::run_tool`] runs anything here: not in an image, unless that was asked for.
+    /// Whether [`Writer::run_tool`] runs tools here. In an image it does so only on request.
     fn runs_tools(&self) -> bool;
 
-    /// Run a tool of the host, bounded in time; its whole process group is killed at the limit.
+    /// Runs a tool of the host with a time limit. At the limit its whole process group is killed.
     fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput;
 }
 
-/// An answer that was kept. What is not there was not asked for: older snapshots have none.
+/// Reads a recorded answer. If it is missing, it was never queried: older snapshots have none.
 fn answer<T: DeserializeOwned>(
     reader: &(impl Reader + ?Sized),
     at: &str,

@@ -1,5 +1,5 @@
-//! An image's root directory: opened once, and shared by all that read, write or run something in it. Who may rename the
-//! directory could otherwise put another one in its place between two of them.
+//! Root directory of an image, opened once and shared by all code that reads, writes or runs tools in it. Otherwise a
+//! user who may rename the directory could replace it between two operations.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use nix::sys::stat::{FileStat, Mode, fstat, stat};
 
 use super::trust;
 
-/// openat2 says EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
+/// openat2 returns EAGAIN when a rename or mount raced with a `..`; the race cannot last (man openat2).
 const RACES: u64 = 128;
 
-/// There while systemd runs (sd_booted(3)).
+/// Exists while systemd runs (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
 
-/// Why an image root cannot be used at all.
+/// Reason why an image root cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct ImageError {
@@ -33,7 +33,7 @@ impl ImageError {
     }
 }
 
-/// The root directory of an image, open.
+/// An open root directory of an image.
 #[derive(Debug)]
 pub struct ImageRoot {
     fd: OwnedFd,
@@ -41,17 +41,17 @@ pub struct ImageRoot {
 }
 
 impl ImageRoot {
-    /// Opens it.
+    /// Opens the root of an image.
     ///
     /// # Errors
-    /// It cannot be opened, or there is no safe way to stay inside it.
+    /// [`ImageError`] if it cannot be opened, or if the kernel cannot restrict path lookups to it.
     pub fn open(directory: &Path) -> Result<Arc<Self>, ImageError> {
         let failed = |errno| ImageError::unopened(directory, errno);
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let fd = openat(AT_FDCWD, directory, flags, Mode::empty()).map_err(failed)?;
         let root = ImageRoot { fd, directory: directory.to_owned() };
         match root.inside("/", flags, Mode::empty()).0 {
-            // Container runtimes older than the call answer EPERM.
+            // Container runtimes older than the call return EPERM.
             Err(Errno::ENOSYS | Errno::EPERM) => {
                 let what = format!(
                     "cannot stay inside the directory {}: this kernel or container runtime has no openat2; Linux 5.6 or newer \
@@ -65,10 +65,10 @@ impl ImageRoot {
         }
     }
 
-    /// Opens one that is to be changed: it has to be the caller's or root's own.
+    /// Opens a root for changes: it must belong to the caller or root.
     ///
     /// # Errors
-    /// Those of [`ImageRoot::open`], and where others could change it while it is worked on.
+    /// Errors of [`ImageRoot::open`], and a root that other users could change at the same time.
     pub fn open_to_change(directory: &Path) -> Result<Arc<Self>, ImageError> {
         let root = Self::open(directory)?;
         let stat = root.stat().map_err(|errno| ImageError::unopened(directory, errno))?;
@@ -82,12 +82,12 @@ impl ImageRoot {
         }
     }
 
-    /// What a path of the image is called on this machine, for messages.
+    /// Path on this machine of a path in the image, for messages.
     pub fn display_path(&self, path: &str) -> String {
         format!("{}{path}", self.directory.display().to_string().trim_end_matches('/'))
     }
 
-    /// Whether it is the root directory of this machine: `/`, or a bind mount of it.
+    /// Whether this is the root directory of the running machine: `/`, or a bind mount of it.
     pub fn is_running_machine(&self) -> bool {
         is_same(self.stat(), "/")
     }
@@ -97,15 +97,16 @@ impl ImageRoot {
         self.is_booted() || self.has_init(Path::new("/proc"))
     }
 
-    /// Whether systemd's own sign of a running system is there (sd_booted(3)). This machine's `/run`, mounted in an image while it
-    /// is built, does not count.
+    /// Whether the marker of a system run by systemd exists (sd_booted(3)). Ignores this machine's `/run`, if it is
+    /// mounted in the image during a build.
     fn is_booted(&self) -> bool {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let open = |path| self.inside(path, flags, Mode::empty()).0;
         open("/run").is_ok_and(|run| !is_same(fstat(&run), "/run")) && open(BOOTED).is_ok()
     }
 
-    /// Whether it is the root directory of a container's first process. A container's `/run` is mounted for its processes only.
+    /// Whether it is the root directory of a container's first process. A container's `/run` is visible only to its
+    /// processes.
     fn has_init(&self, processes: &Path) -> bool {
         let is_own = |process: &Path| {
             is_init(process) && is_same(self.stat(), process.join("root").as_path())
@@ -122,12 +123,12 @@ impl ImageRoot {
         &self.fd
     }
 
-    /// Where a child can enter it, whatever has its name by now. It is resolved in the child, before the descriptor closes.
+    /// Path for a child to enter the open directory under any name. The child resolves it before the descriptor closes.
     pub(super) fn path_for_child(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
-    /// openat2 with everything resolved inside; the second value is how many calls it took.
+    /// Calls openat2 with everything resolved inside; also returns the number of calls made.
     pub(super) fn inside(
         &self,
         path: &str,
@@ -153,7 +154,7 @@ fn is_same<P: NixPath + ?Sized>(opened: Result<FileStat, Errno>, path: &P) -> bo
     opened.map(identity).is_ok_and(|opened| stat(path).map(identity) == Ok(opened))
 }
 
-/// Whether a process, by its directory in /proc, is the first one of its PID namespace (`NSpid` in proc_pid_status(5)).
+/// Whether a process, given its directory in /proc, is the first of its PID namespace (`NSpid` in proc_pid_status(5)).
 fn is_init(process: &Path) -> bool {
     let is_first = |pids: &str| pids.split_whitespace().last() == Some("1");
     std::fs::read_to_string(process.join("status")).is_ok_and(|status| {
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_of_this_machine_is_known_by_any_name() {
+    fn running_root_is_detected_under_any_name() {
         let is_running =
             |path: &str| ImageRoot::open(Path::new(path)).unwrap().is_running_machine();
         assert!(is_running("/") && is_running("/usr/..") && is_running("/proc/self/root"));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn running_system_is_known_by_its_own_run() {
+    fn running_system_is_detected_by_its_own_run_directory() {
         let image = tempfile::tempdir().unwrap();
         let root = ImageRoot::open(image.path()).unwrap();
         assert!(!root.has_running_system());
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn container_is_known_by_its_first_process() {
+    fn container_is_detected_by_its_first_process() {
         let (image, processes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let root = ImageRoot::open(image.path()).unwrap();
         let process = |pid: &str, status: &str, root: &Path| {

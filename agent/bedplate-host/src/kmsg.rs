@@ -1,5 +1,5 @@
-//! The kernel's log by /dev/kmsg, which gives one record a read (Linux Documentation/ABI/testing/dev-kmsg; handbook §4). It is
-//! a ring: what was said early in a long boot may be gone.
+//! Reads the kernel's log from /dev/kmsg, one record per read (Linux Documentation/ABI/testing/dev-kmsg; handbook §4).
+//! The log is a ring: early messages of a long boot may be lost.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 
 use bedplate_base::ReadError;
 
-/// Where it is.
+/// Path of the log.
 pub const PATH: &str = "/dev/kmsg";
 /// The largest record (kernel/printk/printk.c, PRINTKRB_RECORD_MAX).
 const RECORD: usize = 8192;
-/// Records that one look passes over: a log that grows faster than it is read must not hold it for ever.
+/// Limit for records per read: a log that grows faster than it is read must not block the reader forever.
 const MOST_RECORDS: usize = 1 << 20;
-/// Lines that are kept: as many of the first as of the last.
+/// Limit for retained lines: half from the start, half from the end.
 const MOST_LINES: usize = 2048;
 
-/// What is to be kept of a line; `None`: nothing.
+/// Returns the part of a line to keep, or `None` to drop the line.
 pub type LineFilter = fn(&str) -> Option<String>;
 
-/// What was kept of the kernel's log.
+/// The filtered log of the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelLog {
-    /// Whether nothing is missing since the kernel started. If not, a line that is not there proves nothing.
+    /// Whether the log is complete since the kernel started. If not, a missing line proves nothing.
     pub whole: bool,
-    /// Lines that were asked for, oldest first.
+    /// The retained lines, oldest first.
     pub lines: Vec<Line>,
 }
 
@@ -41,7 +41,7 @@ pub struct Line {
 }
 
 impl KernelLog {
-    /// Keeps of what is there only what `keep` leaves.
+    /// Applies `keep` to all lines.
     pub fn keep(&mut self, keep: LineFilter) {
         let mut kept = Bounded::default();
         for line in std::mem::take(&mut self.lines) {
@@ -53,7 +53,7 @@ impl KernelLog {
     }
 }
 
-/// Lines of which those in the middle go where there are too many: a flood hides neither the start nor the end.
+/// A bounded list of lines that drops the middle: a flood hides neither the start nor the end.
 #[derive(Debug, Default)]
 struct Bounded {
     first: Vec<Line>,
@@ -62,7 +62,7 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// Takes the next line.
+    /// Adds the next line.
     fn push(&mut self, line: Line) {
         if self.first.len() < MOST_LINES / 2 {
             self.first.push(line);
@@ -75,21 +75,21 @@ impl Bounded {
         self.last.push_back(line);
     }
 
-    /// The kept lines, oldest first.
+    /// The retained lines, oldest first.
     fn lines(self) -> Vec<Line> {
         self.first.into_iter().chain(self.last).collect()
     }
 
-    /// Whether some went.
+    /// Whether lines were dropped.
     fn is_lost(&self) -> bool {
         self.lost
     }
 }
 
-/// What `keep` leaves of the log, and how many system calls it took.
+/// Returns the part of the log that `keep` accepts, and the number of system calls.
 ///
 /// # Errors
-/// It cannot be opened: `kernel.dmesg_restrict`, or a container without it.
+/// The log cannot be opened: `kernel.dmesg_restrict`, or a container without it.
 pub fn read(keep: LineFilter) -> Result<(KernelLog, u64), ReadError> {
     let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(PATH);
@@ -101,22 +101,22 @@ pub fn read(keep: LineFilter) -> Result<(KernelLog, u64), ReadError> {
         match kmsg.read(&mut record) {
             Ok(length) if length > 0 => {
                 let Some((number, line)) = parse(&record[..length]) else { continue };
-                // The ring has lost what came before.
+                // The ring has lost earlier records.
                 whole &= !first || number == 0;
                 first = false;
                 if let Some(text) = keep(&line.text) {
                     kept.push(Line { text, ..line });
                 }
             }
-            // EPIPE: records were overwritten meanwhile; the next read goes on behind them.
+            // EPIPE: records were overwritten during the read; the next read continues after them.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => whole = false,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Nothing more for now.
+            // No more records for now.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 let whole = whole && !kept.is_lost();
                 return Ok((KernelLog { whole, lines: kept.lines() }, calls + 2));
             }
-            // Opening it was allowed and reading is not: a security module.
+            // The open was allowed but the read is not: a security module.
             Err(error) if first => return Err(refused(&error)),
             Ok(_) | Err(_) => break,
         }
@@ -133,8 +133,8 @@ fn refused(error: &std::io::Error) -> ReadError {
     }
 }
 
-/// `priority,number,microseconds,flags;text`, then lines of metadata that begin with a blank. `None`: not a record, or one
-/// that a program wrote: the kernel's own have facility 0, which it gives to no other.
+/// Parses `priority,number,microseconds,flags;text`, followed by metadata lines that start with a blank. Returns `None`
+/// for other text, and for records of programs: only the kernel itself uses facility 0.
 fn parse(record: &[u8]) -> Option<(u64, Line)> {
     let text = String::from_utf8_lossy(record);
     let (head, text) = text.split_once(';')?;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_its_number_time_and_first_line() {
+    fn record_has_number_time_and_first_line() {
         let record = b"6,339,5140900,-,caller=T1;DMAR: IOMMU enabled; really\n SUBSYSTEM=pci\n";
         let line = Line { ms: 5140, text: "DMAR: IOMMU enabled; really".into() };
         assert_eq!(parse(record), Some((339, line)));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_hides_neither_start_nor_end() {
+    fn full_log_keeps_start_and_end() {
         let line = |ms: u64| Line { ms, text: "x".into() };
         let mut log = KernelLog { whole: true, lines: (0..5000).map(line).collect() };
         log.keep(|text| Some(text.to_owned()));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_to_its_end_or_refused() {
+    fn log_is_read_to_its_end_or_rejected() {
         match read(|_| None) {
             Ok((log, _)) => assert_eq!(log.lines, []),
             Err(error) => assert!(!error.to_string().is_empty()),

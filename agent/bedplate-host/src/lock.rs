@@ -1,4 +1,4 @@
-//! One bedplate at a time on one host: a lock on a file inside the host. It is the only thing here.
+//! Ensures that one bedplate at a time changes a host, with a lock on a file inside the host.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
@@ -14,10 +14,10 @@ use bedplate_base::terminal::one_line;
 
 /// The lock's file in [`STATE_DIRECTORY`].
 pub const LOCK: &str = "/var/lib/bedplate/lock";
-/// Characters of a command line that are shown.
+/// Limit for a displayed command line, in characters.
 const COMMAND: usize = 200;
 
-/// The lock of a host, held until it is dropped. Only if bedplate is killed do the tools that it started keep it.
+/// The lock of a host, held until it is dropped. If bedplate is killed, the tools that it started keep the lock.
 #[derive(Debug)]
 pub struct HostLock {
     file: File,
@@ -25,18 +25,18 @@ pub struct HostLock {
 
 impl Drop for HostLock {
     fn drop(&mut self) {
-        // Not by closing it alone: what a tool has left in the background has the descriptor, too, and would keep the lock.
-        // An error leaves it to the end of the last one that has it.
+        // Closing the file is not enough: a background process of a tool has the descriptor too, and would keep the
+        // lock. On an error, the lock ends with the last of these descriptors.
         let _ = self.file.unlock();
     }
 }
 
-/// A process that is in the way.
+/// A process that holds the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// Its command line, where that can be read.
+    /// Command line, if readable.
     pub command: Option<String>,
 }
 
@@ -47,67 +47,67 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Why the lock was not had.
+/// Reason why the lock was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another bedplate has it.
+    /// Another bedplate holds it.
     #[error(
         "another bedplate is at work on this host{}: wait until it is done",
         .by.as_ref().map_or_else(String::new, |by| format!(" ({by})"))
     )]
     Held {
-        /// Who, where the system says.
+        /// The holder, if known.
         by: Option<Holder>,
     },
-    /// A bedplate was killed, and what it started has the lock still.
+    /// A bedplate was killed, and a tool that it started still holds the lock.
     #[error(
         "a bedplate that was killed (process {killed}) has left a tool at work on this host{}: wait until that has ended",
         .by.as_ref().map_or_else(String::new, |by| format!(" ({by})"))
     )]
     Orphaned {
-        /// Who was killed.
+        /// Process ID of the killed bedplate.
         killed: u32,
-        /// The tool, where the system says.
+        /// The tool, if known.
         by: Option<Holder>,
     },
-    /// The lock file cannot be made.
+    /// The lock file cannot be created.
     #[error("cannot make the lock file")]
     Make(#[source] WriteError),
-    /// The directory of bedplate's state is not bedplate's alone.
+    /// Other users can write bedplate's state directory.
     #[error("cannot trust what bedplate keeps on this host")]
     Untrusted(#[source] WriteError),
     /// The lock file cannot be opened or locked.
     #[error("cannot lock {}: {reason}", LOCK)]
     Lock {
-        /// The system's words.
+        /// The system's error text.
         reason: String,
     },
 }
 
 impl DirWriter {
-    /// Take the host's lock, or say who has it.
+    /// Acquires the host's lock.
     ///
     /// # Errors
-    /// [`LockError`].
+    /// [`LockError`] names the holder if known.
     pub fn lock(&mut self) -> Result<HostLock, LockError> {
         self.make_directory(STATE_DIRECTORY, 0o700).map_err(LockError::Make)?;
         self.check_trust(STATE_DIRECTORY).map_err(LockError::Untrusted)?;
         let file = self.lock_file()?;
-        // flock(2), by the standard library: nix's guard keeps the file to itself.
+        // flock(2) through the standard library, because nix's guard takes ownership of the file.
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held_by(&file)),
             Err(TryLockError::Error(error)) => return Err(unusable(&error)),
         }
-        // Tools inherit the lock: should bedplate be killed, the next one does not start an update-grub
-        // beside the one that is still at work.
+        // Tools inherit the lock: if bedplate is killed, the next one does not start an update-grub while the first
+        // still runs.
         fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty())).map_err(failed)?;
         Ok(HostLock { file })
     }
 
     fn lock_file(&self) -> Result<File, LockError> {
         let refused = |reason: String| LockError::Lock { reason };
-        // Not by replace_file: two instances would each lock a file of their own. Never waiting: a pipe has no writer.
+        // Not with replace_file: two instances would each lock their own file. Never block: a pipe may have no writer.
         let flags = OFlag::O_RDONLY
             | OFlag::O_CREAT
             | OFlag::O_NOFOLLOW
@@ -128,7 +128,7 @@ impl DirWriter {
         if !regular(&stat) {
             return Err(no_file());
         }
-        // Who may open it may lock it, and keep every bedplate out: it is for its owner alone.
+        // A user who can open it can lock it and block every bedplate, so only its owner may open it.
         if stat.st_mode & 0o777 != 0o600 && stat.st_uid == geteuid().as_raw() {
             fchmod(&file, private).map_err(failed)?;
         }
@@ -147,7 +147,7 @@ fn failed(errno: Errno) -> LockError {
     unusable(&errno.into())
 }
 
-/// A lock outlives the process that took it where a tool has inherited it.
+/// A lock outlives the process that acquired it if a tool has inherited it.
 fn held_by(file: &File) -> LockError {
     let gone = |pid: u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
     match holder(file) {
@@ -157,7 +157,7 @@ fn held_by(file: &File) -> LockError {
 }
 
 impl Holder {
-    /// A bedplate, with its arguments: there are no secrets among them.
+    /// Describes a bedplate process, with its arguments: they contain no secrets.
     fn bedplate(pid: u32) -> Self {
         let command = process::describe(pid).map(|process| one_line(&process.command));
         let command = command.filter(|command| !command.is_empty());
@@ -165,8 +165,8 @@ impl Holder {
     }
 }
 
-/// A process that has `file` open, other than this one, by its name alone: arguments of tools may hold secrets. Only root sees
-/// the descriptors of all.
+/// Finds another process that has `file` open. Reports only its name, because a tool's arguments may hold secrets. Only
+/// root can read the descriptors of all processes.
 fn other_holder(file: &File) -> Option<Holder> {
     let own = file.metadata().ok()?;
     std::fs::read_dir("/proc").ok()?.flatten().find_map(|process| {
@@ -182,7 +182,8 @@ fn other_holder(file: &File) -> Option<Holder> {
     })
 }
 
-/// Who has the lock on `file`, as `/proc/locks` tells (man proc_locks): `1: FLOCK ADVISORY WRITE PID MAJ:MIN:INODE 0 EOF`.
+/// Process that holds the lock on `file`, from `/proc/locks` (man proc_locks): `1: FLOCK ADVISORY WRITE PID
+/// MAJ:MIN:INODE 0 EOF`.
 fn holder(file: &File) -> Option<u32> {
     let stat = fstat(file).ok()?;
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
@@ -197,7 +198,7 @@ fn holder(file: &File) -> Option<u32> {
         })
         .filter(|(_, pid)| *pid != 0)
         .collect();
-    // Btrfs shows another device number there than to stat(2): then only an inode that is alone will do.
+    // Btrfs shows a different device number there than in stat(2): accept another device only if the inode is unique.
     match (named.iter().find(|(same_device, _)| *same_device), &named[..]) {
         (Some((_, pid)), _) | (None, [(_, pid)]) => Some(*pid),
         _ => None,

@@ -1,4 +1,4 @@
-//! What `/sys/module` says of a module (kernel/module/main.c, handbook §9). A directory without `initstate` is built-in
+//! State of a module in `/sys/module` (kernel/module/main.c, handbook §9). A directory without `initstate` is built-in
 //! code; a built-in module without parameters has no directory at all.
 
 use super::Reader;
@@ -16,7 +16,7 @@ pub fn is_live(reader: &dyn Reader, module: &ModuleName) -> Reading<bool> {
     }
 }
 
-/// Whether the module is loaded, so that it can go: a built-in one cannot.
+/// Whether the module is loaded and can be unloaded; a built-in one cannot.
 pub fn is_loaded(reader: &dyn Reader, module: &str) -> Result<bool, ReadError> {
     reader.exists(&initstate(module))
 }

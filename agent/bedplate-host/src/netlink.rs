@@ -1,6 +1,6 @@
-//! Asking the running kernel by netlink: one request, its answers, and what the driver says where it refuses. What is
-//! asked is in `link`, `route` and `dcb` (attributes of VFs, default routes and flow control, by rtnetlink) and `devlink` (the
-//! eswitch, by generic netlink).
+//! Queries the running kernel by netlink: one request, its answers, and the driver's message on refusal. The requests
+//! are in `rtm_link`, `route` and `dcb` (attributes of VFs, default routes and flow control, by rtnetlink) and
+//! `devlink` (the eswitch, by generic netlink).
 
 mod dcb;
 pub(super) mod devlink;
@@ -25,19 +25,19 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
 
-/// The driver's words in a refusal (include/uapi/linux/netlink.h, `enum nlmsgerr_attrs`).
+/// The driver's message in a refusal (include/uapi/linux/netlink.h, `enum nlmsgerr_attrs`).
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// Seconds for a question.
+/// Time limit for a query, in seconds.
 const READ_LIMIT_S: u32 = 30;
 /// Length of `struct nlmsghdr`.
 const HEADER: usize = 16;
 
-/// Why there is no answer.
+/// Error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     /// The kernel's error.
     pub errno: Errno,
-    /// The driver's own words, where it has some.
+    /// The driver's own message, if it has one.
     pub words: Option<String>,
 }
 
@@ -58,13 +58,13 @@ impl From<Unfinished> for Refusal {
 }
 
 impl Refusal {
-    /// An answer that makes no sense.
+    /// An invalid answer.
     fn garbled() -> Self {
         Refusal { errno: Errno::EBADMSG, words: None }
     }
 }
 
-/// [`Reader::vfs`] of a host that is a directory. An image has no interfaces.
+/// [`Reader::vfs`] for a directory host. An image has no interfaces.
 pub(super) fn ask_for_vfs(
     reader: &dyn Reader,
     pf: PciAddress,
@@ -79,7 +79,7 @@ pub(super) fn ask_for_vfs(
     if index_below(reader, pf, interface) != Ok(index) {
         return Err(renamed(path));
     }
-    // Kernels before 5.6 do not say the permanent address; where nobody has set another, it is the present one
+    // Kernels before 5.6 do not report the permanent address. If it was never changed, it is the current one
     // (include/uapi/linux/netdevice.h, NET_ADDR_PERM).
     let own = |name: &str| reader.attribute(&below(pf, interface, name)).ok();
     if table.mac.is_none()
@@ -92,7 +92,7 @@ pub(super) fn ask_for_vfs(
     Ok(table)
 }
 
-/// The number of the interface with this name that is the PF's own. Another PF's may have had the name, or may have it next:
+/// Returns the number of the PF's interface of this name. Interfaces of other PFs may have had the name or get it next;
 /// the number stays with the interface.
 pub(super) fn index_below(
     reader: &dyn Reader,
@@ -108,7 +108,7 @@ fn below(pf: PciAddress, interface: &str, name: &str) -> String {
     format!("/sys/bus/pci/devices/{pf}/net/{interface}/{name}")
 }
 
-/// [`Reader::eswitch`] of a host that is a directory.
+/// [`Reader::eswitch`] for a directory host.
 pub(super) fn ask_for_eswitch(
     reader: &dyn Reader,
     pf: PciAddress,
@@ -124,7 +124,7 @@ pub(super) fn ask_for_eswitch(
     }
 }
 
-/// [`Reader::flow_control`] of a host that is a directory. An image has no interfaces.
+/// [`Reader::flow_control`] for a directory host. An image has no interfaces.
 pub(super) fn ask_for_flow_control(
     reader: &dyn Reader,
     function: PciAddress,
@@ -151,7 +151,7 @@ fn renamed(path: String) -> ReadError {
     ReadError::Failed { path, reason }
 }
 
-/// [`Reader::default_routes`] of a host that is a directory.
+/// [`Reader::default_routes`] for a directory host.
 pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
     let path = snapshot_paths::ROUTES_NAMED.to_owned();
     if reader.kind() != HostKind::Live {
@@ -160,10 +160,11 @@ pub(super) fn ask_for_default_routes(reader: &dyn Reader) -> Result<BTreeSet<Str
     route::default_interfaces().map_err(|refusal| read_error(path, refusal))
 }
 
-/// The interfaces that a datagram of rtnetlink's group RTNLGRP_LINK tells of, each with its flags (include/uapi/linux/if.h).
+/// Returns the interfaces in a datagram of rtnetlink's group RTNLGRP_LINK, each with its flags
+/// (include/uapi/linux/if.h).
 pub fn changed_links(datagram: &[u8]) -> Vec<(String, u32)> {
     let mut bodies = Vec::new();
-    // What is garbled ends the list.
+    // Invalid data ends the list.
     let _ = read(datagram, &mut bodies);
     bodies
         .iter()
@@ -171,10 +172,10 @@ pub fn changed_links(datagram: &[u8]) -> Vec<(String, u32)> {
         .collect()
 }
 
-/// Reads a datagram as an answer to each question that is asked here: what the tests of hostile bytes call.
+/// Parses a datagram as the answer to every supported query; used by the tests with hostile bytes.
 pub fn any_answer(datagram: &[u8]) {
     let mut bodies = Vec::new();
-    // What is garbled ends the list.
+    // Invalid data ends the list.
     let _ = read(datagram, &mut bodies);
     for body in bodies {
         let _ = (
@@ -204,7 +205,7 @@ fn read_error(path: String, refusal: Refusal) -> ReadError {
     }
 }
 
-/// One attribute, padded as the next one needs it.
+/// Encodes one attribute, padded for the next one.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let attribute = DefaultNla::new(kind, value.to_vec());
     let mut bytes = vec![0; attribute.buffer_len()];
@@ -212,22 +213,22 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The attributes in `bytes`; what is cut off ends the list.
+/// The attributes in `bytes`; truncated data ends the list.
 fn attributes(bytes: &[u8]) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
     NlasIterator::new(bytes).map_while(Result::ok)
 }
 
-/// A text attribute, which ends in a NUL.
+/// Encodes a text attribute, which ends in a NUL.
 fn text(kind: u16, value: &str) -> Vec<u8> {
     attribute(kind, &[value.as_bytes(), &[0]].concat())
 }
 
-/// A whole message.
+/// Encodes a whole message.
 fn message(kind: u16, body: &[u8]) -> Vec<u8> {
     framed(kind, NLM_F_REQUEST | NLM_F_ACK, body)
 }
 
-/// A message that asks for a whole table.
+/// Encodes a message that requests a whole table.
 fn dump(kind: u16, body: &[u8]) -> Vec<u8> {
     framed(kind, NLM_F_REQUEST | NLM_F_DUMP, body)
 }
@@ -238,20 +239,20 @@ fn framed(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes.extend(length.to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
-    // Sequence number and port: there is one request a socket.
+    // Sequence number and port: each socket sends one request.
     bytes.extend([1u32.to_ne_bytes(), 0u32.to_ne_bytes()].concat());
     bytes.extend(body);
     bytes
 }
 
-/// Send a request, and take what comes until the kernel says that this is all: the bodies of its messages. Questions wait as
-/// well, for the lock that a driver holds while it asks its firmware.
+/// Sends a request and returns the bodies of all messages up to the kernel's end marker. Queries can block too, on the
+/// lock that a driver holds while it queries its firmware.
 fn ask(protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
     ask_within(READ_LIMIT_S, protocol, request)
 }
 
-/// The same within `limit_s` seconds: a driver that asks its firmware may take its time, under locks that everything
-/// else waits for.
+/// [`ask`] with a limit of `limit_s` seconds: a driver that queries its firmware may take long, under locks that all
+/// other requests need.
 fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<Vec<Vec<u8>>, Refusal> {
     let limit = Duration::from_secs(limit_s.into());
     run_with_timeout("netlink", limit, move || exchange(protocol, &request))?
@@ -259,7 +260,7 @@ fn ask_within(limit_s: u32, protocol: isize, request: Vec<u8>) -> Result<Vec<Vec
 
 fn exchange(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
     let mut socket = Socket::new(protocol)?;
-    // Without it there are only numbers (kernels before 4.12).
+    // Kernels before 4.12 do not support this and report only numbers.
     let _ = socket.set_ext_ack(true);
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
@@ -273,13 +274,13 @@ fn exchange(protocol: isize, request: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
     }
 }
 
-/// The messages of one datagram; `true` = the last one was among them.
+/// Parses the messages of one datagram. Returns `true` if the last one was among them.
 fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
     while bytes.len() >= HEADER {
         let length = usize::try_from(u32_at(bytes, 0)?).map_err(|_| Refusal::garbled())?;
         let body = bytes.get(HEADER..length).ok_or_else(Refusal::garbled)?;
         let (kind, flags) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
-        // What was listed changed meanwhile.
+        // The listed objects changed during the read.
         if kind != NLMSG_ERROR && flags & NLM_F_DUMP_INTR != 0 {
             return Err(Refusal { errno: Errno::EINTR, words: None });
         }
@@ -298,7 +299,7 @@ fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
     Ok(false)
 }
 
-/// What the driver says beside the number (Documentation/userspace-api/netlink/intro.rst, "Extended ACK").
+/// The driver's message next to the error number (Documentation/userspace-api/netlink/intro.rst, "Extended ACK").
 fn extended_ack_message(body: &[u8], flags: u16) -> Option<String> {
     if flags & NLM_F_ACK_TLVS == 0 {
         return None;

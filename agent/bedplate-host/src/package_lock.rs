@@ -1,22 +1,22 @@
-//! Package managers that run now. They make boot entries in several steps, and an entry that is read or made again in
+//! Detects running package managers. They create boot entries in several steps, and an entry read or regenerated in
 //! between may lack its initrd.
 
 use super::{HostKind, Reader};
 
-/// Files that package managers lock while they change the system: apt and dpkg, rpm in its old and its new place.
+/// Files that package managers lock while they change the system: apt and dpkg, rpm at its old and new location.
 const LOCKS: [&str; 4] = [
     "/var/lib/dpkg/lock-frontend",
     "/var/lib/dpkg/lock",
     "/var/lib/rpm/.rpm.lock",
     "/usr/lib/sysimage/rpm/.rpm.lock",
 ];
-/// libzypp writes the number of its process here, and leaves the file behind when it is killed.
+/// libzypp writes its process ID here, and leaves the file behind when it is killed.
 const ZYPP: &str = "/run/zypp.pid";
-/// Beginnings of the names of programs that use libzypp. YaST is a Ruby program, of which there are others; libzypp calls its
-/// process Zypp-main, like all.
+/// Name prefixes of programs that use libzypp. YaST is one of many Ruby programs; libzypp names its process Zypp-main,
+/// as in all programs.
 const ZYPP_PROGRAMS: [&str; 3] = ["zypp", "packagekitd", "y2base"];
 
-/// The lock that a package manager holds now, by its path; one that cannot be looked at holds nobody up.
+/// Returns the path of the lock that a package manager holds now. Ignores locks that cannot be read.
 pub fn held(reader: &dyn Reader) -> Option<&'static str> {
     if reader.kind() == HostKind::Live { found(reader) } else { None }
 }
@@ -26,7 +26,7 @@ fn found(reader: &dyn Reader) -> Option<&'static str> {
     locked.or_else(|| zypp_runs(reader).then_some(ZYPP))
 }
 
-/// For people.
+/// Returns the message for operators.
 pub fn reason(lock: &str) -> String {
     format!("a package manager is running (it holds {lock}): boot entries change until it is done")
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::dir::DirReader;
 
-    /// A lock belongs to a process, and only another one sees it: flock(1) of util-linux takes none of this sort.
+    /// A process sees only locks of other processes; flock(1) of util-linux does not take this kind of lock.
     #[test]
     fn running_package_manager_is_found() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What only the running machine can say of its processes, by `sysinfo`: whose one is, since when it runs and with which
-//! arguments, and what this program itself uses. Never asked about an image or a recorded host.
+//! Processes of the running machine, through `sysinfo`: owner, start time and arguments, and this program's own
+//! resource usage. Never used for an image or a recorded host.
 
 use std::sync::Once;
 
@@ -7,36 +7,36 @@ use jiff::Timestamp;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
-/// A process, for people.
+/// A process, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Who runs it.
+    /// Owner.
     pub user: String,
-    /// Since when, to the second.
+    /// Start time, to the second.
     pub started: Option<Timestamp>,
-    /// Its command line, which may hold secrets: for the terminal of root, and for nothing that others can read.
+    /// Command line, which may hold secrets: show it only to root on a terminal, never publish it.
     pub command: String,
 }
 
-/// What this process uses.
+/// Resource usage of this process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
     /// Resident memory.
     pub resident_bytes: u64,
-    /// Time on a CPU since the start.
+    /// CPU time since the start.
     pub cpu_seconds: f64,
 }
 
-/// What everybody may know of a process.
+/// Public properties of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessOwner {
-    /// Who runs it: a name, or the number of a user without one.
+    /// Owner: a name, or the number of a user without one.
     pub user: String,
-    /// Since when, to the second.
+    /// Start time, to the second.
     pub started: Option<Timestamp>,
 }
 
-/// Whose process this is, and since when it runs. `None`: it has ended.
+/// Returns owner and start time of a running process.
 pub fn owner(pid: u32) -> Option<ProcessOwner> {
     let kind = ProcessRefreshKind::nothing().with_user(UpdateKind::Always);
     query(pid, kind, |process| ProcessOwner {
@@ -50,7 +50,7 @@ fn started(process: &sysinfo::Process) -> Option<Timestamp> {
     Timestamp::from_second(seconds).ok()
 }
 
-/// All that is known of a process. `None`: it has ended.
+/// Returns all properties of a running process.
 pub fn describe(pid: u32) -> Option<Process> {
     let kind = ProcessRefreshKind::nothing().with_user(UpdateKind::Always);
     query(pid, kind.with_cmd(UpdateKind::Always), |process| {
@@ -63,7 +63,7 @@ pub fn describe(pid: u32) -> Option<Process> {
     })
 }
 
-/// What this process uses now. `None`: /proc is not readable.
+/// Returns the current usage of this process. `None` if /proc is unreadable.
 pub fn own_usage() -> Option<Usage> {
     let kind = ProcessRefreshKind::nothing().with_memory().with_cpu();
     query(std::process::id(), kind, |process| Usage {
@@ -90,19 +90,19 @@ fn query<T>(
     system.process(pid).map(take)
 }
 
-/// sysinfo keeps a file open for every process it has seen, and raises this process's limit of open files for that. The
-/// limit is inherited by every tool that is started, so it is put back.
+/// sysinfo keeps a file open for every process it has read, and raises this process's limit of open files for that.
+/// Tools would inherit that limit, so this restores it.
 fn keep_no_files() {
     let before = getrlimit(Resource::RLIMIT_NOFILE);
     sysinfo::set_open_files_limit(0);
     if let Ok((soft, hard)) = before {
-        // What was allowed before is allowed again.
+        // Restores the previous limit.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, soft, hard);
     }
 }
 
-/// By /etc/passwd alone. A directory service may take minutes to answer, and a reboot that has to be called off waits for
-/// this: a user that only such a service knows is a number.
+/// Looks the name up in /etc/passwd only: a directory service may take minutes to answer, and cancelling a reboot waits
+/// for this. A user that only a directory service knows is shown as a number.
 fn name(uid: Option<u32>) -> String {
     let Some(uid) = uid.map(|uid| uid.to_string()) else { return "unknown".to_owned() };
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -119,13 +119,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_described_and_this_ones_limit_stays() {
+    fn describe_keeps_open_file_limit() {
         let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         let before = Timestamp::now().as_second();
         let mut command = Command::new("cat");
         command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("cat is there");
-        // Until it runs, its command line is not there yet.
+        // The command line is empty until the process has started.
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let (described, named) = (describe(child.id()), owner(child.id()));
@@ -137,7 +137,7 @@ mod tests {
         let own = own.map_or_else(|| nix::unistd::geteuid().to_string(), |user| user.name);
         assert_eq!(described.user, own);
         assert_eq!(named, Some(ProcessOwner { user: own, started: described.started }));
-        // The kernel's time of boot is given in whole seconds.
+        // The kernel reports its boot time in whole seconds.
         let started = described.started.unwrap().as_second();
         assert!((before - 2..=before + 60).contains(&started), "{started}, not {before}");
         assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0, soft);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_uses() {
+    fn own_usage_is_reported() {
         let usage = own_usage().unwrap();
         assert!(usage.resident_bytes > 100_000, "{usage:?}");
         let spin = std::time::Instant::now();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_a_name_is_a_number() {
+    fn unknown_user_is_shown_as_number() {
         assert_eq!(name(Some(0)), "root");
         assert_eq!(name(Some(4_000_000_001)), "4000000001");
         assert_eq!(name(None), "unknown");

@@ -1,5 +1,5 @@
-//! A recorded host: a tree of nodes that answers every read as the host did, links followed and errors kept.
-//! What was not recorded, and is not provably absent, says so. No file access; the text form is in `text`.
+//! A recorded host: a tree of nodes that answers every read like the host did, including links and errors. Reads of
+//! paths that were neither recorded nor proved absent fail as not recorded. No file access; the text form is in `text`.
 
 mod text;
 
@@ -11,7 +11,7 @@ use super::{ConfigSpace, HostKind, Reader};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{OptionalRead as _, ReadError};
 
-/// What was recorded at one path.
+/// Recorded state of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A whole file.
@@ -24,29 +24,29 @@ pub enum Node {
     Dir(Option<Vec<String>>),
     /// Config space of a PCI function.
     Config(Config),
-    /// Known not to be there.
+    /// Known to be absent.
     Absent,
-    /// There, but the reader had no right to read it.
+    /// Present, but the reader had no right to read it.
     Denied,
-    /// There, but reading it failed: the system's words.
+    /// Present, but reading it failed with this system error.
     Failed(String),
-    /// There and not a link; nothing else was recorded.
+    /// Present and not a link; nothing else was recorded.
     Present,
 }
 
 /// Recorded config space.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
-    /// How many bytes the reader could get at: 64, 256 or 4096.
+    /// Length that the reader could access: 64, 256 or 4096 bytes.
     pub length: u16,
     /// Recorded bytes by offset; blocks neither touch nor overlap.
     pub blocks: BTreeMap<u16, Vec<u8>>,
-    /// Whether everything else is zero (a made-up device) rather than not recorded.
+    /// Whether all other bytes are zero (an emulated device) rather than not recorded.
     pub rest_is_zero: bool,
 }
 
 impl Config {
-    /// Add bytes at an offset, joining them with what is there; what is there wins.
+    /// Adds bytes at an offset and joins them with adjacent blocks. Existing bytes win.
     pub fn add(&mut self, offset: u16, bytes: &[u8]) {
         let end = usize::from(offset) + bytes.len();
         let end_of = |start: u16, block: &[u8]| usize::from(start) + block.len();
@@ -69,7 +69,7 @@ impl Config {
         self.blocks.extend((!joined.is_empty()).then_some((first, joined)));
     }
 
-    /// The bytes from `offset`, as many as there are up to `length`; `None` = not recorded.
+    /// Returns up to `length` bytes from `offset`. `None` if they were not recorded.
     pub fn get(&self, offset: u16, length: usize) -> Option<Vec<u8>> {
         let end = (usize::from(offset) + length).min(usize::from(self.length));
         let mut bytes = vec![0; end.saturating_sub(usize::from(offset))];
@@ -90,22 +90,22 @@ impl Config {
 /// A recorded host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Whether it was recorded from a running machine (or an image root).
+    /// Whether it was recorded from a running machine, not from an image root.
     running: bool,
     /// By absolute path without `.`, `..` or links; every parent of an entry is an entry.
     nodes: BTreeMap<String, Node>,
 }
 
 impl Snapshot {
-    /// An empty recording of a running machine (`true`) or an image root.
+    /// Creates an empty recording of a running machine (`true`) or an image root.
     pub fn new(running: bool) -> Self {
         Snapshot { running, nodes: BTreeMap::from([(String::new(), Node::Dir(None))]) }
     }
 
-    /// Put a node at a plain absolute path, and directories above it. What was there is replaced.
+    /// Puts a node at a plain absolute path and adds the directories above it. Replaces an existing node.
     pub fn insert(&mut self, path: &str, node: Node) {
         let path = path.trim_end_matches('/');
-        // From the nearest directory outwards: above one that is there, all are.
+        // From the nearest directory outwards: above an existing one, all exist.
         for (slash, _) in path.rmatch_indices('/') {
             match self.nodes.get_mut(&path[..slash]) {
                 Some(Node::Dir(_) | Node::Denied) => break,
@@ -116,7 +116,7 @@ impl Snapshot {
         self.nodes.insert(path.to_owned(), node);
     }
 
-    /// Take a path and everything below it away.
+    /// Removes a path and everything below it.
     pub fn remove(&mut self, path: &str) {
         let below = format!("{path}/");
         self.nodes.retain(|at, _| at != path && !at.starts_with(&below));
@@ -127,7 +127,7 @@ impl Snapshot {
         self.nodes.get(path)
     }
 
-    /// The node at a plain path, to add to it.
+    /// The node at a plain path, for changes.
     pub fn node_mut(&mut self, path: &str) -> Option<&mut Node> {
         self.nodes.get_mut(path)
     }
@@ -137,7 +137,7 @@ impl Snapshot {
         self.nodes.iter().map(|(path, node)| (path.as_str(), node))
     }
 
-    /// Declare that nothing exists but what was inserted: every directory gets its complete listing.
+    /// Declares that only the inserted paths exist: gives every directory its complete listing.
     pub fn complete(&mut self) {
         let mut listings: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (path, node) in &self.nodes {
@@ -158,7 +158,7 @@ impl Snapshot {
         }
     }
 
-    /// Drop what is known not to be there twice over, by itself and by its directory's complete listing.
+    /// Drops absent nodes that their directory's complete listing already proves absent.
     pub fn forget_listed_absences(&mut self) {
         let told = |path: &str| {
             let (parent, name) = path.rsplit_once('/')?;
@@ -171,7 +171,7 @@ impl Snapshot {
         }
     }
 
-    /// The plain path that a path means: links among its directories followed, as far as they were recorded.
+    /// Returns the plain path of a path: follows links among its directories, as far as they were recorded.
     pub fn canonical(&self, path: &str) -> String {
         let mut links = 0;
         let walked = walk::<Infallible>(path, |_, next, is_last| match self.nodes.get(next) {
@@ -186,7 +186,7 @@ impl Snapshot {
         }
     }
 
-    /// Walk a path, links followed (the last one only if `follow`): the node and its plain path.
+    /// Resolves a path (the last link only if `follow`). Returns the node and its plain path.
     fn node_at(&self, path: &str, follow: bool) -> Result<(&Node, String), ReadError> {
         let absent = || ReadError::NotFound { path: path.to_owned() };
         let mut links = 0;
@@ -201,7 +201,7 @@ impl Snapshot {
             Some(Node::Absent) => Err(absent()),
             Some(Node::Dir(_) | Node::Denied) => Ok(None),
             Some(Node::Present) if !is_last => Err(not_recorded(path)),
-            // Only directories have anything below them.
+            // Only directories can have entries below them.
             Some(_) if !is_last => Err(absent()),
             Some(_) => Ok(None),
             None => Err(match self.nodes.get(at) {
@@ -268,7 +268,7 @@ impl Reader for Snapshot {
             Node::Dir(Some(names)) => Ok(names.clone()),
             Node::Denied => Err(ReadError::Denied { path: path.to_owned() }),
             Node::Dir(None) | Node::Present => Err(not_recorded(path)),
-            // Not a directory reads as nothing there, as from a real host.
+            // A path that is not a directory reads as missing, like on a real host.
             _ => Err(ReadError::NotFound { path: path.to_owned() }),
         }
     }

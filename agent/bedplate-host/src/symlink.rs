@@ -1,4 +1,4 @@
-//! Links: those of sysfs, which name the driver of a PCI function and the VFs of a PF, and the components of paths.
+//! Symbolic links: those of sysfs, which name the driver of a PCI function and the VFs of a PF, and path components.
 
 use super::Reader;
 use bedplate_base::OptionalRead as _;
@@ -6,21 +6,21 @@ use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
-/// As many links as the kernel follows (include/linux/namei.h, MAXSYMLINKS).
+/// Number of links that the kernel follows (include/linux/namei.h, MAXSYMLINKS).
 pub const MOST_LINKS: usize = 40;
 
-/// The driver of a PCI function; `None` = it has none.
+/// Returns the driver of a PCI function, or `None` if it is unbound.
 ///
 /// # Errors
-/// It is not known: that is not a function without a driver.
+/// The driver is unknown; that differs from an unbound function.
 pub fn driver(reader: &dyn Reader, function: &str) -> Result<Option<String>, ReadError> {
     name(reader, &format!("{DEVICES}/{function}/driver")).optional()
 }
 
-/// The PCI address of a VF, by its number.
+/// Returns the PCI address of a VF, by its number.
 ///
 /// # Errors
-/// The PF has no such VF, or it is not known.
+/// The PF has no VF of this number, or it is unknown.
 pub fn virtual_function(
     reader: &dyn Reader,
     pf: PciAddress,
@@ -29,14 +29,14 @@ pub fn virtual_function(
     name(reader, &format!("{DEVICES}/{pf}/virtfn{number}"))
 }
 
-/// `path` without its links, as far as they can be read; `path` itself where they lead in a circle.
+/// Returns `path` without its links, as far as they are readable. Returns `path` itself if they form a loop.
 pub fn resolved(reader: &dyn Reader, path: &str) -> String {
     let followed = follow(path, MOST_LINKS, |path| reader.link(path).ok());
     followed.map_or_else(|| path.to_owned(), |(resolved, _)| resolved)
 }
 
-/// Follows the links of an absolute path: the path without them, and how many they were. `None`: they are more than `most`.
-/// `link`: the target of a path that is a link.
+/// Follows the links of an absolute path. Returns the path without them and their number, or `None` if there are more
+/// than `most`. `link` returns the target of a path that is a link.
 pub fn follow(
     path: &str,
     most: usize,
@@ -53,11 +53,11 @@ pub fn follow(
     Some((walked.ok()?, links))
 }
 
-/// Walks an absolute path, and returns it without the links that were followed. `link` gets a directory, the path of the next
-/// component in it, and whether that is the last one so far; it returns the target of a link that is to be followed.
+/// Walks an absolute path and returns it without the followed links. `link` gets a directory, the path of the next
+/// component in it, and whether that is the last one so far. It returns the target of a link to follow.
 ///
 /// # Errors
-/// Those of `link`, which end the walk.
+/// An error of `link` ends the walk.
 pub fn walk<E>(
     path: &str,
     mut link: impl FnMut(&str, &str, bool) -> Result<Option<String>, E>,
@@ -82,12 +82,12 @@ pub fn walk<E>(
     Ok(at)
 }
 
-/// The components of a path in reverse, so that the next one can be popped. `..` stays: what is above it depends on links.
+/// Returns the components of a path in reverse, to be popped. Keeps `..`, because its result depends on links.
 pub(crate) fn components(path: &str) -> Vec<String> {
     path.split('/').filter(|part| !matches!(*part, "" | ".")).rev().map(str::to_owned).collect()
 }
 
-/// What a link names.
+/// Returns the last component of a link's target.
 fn name(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     let text = reader.link(path)?;
     let named = last_part(&text).map(str::to_owned);
@@ -97,7 +97,7 @@ fn name(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     })
 }
 
-/// Where a link at `path` leads, `.` and `..` taken out.
+/// Resolves the target of a link at `path`, without `.` and `..`.
 pub fn target(path: &str, text: &str) -> String {
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
     let whole = if text.starts_with('/') { text.to_owned() } else { format!("{directory}/{text}") };
@@ -118,7 +118,7 @@ pub fn is_plain(path: &str) -> bool {
         .is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
 }
 
-/// The last part of a link's text. In copies of sysfs some links end in a slash.
+/// Returns the last part of a link's text. In copies of sysfs some links end in a slash.
 pub fn last_part(link: &str) -> Option<&str> {
     link.rsplit('/').find(|part| !part.is_empty())
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_ends_in_a_slash_names_the_same() {
+    fn trailing_slash_of_link_is_ignored() {
         for end in ["", "/", "//"] {
             let bound = host("driver", &format!("../../../bus/pci/drivers/mlx5_core{end}"));
             assert_eq!(driver(&bound, PF), Ok(Some("mlx5_core".into())), "{end:?}");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn links_on_the_way_are_resolved() {
+    fn links_in_parent_directories_are_resolved() {
         let mut host = Snapshot::new(true);
         for (path, target) in
             [("/run", "var/run"), ("/var/run", "/srv/a/../run"), ("/loop", "/loop")]
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_driver_that_is_known_not_to_be_there_is_none() {
+    fn driver_is_none_only_if_known_absent() {
         let unbound = host("vendor", "x");
         assert_eq!(driver(&unbound, PF), Ok(None));
         assert!(virtual_function(&unbound, PF.parse().unwrap(), 0).unwrap_err().is_absent());

@@ -1,20 +1,20 @@
-//! Work that the kernel may hold up for ever, in a thread of its own and with a limit: a driver that hangs must not hang
-//! its caller.
+//! Runs work that the kernel may block forever in a separate thread with a limit: a driver that hangs must not hang its
+//! caller.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Why there is no result.
+/// Reason why there is no result.
 #[derive(Debug)]
 pub(super) enum Unfinished {
-    /// There is no thread to do it in.
+    /// The thread could not be created.
     NotStarted(std::io::Error),
-    /// It had not ended by then. It may yet.
+    /// The limit was reached; the work may still finish.
     TimedOut,
 }
 
-/// What `work` comes to, if it ends in time; it goes on by itself if not. The thread's name is for those who look at the
-/// process.
+/// Runs `work` on a thread and returns its result. On timeout the thread keeps running. `name` is the thread's name in
+/// process listings.
 pub(super) fn run_with_timeout<T: Send + 'static>(
     name: &str,
     limit: Duration,
@@ -22,7 +22,7 @@ pub(super) fn run_with_timeout<T: Send + 'static>(
 ) -> Result<T, Unfinished> {
     let (sender, receiver) = mpsc::channel();
     let spawned = std::thread::Builder::new().name(name.into()).spawn(move || {
-        // After the limit nobody receives it.
+        // After the limit, no receiver is left.
         let _ = sender.send(work());
     });
     spawned.map_err(Unfinished::NotStarted)?;
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_work_that_ends_in_time_has_a_result() {
+    fn work_beyond_limit_times_out() {
         assert!(matches!(run_with_timeout("test", Duration::from_secs(60), || 7), Ok(7)));
         let (_open, never) = mpsc::channel::<()>();
         let hung = run_with_timeout("test", Duration::ZERO, move || never.recv());

@@ -1,4 +1,4 @@
-//! Running a tool of the host. No knowledge of what the tools are.
+//! Runs a tool of the host. Knows nothing about specific tools.
 
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt as _;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use super::child::{self, ChildEnd, ChildResult, KeptOutput, NotStarted};
 use super::{ToolEnd, ToolOutput};
 
-/// How much of the output is kept: its end.
+/// Bytes kept of the end of the output.
 const KEPT: usize = 64 << 10;
 
-/// An output for a tool that could not be started.
+/// Creates the output of a tool that could not be started.
 pub(super) fn not_started(why: String) -> ToolOutput {
     ToolOutput { end: ToolEnd::NotStarted(why), output: String::new() }
 }
 
-/// Run `argv`, in `chroot` if given: a path for the child to resolve, not for us. Standard input is empty; output and errors
-/// are kept together, as they came.
+/// Runs `argv`, in `chroot` if given: a path that only the child resolves. Standard input is empty. Keeps stdout and
+/// stderr together, in order of arrival.
 pub(super) fn run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> ToolOutput {
     match try_run(argv, limit_s, chroot) {
         Ok(ChildResult { end, output, .. }) => {
@@ -32,7 +32,7 @@ fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<Child
     let find = |program: &str| child::find(program).map_err(|error| error.to_string());
     let (program, mut all) = match chroot {
         None => (find(program)?, Vec::new()),
-        // Where it stands by then, not by name: another directory may have the name.
+        // Use the child's current directory, not the name, which may lead to another directory by now.
         Some(_) => (find("chroot")?, vec![OsStr::new("."), OsStr::new(program)]),
     };
     all.extend(arguments.iter().map(OsStr::new));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_kept_as_it_came_and_the_environment_is_clean() {
+    fn output_keeps_order_and_environment_is_clean() {
         let ran = sh(
             "echo one; echo two >&2; echo three; read line || echo no input; env; pwd; exit 3",
             10,
@@ -83,19 +83,19 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_long_output_is_kept() {
+    fn long_output_keeps_only_its_end() {
         let ran = sh("yes bedplate | head -c 1000000; echo last", 20);
         assert_eq!((ran.end, ran.output.len()), (ToolEnd::Exited(0), KEPT));
         assert!(ran.output.ends_with("last\n"));
     }
 
     #[test]
-    fn a_tool_that_hangs_runs_out_of_time() {
+    fn hung_tool_times_out() {
         assert_eq!(sh("sleep 300", 1).end, ToolEnd::TimedOut);
     }
 
     #[test]
-    fn what_a_tool_leaves_in_the_background_does_not_hold_us() {
+    fn background_process_does_not_block_run() {
         let started = Instant::now();
         let ran = sh("sleep 5 & echo done", 60);
         assert_eq!((ran.end, ran.output.as_str()), (ToolEnd::Exited(0), "done\n"));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_missing_or_killed_is_told_apart() {
+    fn missing_and_killed_tools_are_distinguished() {
         let ran = run(&["no-such-tool-here".into()], 1, None);
         assert!(
             matches!(&ran.end, ToolEnd::NotStarted(why) if why.contains("not installed")),

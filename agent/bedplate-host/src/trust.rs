@@ -1,11 +1,11 @@
-//! Whose files are taken at their word. What decides what runs as root (profiles, the ledger and the contents it names) has to
-//! belong to the caller or to root, and others must not be able to write it: the rule of sudo for its own files
-//! (sudo, `sudo_secure_path()`). Looks at what fstat(2) says, never at a path.
+//! Ownership and mode checks for privileged input. Files that decide what runs as root (profiles, the ledger and its
+//! backup copies) must belong to the caller or root, and must not be writable by other users: sudo's rule for its own
+//! files (sudo, `sudo_secure_path()`). Evaluates the result of fstat(2), never a path.
 
 use nix::sys::stat::FileStat;
 use nix::unistd::{getegid, geteuid};
 
-/// Who asks: in a user namespace the ids that it sees there.
+/// User and group of the caller; in a user namespace, the ids visible there.
 #[derive(Debug, Clone, Copy)]
 struct Caller {
     uid: u32,
@@ -13,29 +13,30 @@ struct Caller {
 }
 
 impl Caller {
-    /// Root has one group, whichever this process was started in.
+    /// Root's group is always 0, independent of the group of this process.
     fn own() -> Self {
         let uid = geteuid().as_raw();
         Caller { uid, gid: if uid == 0 { 0 } else { getegid().as_raw() } }
     }
 }
 
-/// The user who asks: under sudo(8) and pkexec(1) the one that they were started by, by what they set in the environment.
+/// Returns the user who runs the command. Under sudo(8) and pkexec(1) that is their caller, according to the
+/// environment.
 pub fn invoking_user() -> u32 {
     let set = |name: &str| std::env::var(name).ok().and_then(|uid| uid.parse().ok());
     let own = geteuid().as_raw();
     if own == 0 { set("SUDO_UID").or_else(|| set("PKEXEC_UID")).unwrap_or(own) } else { own }
 }
 
-/// Why what has this owner and mode is not to be trusted, with the command that helps; `None`: it is. `shown` is what
-/// messages call it on the machine that the command is run on.
+/// Returns why a file with this owner and mode is not trusted, with the command that fixes it. `None` means trusted.
+/// `shown` is the path in messages, on the machine where the command is run.
 pub fn distrust(stat: &FileStat, shown: &str) -> Option<String> {
     let caller = Caller::own();
     judged(stat.st_uid, stat.st_gid, stat.st_mode & 0o7777, caller, shown)
 }
 
-/// The same for the directory of a file that is named on the command line, which only has to keep what is in it: with the
-/// sticky bit (/tmp) nobody removes or renames there what is not theirs. To change the directory would be no help: it may be
+/// Checks the directory of a file named on the command line, which only has to protect its entries: with the sticky bit
+/// (/tmp), users cannot remove or rename entries of other users. Does not suggest changing the directory, which may be
 /// a home.
 pub fn distrust_directory(stat: &FileStat) -> Option<String> {
     let caller = Caller::own();
@@ -49,7 +50,7 @@ fn judged(uid: u32, gid: u32, mode: u32, caller: Caller, shown: &str) -> Option<
     doubt(uid, gid, mode, caller).map(|(why, command)| format!("{why}: {command} {shown}"))
 }
 
-/// Why not, and the command that helps.
+/// Returns the reason, and the command that fixes it.
 fn doubt(uid: u32, gid: u32, mode: u32, caller: Caller) -> Option<(String, String)> {
     if uid != 0 && uid != caller.uid {
         let (whose, owner) = match caller.uid {
@@ -58,8 +59,8 @@ fn doubt(uid: u32, gid: u32, mode: u32, caller: Caller) -> Option<(String, Strin
         };
         return Some((format!("it belongs to uid {uid}, {whose}"), format!("chown {owner}")));
     }
-    // The caller's own group may: each user has one on many systems, and their umask is 002. Members of root's group are
-    // trusted as sudo trusts them.
+    // Allow the caller's own group: on many systems each user has one, and the umask is 002. Trust members of root's
+    // group like sudo does.
     let others = mode & 0o002 != 0 || (mode & 0o020 != 0 && gid != 0 && gid != caller.gid);
     others.then(|| (format!("others may write it (mode {mode:04o})"), "chmod go-w".to_owned()))
 }
@@ -72,7 +73,7 @@ mod tests {
     const ADA: Caller = Caller { uid: 1000, gid: 1000 };
 
     #[test]
-    fn only_the_caller_and_root_are_believed() {
+    fn only_files_of_caller_and_root_are_trusted() {
         for (caller, uid, gid, mode, says) in [
             (ROOT, 0, 0, 0o644, None),
             (ROOT, 0, 0, 0o664, None),

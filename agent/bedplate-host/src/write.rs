@@ -1,7 +1,6 @@
 //! The write half of a host that is a directory: the running machine (`/`) or an image root. Each method is one step
-//! that either happens whole or not at all; no method knows why it is called. Where a path leads is `place`'s
-//! business, replacing a file `replace`'s, sysfs and config space `attribute`'s, netlink `nic`'s, words for people
-//! `words`'s.
+//! that happens either completely or not at all; no method knows its purpose. `resolve` resolves paths, `replace`
+//! replaces files, `attribute` writes sysfs and config space, `nic` uses netlink, `error_text` makes messages.
 
 mod attribute;
 mod error_text;
@@ -31,8 +30,8 @@ pub use state_file::{
     remove_own_directory, remove_own_file, replace_own_file, replace_public_file, temporary,
 };
 
-/// Asked before every system call that changes something: (what, path inside the host). An error stops the writer
-/// there, as `kill -9` would: nothing is cleaned up unless the gate lets the cleaning pass too.
+/// Called before every system call that changes something, with the step and the path inside the host. An error stops
+/// the writer there, like `kill -9`: no cleanup happens unless the gate allows it too.
 pub(crate) type Gate = Box<dyn FnMut(&str, &str) -> std::io::Result<()> + Send>;
 
 enum Root {
@@ -44,27 +43,27 @@ enum Root {
 pub struct DirWriter {
     root: Root,
     gate: Gate,
-    /// Whether what is written has to be on the disk before it is called written.
+    /// Whether data must be on the disk before a write is reported as done.
     durable: bool,
-    /// Whether it is on FAT; `None`: the file system is asked.
+    /// Whether the host is on FAT; `None` means that the file system is queried.
     fat: Option<bool>,
 }
 
 impl DirWriter {
-    /// The running machine.
+    /// Creates a writer for the running machine.
     pub fn live() -> Self {
         Self::new(Root::Live)
     }
 
-    /// An image root. Every path is resolved inside it; tools run inside it only if `chroot_tools`.
+    /// Creates a writer for an image root. Resolves every path inside it; runs tools inside it only if `chroot_tools`.
     ///
     /// # Errors
-    /// It cannot be opened, or not safely.
+    /// [`ImageError`] if it cannot be opened, or not safely.
     pub fn image(directory: &Path, chroot_tools: bool) -> Result<Self, ImageError> {
         ImageRoot::open(directory).map(|root| Self::within(root, chroot_tools))
     }
 
-    /// The same with a root that is open already.
+    /// Creates a writer for a root that is already open.
     pub fn within(root: Arc<ImageRoot>, chroot_tools: bool) -> Self {
         Self::new(Root::Image { root, chroot_tools })
     }
@@ -73,24 +72,24 @@ impl DirWriter {
         DirWriter { root, gate: Box::new(|_, _| Ok(())), durable: true, fat: None }
     }
 
-    /// The same writer with a gate before every system call that changes something.
+    /// Adds a gate before every system call that changes something.
     pub fn gated(mut self, gate: Gate) -> Self {
         self.gate = gate;
         self
     }
 
-    /// The same writer, as on a file system on which a rename takes several steps.
+    /// Treats the file system as one where a rename takes several steps.
     pub fn on_fat(mut self) -> Self {
         self.fat = Some(true);
         self
     }
 
-    /// Open a path inside the host: no symbolic link, `..` or magic link of an image leaves it.
+    /// Opens a path inside the host: no symbolic link, `..` or magic link of an image leaves it.
     pub(super) fn open_inside(&self, path: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
         self.create_inside(path, flags, Mode::empty())
     }
 
-    /// The same; with `O_CREAT` among the flags, a new file gets `mode`.
+    /// Like `open_inside`; with `O_CREAT` among the flags, a new file gets `mode`.
     pub(super) fn create_inside(
         &self,
         path: &str,
@@ -104,7 +103,7 @@ impl DirWriter {
         }
     }
 
-    /// What messages call a path of the host on this machine.
+    /// Path on this machine of a path of the host, for messages.
     pub(super) fn display_path(&self, path: &str) -> String {
         match &self.root {
             Root::Live => path.to_owned(),
@@ -112,7 +111,7 @@ impl DirWriter {
         }
     }
 
-    /// Ask the gate.
+    /// Calls the gate.
     fn pass(&mut self, step: &str, path: &str) -> Result<(), Fault> {
         (self.gate)(step, path)
             .map_err(|error| Fault::Refused(format!("stopped before {step}: {error}")))

@@ -1,5 +1,5 @@
-//! Config space of a function. On a live machine each dword is a trip to the device, so only what is asked for is read; in
-//! an image it is a plain file, which is read once.
+//! Config space of a function. On a live machine each dword is an access to the device, so only the requested ones are
+//! read. In an image it is a plain file, read once.
 
 use std::os::fd::OwnedFd;
 
@@ -29,7 +29,7 @@ impl ConfigSpace for Registers<'_> {
     }
 }
 
-/// What a file says of them. Dwords count as on a live machine: what planning costs there is measured on such trees.
+/// Config space from a file. Counts dwords like a live machine, because planning costs are measured on recorded trees.
 pub(super) struct RecordedConfigReader<'a> {
     pub(super) reader: &'a DirReader,
     pub(super) bytes: Vec<u8>,

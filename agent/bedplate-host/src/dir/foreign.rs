@@ -1,4 +1,4 @@
-//! Directories below an image root that belong to the machine the image is built on.
+//! Directories below an image root that belong to the machine on which the image is built.
 
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fstat};
@@ -6,7 +6,7 @@ use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
 
 use crate::image::ImageRoot;
 
-/// What the kernel makes up itself.
+/// File systems that the kernel generates.
 const KERNEL_FILESYSTEMS: [FsType; 2] = [SYSFS_MAGIC, PROC_SUPER_MAGIC];
 
 /// A directory that belongs to that machine.
@@ -15,15 +15,15 @@ pub(super) struct Mount {
     pub(super) device: u64,
 }
 
-/// Those of an image.
+/// Finds these directories in an image.
 pub(super) fn mounts(root: &ImageRoot) -> Vec<Mount> {
     let own = root.stat().map(|stat| stat.st_dev).ok();
     let paths = ["/proc", "/run", "/sys"].into_iter();
     paths.filter_map(|path| device(root, path, own).map(|device| Mount { path, device })).collect()
 }
 
-/// The device number of `path` if it is a mount that belongs to the machine at work, not to the image:
-/// a kernel filesystem, or a `/run` of its own (an image that is not running has nothing there).
+/// Returns the device number of `path` if it is a mount of the running machine, not of the image: a kernel file system,
+/// or a separate `/run` (which is empty in an image that does not run).
 fn device(root: &ImageRoot, path: &str, own: Option<u64>) -> Option<u64> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let fd = root.inside(path, flags, Mode::empty()).0.ok()?;

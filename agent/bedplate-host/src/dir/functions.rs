@@ -1,6 +1,6 @@
-//! The short way to the PCI functions of an image: once the links of `/sys/bus/pci/devices` were read, their real
-//! directories are known. A path below them that takes no link at all needs no resolving inside the root, and an
-//! attribute costs one open instead of a directory and an attribute.
+//! Fast path to the PCI functions of an image. Once the links of `/sys/bus/pci/devices` have been read, their real
+//! directories are known. A path below them without any link needs no resolving inside the root, and an attribute costs
+//! one open instead of two.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,21 +11,21 @@ use nix::sys::stat::{SFlag, fstatat};
 
 /// Directory of the PCI functions: links into [`REAL_DEVICES`].
 pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
-/// Where their real directories are.
+/// Parent of their real directories.
 const REAL_DEVICES: &str = "/sys/devices";
 
-/// What is known of the functions' real directories.
+/// Real directories of the PCI functions.
 pub(super) struct Functions {
     /// `/sys/devices`.
     fd: OwnedFd,
-    /// Function → its directory below that.
+    /// Each function's directory below that.
     real: BTreeMap<String, String>,
-    /// The function whose directory was last seen to be reached without any link.
+    /// The last function whose directory was reached without any link.
     seen: String,
 }
 
 impl Functions {
-    /// From the links of [`DEVICES`], if that directory is where it seems to be.
+    /// Builds the map from the links of [`DEVICES`], if no link leads to that directory itself.
     pub(super) fn new(root: &OwnedFd, links: &[(String, String)]) -> Option<Self> {
         let open = |path: &str| {
             let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -42,7 +42,7 @@ impl Functions {
         Some(Functions { fd: open(REAL_DEVICES)?, real, seen: String::new() })
     }
 
-    /// Open something in a function's real directory; `None` = take the long way.
+    /// Opens a path in a function's real directory. `None` means that the caller must resolve it.
     pub(super) fn open(&mut self, path: &str, flags: OFlag) -> Option<Result<OwnedFd, Errno>> {
         let (function, name) = split(path)?;
         let real = format!("{}/{name}", self.real.get(function)?);
@@ -50,7 +50,7 @@ impl Functions {
             | ResolveFlag::RESOLVE_NO_SYMLINKS
             | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         match openat2(&self.fd, real.as_str(), OpenHow::new().flags(flags).resolve(resolve)) {
-            // A link or a `..` on the way, or a race.
+            // A link or a `..` in the path, or a race.
             Err(Errno::ELOOP | Errno::EXDEV | Errno::EAGAIN) => None,
             opened => {
                 if opened.is_ok() && self.seen != function {
@@ -61,9 +61,9 @@ impl Functions {
         }
     }
 
-    /// Open an attribute of a function for reading, if it is a regular file; `None` = take the long way. It is looked at
-    /// first, because opening a device can do something. One look by name costs less than a descriptor to look at, and it
-    /// is enough here: only root could put a device there in between, and a pipe is opened without waiting.
+    /// Opens an attribute of a function for reading, if it is a regular file. `None` means that the caller must resolve
+    /// it. Checks the type first, because opening a device can have effects. Checking by name is cheaper than with a
+    /// descriptor, and safe enough: only root could put a device there in between, and opening a pipe does not block.
     pub(super) fn open_attribute(
         &mut self,
         path: &str,
@@ -79,8 +79,8 @@ impl Functions {
         (kind == SFlag::S_IFREG).then(|| self.open(path, flags))?
     }
 
-    /// Where readlinkat may be asked for a link of a function. It follows links among the directories of a path,
-    /// so only a directory that was just seen to have none is asked this way, and only for its own entries.
+    /// Returns directory and name for a readlinkat of a function's link. readlinkat follows links among the directories
+    /// of a path, so this allows only a directory just reached without any link, and only its own entries.
     pub(super) fn link(&self, path: &str) -> Option<(BorrowedFd<'_>, String)> {
         let (function, name) = split(path)?;
         let own = function == self.seen && !name.contains('/') && name != "..";
@@ -88,7 +88,7 @@ impl Functions {
     }
 }
 
-/// The function that a path is about, and what of it.
+/// Splits a path into the function and the rest.
 fn split(path: &str) -> Option<(&str, &str)> {
     let (function, name) = path.strip_prefix(DEVICES)?.strip_prefix('/')?.split_once('/')?;
     (!name.is_empty()).then_some((function, name))

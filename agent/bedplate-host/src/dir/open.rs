@@ -1,4 +1,4 @@
-//! What a path may reach, and how it is opened. Everything that a directory's reader reads is opened here.
+//! Opens paths for a directory reader, and restricts their reach.
 
 use std::os::fd::OwnedFd;
 
@@ -12,11 +12,11 @@ use crate::file::{self, NotOpened};
 use bedplate_base::ReadError;
 
 impl DirReader {
-    /// Open a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
+    /// Opens a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
     pub(super) fn open(&self, path: &str, flags: OFlag) -> Result<OwnedFd, ReadError> {
         let mut flags = flags | OFlag::O_CLOEXEC;
         if !flags.contains(OFlag::O_PATH) {
-            // openat2 refuses these together with O_PATH, which opens nothing anyway.
+            // openat2 refuses these together with O_PATH, which needs neither.
             flags |= OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         }
         let Root::Image { root, foreign } = &self.root else {
@@ -49,22 +49,23 @@ impl DirReader {
         fstat(fd).ok().map(|stat| stat.st_dev)
     }
 
-    /// Open an attribute of a PCI function of an image for reading; `None` = take the long way.
+    /// Opens an attribute of an image's PCI function for reading. `None` means that the caller must resolve it.
     pub(super) fn open_attribute(&self, path: &str) -> Option<Result<OwnedFd, ReadError>> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let mut functions = self.functions.borrow_mut();
         let opened = functions.as_mut()?.open_attribute(path, flags)?;
-        // A look; with what is there also an open and a close.
+        // One stat; on success also an open and a close.
         self.count(if opened.is_ok() { 3 } else { 1 });
         Some(opened.map_err(|errno| error(path, errno)))
     }
 
-    /// Open a regular file for reading. It is looked at first: opening a device can do something (a watchdog starts, a tape
-    /// rewinds), and a pipe's writer would wake. What was looked at is what is opened, whatever has its name by then.
+    /// Opens a regular file for reading. Checks the type first, because opening a device can have effects (a watchdog
+    /// starts, a tape rewinds), and would wake the writer of a pipe. Opens exactly the checked file, even if the name
+    /// was reused.
     pub(super) fn open_file(&self, path: &str) -> Result<(OwnedFd, FileStat), ReadError> {
         let failed = |errno| error(path, errno);
         let opened = file::open_regular(|flags| self.open(path, flags), failed);
-        // With what is there also a look, the open that follows it, and a close.
+        // On success also one stat, the second open, and a close.
         self.count(if opened.is_ok() { 3 } else { 0 });
         opened.map_err(|why| match why {
             NotOpened::Failed(error) => error,
@@ -74,7 +75,7 @@ impl DirReader {
     }
 }
 
-/// How many descriptors are closed later.
+/// Number of descriptors to be closed later.
 fn closes<T, E>(opened: &Result<T, E>) -> u64 {
     u64::from(opened.is_ok())
 }

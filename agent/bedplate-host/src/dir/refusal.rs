@@ -1,16 +1,16 @@
-//! Why a path of a directory could not be read.
+//! Read errors for paths of a directory.
 
 use nix::errno::Errno;
 
 use crate::errno::error_message;
 use bedplate_base::ReadError;
 
-/// The system was not asked, or said something else than an errno.
+/// Creates an error without an errno.
 pub(super) fn refused(path: &str, reason: &str) -> ReadError {
     ReadError::Failed { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-/// What an errno means for a path.
+/// Creates the error for an errno.
 pub(super) fn error(path: &str, errno: Errno) -> ReadError {
     let path = path.to_owned();
     match errno {

@@ -1,4 +1,4 @@
-//! What a directory reader may reach, and what it says when it may not.
+//! Reach of a directory reader, and its errors.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ fn no_link_leaves_an_image() {
 }
 
 #[test]
-fn absolute_links_mean_the_image() {
+fn absolute_links_resolve_inside_image() {
     let tree = Tree::new("inside");
     std::fs::write(tree.root().join("etc/real"), "inside").unwrap();
     symlink("/etc/real", tree.root().join("etc/link")).unwrap();
@@ -70,7 +70,7 @@ fn absolute_links_mean_the_image() {
 }
 
 #[test]
-fn the_short_way_to_functions_follows_no_links_out() {
+fn function_fast_path_follows_no_links_out() {
     let tree = Tree::new("device");
     let real = tree.root().join("sys/devices/pci0000:00/0000:00:01.0");
     std::fs::create_dir_all(&real).unwrap();
@@ -107,25 +107,25 @@ fn the_short_way_to_functions_follows_no_links_out() {
         assert!(reader.read(&format!("{device}/vendor")).unwrap_err().is_absent());
         assert!(reader.read(&format!("{device}/..")).is_err());
         assert!(reader.read(&format!("{device}/../../../../../secret")).is_err());
-        // A function that is not there is not there: the directory of the one before it must not answer.
+        // A missing function must not be read from the previous function's directory.
         assert!(reader.read("/sys/bus/pci/devices/0000:00:02.0/class").unwrap_err().is_absent());
         assert!(reader.read("/sys/bus/pci/devices/0000:00:03.0/class").unwrap_err().is_absent());
         assert!(
             reader.link("/sys/bus/pci/devices/0000:00:03.0/iommu_group").unwrap_err().is_absent()
         );
         assert!(reader.read("/sys/bus/pci/devices/0000:00:04.0/x").unwrap_err().is_absent());
-        // A directory of a function that is a link out, asked for right after the function itself was seen.
+        // A link out of the image in a function's directory, read right after the function itself was reached.
         assert_eq!(reader.attribute(&format!("{device}/class")).unwrap(), "0x060400");
         assert!(reader.link(&format!("{device}/net/iommu_group")).unwrap_err().is_absent());
     }
 }
 
 #[test]
-fn an_image_of_the_running_machine_has_no_kernel_trees() {
+fn image_at_root_directory_hides_kernel_trees() {
     let reader = DirReader::image(Path::new("/")).unwrap();
     assert!(reader.foreign_mounts().contains(&"/proc"), "{:?}", reader.foreign_mounts());
     assert!(reader.read("/proc/cpuinfo").unwrap_err().is_absent());
-    // By a link into it, too.
+    // Also through a link into it.
     let tree = Tree::new("foreign");
     symlink("/proc/cmdline", tree.0.join("poison")).unwrap();
     let poison = tree.0.join("poison");
@@ -134,7 +134,7 @@ fn an_image_of_the_running_machine_has_no_kernel_trees() {
 }
 
 #[test]
-fn pipes_do_not_hang_and_directories_are_no_files() {
+fn pipes_do_not_block_and_directories_are_rejected() {
     let tree = Tree::new("pipe");
     let pipe = tree.root().join("etc/pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
@@ -145,7 +145,7 @@ fn pipes_do_not_hang_and_directories_are_no_files() {
 }
 
 #[test]
-fn starts_are_starts_and_the_whole_has_a_limit() {
+fn read_start_is_limited_and_large_file_rejected() {
     let tree = Tree::new("large");
     std::fs::write(tree.root().join("etc/long"), vec![b'x'; 200_000]).unwrap();
     std::fs::File::create(tree.root().join("etc/huge"))
@@ -160,7 +160,7 @@ fn starts_are_starts_and_the_whole_has_a_limit() {
 }
 
 #[test]
-fn config_reads_count_the_dwords_they_touch() {
+fn config_reads_count_touched_dwords() {
     let tree = Tree::new("config");
     let device = tree.root().join("sys/bus/pci/devices/0000:00:01.0");
     std::fs::create_dir_all(&device).unwrap();
@@ -178,7 +178,7 @@ fn config_reads_count_the_dwords_they_touch() {
 }
 
 #[test]
-fn a_root_that_is_not_there_is_an_error_with_its_name() {
+fn missing_root_error_names_directory() {
     let error = DirReader::image(Path::new("/nonexistent/image")).err().unwrap();
     assert!(error.to_string().contains("/nonexistent/image"));
 }

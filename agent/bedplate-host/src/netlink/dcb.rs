@@ -1,5 +1,5 @@
-//! Flow control of a network interface: DCB_CMD_IEEE_GET of RTM_GETDCB (include/uapi/linux/dcbnl.h, net/dcb/dcbnl.c). Anybody
-//! may ask.
+//! Flow control of a network interface: DCB_CMD_IEEE_GET of RTM_GETDCB (include/uapi/linux/dcbnl.h, net/dcb/dcbnl.c).
+//! Requires no privilege.
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 use nix::errno::Errno;
@@ -24,7 +24,7 @@ const IEEE_8021QAZ_APP_SEL_DSCP: u8 = 5;
 /// UDP port of RoCE v2 (include/rdma/ib_verbs.h, ROCE_V2_UDP_DPORT).
 const ROCE_V2: u16 = 4791;
 
-/// What the driver of the interface says.
+/// Queries the driver of the interface.
 pub(super) fn flow_control(interface: &str) -> Result<FlowControl, Refusal> {
     let bodies = ask(NETLINK_ROUTE, request(interface))?;
     bodies.first().map(|body| state(body)).ok_or_else(Refusal::garbled)
@@ -35,19 +35,19 @@ fn request(interface: &str) -> Vec<u8> {
     message(RTM_GETDCB, &[head, text(DCB_ATTR_IFNAME, interface)].concat())
 }
 
-/// Whether the driver has nothing to ask for, or the kernel no DCB.
+/// Whether the driver does not support the query, or the kernel has no DCB.
 pub(super) fn has_none(refusal: &Refusal) -> bool {
     refusal.errno == Errno::EOPNOTSUPP
 }
 
-/// The answer's body. What is cut off is not reported.
+/// Parses the answer's body. Skips truncated data.
 pub(super) fn state(body: &[u8]) -> FlowControl {
     let mut found = FlowControl::default();
     let own = attributes(body.get(DCBMSG..).unwrap_or_default());
     for ieee in own.filter(|attribute| attribute.kind() == DCB_ATTR_IEEE) {
         for attribute in attributes(ieee.value()) {
             match attribute.kind() {
-                // `struct ieee_pfc`: how many priorities can have it, those that have it …
+                // `struct ieee_pfc`: number of priorities that can use PFC, then the bit mask of those that do …
                 DCB_ATTR_IEEE_PFC => found.pfc = attribute.value().get(1).copied(),
                 DCB_ATTR_IEEE_APP_TABLE => {
                     let entries = attributes(attribute.value());
@@ -61,7 +61,7 @@ pub(super) fn state(body: &[u8]) -> FlowControl {
     found
 }
 
-/// `struct dcb_app`: selector, priority, protocol.
+/// Adds an entry: `struct dcb_app` with selector, priority, protocol.
 fn add(entry: &[u8], found: &mut FlowControl) {
     let (Some([selector, priority]), Ok(protocol)) = (entry.first_chunk(), u16_at(entry, 2)) else {
         return;

@@ -21,18 +21,18 @@ const DEVLINK_ATTR_BUS_NAME: u16 = 1;
 const DEVLINK_ATTR_DEV_NAME: u16 = 2;
 const DEVLINK_ATTR_ESWITCH_MODE: u16 = 25;
 
-/// The mode; [`Errno::ENODEV`] or [`Errno::EOPNOTSUPP`]: the driver has no eswitch to ask for. Only root may ask.
+/// Returns the mode. [`Errno::ENODEV`] or [`Errno::EOPNOTSUPP`] mean that the driver has no eswitch. Requires root.
 pub(crate) fn eswitch(pf: PciAddress) -> Result<EswitchMode, Refusal> {
     let bodies = ask(NETLINK_GENERIC, get_request(family()?, pf))?;
     bodies.first().and_then(|body| mode(body)).ok_or_else(Refusal::garbled)
 }
 
-/// Change the mode.
+/// Changes the mode.
 pub(crate) fn set_eswitch(pf: PciAddress, mode: EswitchMode, limit_s: u32) -> Result<(), Refusal> {
     ask_within(limit_s, NETLINK_GENERIC, set_request(family()?, pf, mode)).map(drop)
 }
 
-/// The family's number, which differs from boot to boot.
+/// Returns the family's number, which differs between boots.
 fn family() -> Result<u16, Refusal> {
     let bodies = ask(NETLINK_GENERIC, family_request())?;
     let id = bodies.first().and_then(|body| {

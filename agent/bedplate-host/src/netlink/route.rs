@@ -1,5 +1,5 @@
 //! Default routes: RTM_GETROUTE of both families (include/uapi/linux/rtnetlink.h). /proc/net/route shows only the first
-//! next hop of a route (net/ipv4/fib_trie.c fib_route_seq_show); here there are all of them.
+//! next hop of a route (net/ipv4/fib_trie.c fib_route_seq_show); this returns all of them.
 
 use std::collections::BTreeSet;
 
@@ -23,15 +23,15 @@ const RTA_NH_ID: u16 = 30;
 /// Length of `struct rtnexthop`: length, flags, hops, number of the interface.
 const RTNEXTHOP: usize = 8;
 
-/// Reading is begun again so often where routes changed meanwhile.
+/// Attempts, if routes change during the read.
 const TRIES: usize = 8;
 
-/// Names of the interfaces that default routes of the main table name, every next hop of them.
+/// Returns the names of all interfaces in default routes of the main table, every next hop included.
 pub(crate) fn default_interfaces() -> Result<BTreeSet<String>, Refusal> {
     named(defaults, rtm_link::name)
 }
 
-/// An interface may go between the two questions: then both are asked again.
+/// Reads numbers and names. Repeats both queries if an interface is removed in between.
 fn named(
     numbers: impl Fn() -> Result<BTreeSet<u32>, Refusal>,
     name: impl Fn(u32) -> Result<String, Refusal>,
@@ -46,7 +46,7 @@ fn named(
     Err(Refusal { errno: Errno::EAGAIN, words: Some(words.to_owned()) })
 }
 
-/// Numbers of the interfaces that default routes of the main table name, every next hop of them.
+/// Returns the numbers of all interfaces in default routes of the main table, every next hop included.
 fn defaults() -> Result<BTreeSet<u32>, Refusal> {
     let mut found = BTreeSet::new();
     for family in [AF_INET, AF_INET6] {
@@ -70,7 +70,7 @@ fn all(family: u8) -> Result<Vec<Vec<u8>>, Refusal> {
     ask(NETLINK_ROUTE, request)
 }
 
-/// The interfaces of one RTM_NEWROUTE message, if that is a default route.
+/// Returns the interfaces of one RTM_NEWROUTE message, if it is a default route.
 pub(super) fn hops(body: &[u8]) -> Result<Vec<u32>, Refusal> {
     let head = body.get(..RTMSG).ok_or_else(Refusal::garbled)?;
     let (family, to, table, kind) = (head[0], head[1], head[4], head[7]);
@@ -88,7 +88,7 @@ pub(super) fn hops(body: &[u8]) -> Result<Vec<u32>, Refusal> {
         }
     }
     match object {
-        // Rails of RDMA networks have default routes in tables of their own, which do not carry the host's other traffic.
+        // Rails of RDMA networks have default routes in separate tables, which do not carry the host's other traffic.
         _ if table != RT_TABLE_MAIN => Ok(Vec::new()),
         Some(object) if found.is_empty() => Err(Refusal {
             errno: Errno::ENODATA,
@@ -100,7 +100,7 @@ pub(super) fn hops(body: &[u8]) -> Result<Vec<u32>, Refusal> {
     }
 }
 
-/// One `struct rtnexthop` after the other, each with attributes of its own.
+/// Parses consecutive `struct rtnexthop`, each with its own attributes.
 fn of_multipath(mut bytes: &[u8]) -> Result<Vec<u32>, Refusal> {
     let mut found = Vec::new();
     while bytes.len() >= RTNEXTHOP {

@@ -1,5 +1,5 @@
 //! Attributes of VFs: RTM_GETLINK and RTM_SETLINK on the PF's interface (include/uapi/linux/if_link.h,
-//! net/core/rtnetlink.c; handbook §5.2). Numbers are in the host's byte order, but for the tag of a VLAN.
+//! net/core/rtnetlink.c; handbook §5.2). Numbers are in the host's byte order, except the tag of a VLAN.
 
 use netlink_packet_core::NlaBuffer;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -30,7 +30,7 @@ const IFLA_VF_IB_NODE_GUID: u16 = 10;
 const IFLA_VF_IB_PORT_GUID: u16 = 11;
 const IFLA_VF_VLAN_LIST: u16 = 12;
 const IFLA_VF_VLAN_INFO: u16 = 1;
-/// `struct ifla_vf_mac` has room for the longest address there is (MAX_ADDR_LEN).
+/// `struct ifla_vf_mac` has space for the longest address (MAX_ADDR_LEN).
 const LONGEST_ADDRESS: usize = 32;
 /// Length of an IPoIB address: its last eight bytes are the port's GUID (RFC 4391).
 const IPOIB_ADDRESS: usize = 20;
@@ -38,31 +38,31 @@ const IPOIB_ADDRESS: usize = 20;
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
 
-/// What the kernel says of an interface's VFs.
+/// Queries an interface's VFs.
 pub(crate) fn vfs(index: u32) -> Result<VfTable, Refusal> {
     let bodies = ask(NETLINK_ROUTE, get_request(index))?;
     bodies.first().map(|body| table(body)).ok_or_else(Refusal::garbled)
 }
 
-/// The name of an interface.
+/// Queries the name of an interface.
 pub(super) fn name(number: u32) -> Result<String, Refusal> {
     let bodies = ask(NETLINK_ROUTE, message(RTM_GETLINK, &head(number)))?;
     bodies.first().and_then(|body| name_in(body)).ok_or_else(Refusal::garbled)
 }
 
-/// The name in a RTM_NEWLINK message's body.
+/// The name in the body of an RTM_NEWLINK message.
 pub(super) fn name_in(body: &[u8]) -> Option<String> {
     let rest = body.get(IFINFOMSG..)?;
     let name = attributes(rest).find(|attribute| attribute.kind() == IFLA_IFNAME)?;
     Some(String::from_utf8_lossy(name.value()).trim_end_matches('\0').to_owned())
 }
 
-/// The flags in it: `ifi_flags` of `struct ifinfomsg`.
+/// The flags in that body: `ifi_flags` of `struct ifinfomsg`.
 pub(super) fn flags_in(body: &[u8]) -> Option<u32> {
     u32_at(body, 8).ok()
 }
 
-/// Set attributes of one VF by one message.
+/// Sets attributes of one VF with one message.
 pub(crate) fn set_vf(
     index: u32,
     vf: u16,
@@ -72,8 +72,8 @@ pub(crate) fn set_vf(
     ask_within(limit_s, NETLINK_ROUTE, set_request(index, vf, attributes)).map(drop)
 }
 
-/// Attributes by message. Each has one of its own, for the kernel stops at the first that the driver refuses and does not say
-/// which one that was; but the two rates are one of the kernel's.
+/// Splits attributes into one message each: the kernel stops at the first that the driver refuses, without reporting
+/// which one. The two rates stay together, because the kernel sets them as one attribute.
 pub(crate) fn one_per_message(attributes: &VfAttributes) -> Vec<VfAttributes> {
     let rates = |from: &VfAttributes| VfAttributes {
         min_tx_rate: from.min_tx_rate,
@@ -86,7 +86,7 @@ pub(crate) fn one_per_message(attributes: &VfAttributes) -> Vec<VfAttributes> {
     all
 }
 
-/// `struct ifinfomsg` with the interface's number. Names move from one interface to another while udev renames them.
+/// `struct ifinfomsg` with the interface's number, because names move between interfaces while udev renames them.
 fn head(index: u32) -> [u8; IFINFOMSG] {
     let mut head = [0; IFINFOMSG];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -111,7 +111,7 @@ fn settings(vf: u32, wanted: &VfAttributes) -> Vec<u8> {
         attribute(kind, &bytes)
     };
     let guid = |kind, guid: Guid| {
-        // The 64-bit number is aligned: four bytes of nothing.
+        // The 64-bit number is aligned: four bytes of padding.
         let number = [vf.to_ne_bytes(), [0; 4]].concat();
         attribute(kind, &[number, guid.0.to_ne_bytes().to_vec()].concat())
     };
@@ -143,7 +143,8 @@ fn settings(vf: u32, wanted: &VfAttributes) -> Vec<u8> {
     all.into_iter().flatten().collect::<Vec<_>>().concat()
 }
 
-/// The older attribute where it says enough: kernels before 4.9 know no other (`struct ifla_vf_vlan_info` has the tag).
+/// Uses the older attribute if possible, because kernels before 4.9 have only that one. Only `struct ifla_vf_vlan_info`
+/// has the tag.
 fn vlan_setting(vf: u32, vlan: Vlan) -> Vec<u8> {
     let start = [vf, vlan.id.into(), vlan.qos.into()].map(u32::to_ne_bytes).concat();
     match vlan.protocol {
@@ -156,7 +157,7 @@ fn vlan_setting(vf: u32, vlan: Vlan) -> Vec<u8> {
     }
 }
 
-/// A RTM_NEWLINK message's body.
+/// Parses the body of an RTM_NEWLINK message.
 pub(super) fn table(body: &[u8]) -> VfTable {
     let mut table = VfTable::default();
     for attribute in attributes(body.get(IFINFOMSG..).unwrap_or_default()) {
@@ -177,7 +178,7 @@ pub(super) fn table(body: &[u8]) -> VfTable {
     table
 }
 
-/// A VF's number and what its PF's driver says of it. What cannot be read is not reported.
+/// Parses a VF's number and the attributes reported by its PF's driver. Omits unreadable ones.
 fn of_vf(info: &[u8]) -> Option<(u16, VfAttributes)> {
     let mut number = None;
     let mut found = VfAttributes::default();
@@ -226,7 +227,7 @@ fn part(attribute: &NlaBuffer<&[u8]>) -> Option<(u32, VfAttributes)> {
     Some((number(0)?, found))
 }
 
-/// The list has the tag, and comes after the older attribute: what comes last is right.
+/// Parses a VLAN. The list has the tag and follows the older attribute, so the last one is correct.
 fn vlan(value: &[u8], tag: u16) -> Option<(u32, VfAttributes)> {
     let number = |index: usize| u32_at(value, 4 * index).ok();
     let vlan = Vlan {

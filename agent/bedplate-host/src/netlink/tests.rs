@@ -1,9 +1,9 @@
-//! Frames of messages, and what is read out of refusals.
+//! Message frames, and parsing of refusals.
 
 use super::*;
 use crate::snapshot::{Node, Snapshot};
 
-/// An answer of the kernel: number, flags, body.
+/// A kernel answer: number, flags, body.
 fn datagram(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(HEADER + body.len()).unwrap();
     let mut bytes = [length.to_ne_bytes().to_vec(), kind.to_ne_bytes().to_vec()].concat();
@@ -21,7 +21,7 @@ fn refusal(flags: u16, errno: Errno, rest: &[u8]) -> Refusal {
 }
 
 #[test]
-fn a_request_is_a_header_and_padded_attributes() {
+fn request_has_header_and_padded_attributes() {
     let body = [text(3, "ib0"), attribute(22, &[7; 5])].concat();
     assert_eq!(body.len(), 8 + 12);
     let bytes = message(19, &body);
@@ -45,7 +45,7 @@ fn a_request_is_a_header_and_padded_attributes() {
 }
 
 #[test]
-fn an_answer_ends_with_its_acknowledgement() {
+fn answer_ends_with_acknowledgement() {
     let mut bodies = Vec::new();
     let first = datagram(16, 0, b"body of the first");
     assert_eq!(read(&first, &mut bodies), Ok(false));
@@ -55,18 +55,18 @@ fn an_answer_ends_with_its_acknowledgement() {
 }
 
 #[test]
-fn a_table_ends_with_its_own_message() {
+fn table_ends_with_done_message() {
     let mut bodies = Vec::new();
     let both = [datagram(24, 2, b"a route."), datagram(NLMSG_DONE, 2, &[0; 4])].concat();
     assert_eq!(read(&both, &mut bodies), Ok(true));
     assert_eq!(bodies, [b"a route.".to_vec()]);
-    // Read while it was changed: some of it may be missing.
+    // Read during a change: entries may be missing.
     let torn = datagram(24, 2 | NLM_F_DUMP_INTR, b"a route.");
     assert_eq!(read(&torn, &mut bodies).unwrap_err().errno, Errno::EINTR);
 }
 
 #[test]
-fn the_drivers_own_words_are_heard() {
+fn driver_message_is_extracted() {
     let said =
         text(NLMSGERR_ATTR_MSG, "Changing eswitch mode is allowed only if there is no VFs created");
     let header = datagram(5, 0, b"");
@@ -84,13 +84,13 @@ fn the_drivers_own_words_are_heard() {
     let request = datagram(5, 0, &[9; 10]);
     let whole = refusal(NLM_F_ACK_TLVS, Errno::EINVAL, &[request, said.clone()].concat());
     assert_eq!((whole.errno, whole.words), (Errno::EINVAL, capped.words));
-    // Without words there are none.
+    // Without a message there is no text.
     let silent = refusal(NLM_F_CAPPED, Errno::EPERM, &[header, said].concat());
     assert_eq!(silent, Refusal { errno: Errno::EPERM, words: None });
 }
 
 #[test]
-fn what_is_cut_off_is_no_answer() {
+fn truncated_message_is_rejected() {
     let whole = datagram(16, 0, b"a body that is longer");
     for cut in [HEADER + 1, whole.len() - 4] {
         assert_eq!(read(&whole[..cut], &mut Vec::new()), Err(Refusal::garbled()), "{cut}");
@@ -99,18 +99,18 @@ fn what_is_cut_off_is_no_answer() {
     assert_eq!(read(&datagram(NLMSG_ERROR, 0, b"x"), &mut Vec::new()), Err(Refusal::garbled()));
 }
 
-/// The kernel that runs this test understands the frames: every one has a loopback interface.
+/// Queries the running kernel: every kernel has a loopback interface.
 #[test]
-fn a_kernel_answers() {
+fn running_kernel_answers_are_parsed() {
     assert_eq!(rtm_link::vfs(1), Ok(VfTable::default()));
     assert_eq!(rtm_link::name(1), Ok("lo".to_owned()), "it is the first one everywhere");
     let refusal = rtm_link::vfs(i32::MAX.cast_unsigned()).unwrap_err();
     assert_eq!(refusal.errno, Errno::ENODEV);
 }
 
-/// A name that another PF's interface has by now is not this one's.
+/// A name that now belongs to another PF's interface is not this one's.
 #[test]
-fn an_interface_is_looked_up_below_its_pf() {
+fn interface_is_resolved_below_its_pf() {
     let pfs: [PciAddress; 2] = ["0000:18:00.0", "0000:18:00.1"].map(|pf| pf.parse().unwrap());
     let mut files = Snapshot::new(true);
     files.insert(&below(pfs[1], "eth0", "ifindex"), Node::File(b"7\n".to_vec()));
@@ -122,7 +122,7 @@ fn an_interface_is_looked_up_below_its_pf() {
 }
 
 #[test]
-fn a_question_without_an_answer_is_no_absence() {
+fn timeout_is_not_reported_as_absent() {
     let refusal = Refusal::from(Unfinished::TimedOut);
     let error = read_error("the VF list of eth0".into(), refusal);
     assert!(error.to_string().contains("no answer in 30 s"), "{error}");

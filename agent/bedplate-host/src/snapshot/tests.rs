@@ -1,4 +1,4 @@
-//! A snapshot answers as a directory would, and its text survives the round trip.
+//! Snapshots behave like directories, and their text form round-trips.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn answers(snapshot: &Snapshot) {
     assert_eq!(snapshot.link("/etc/os-release").unwrap(), "../usr/lib/os-release");
     assert!(matches!(snapshot.link("/usr/lib/os-release"), Err(ReadError::Failed { .. })));
     assert!(matches!(snapshot.text("/usr/lib/binary"), Err(ReadError::Failed { .. })));
-    // Listed, not recorded; and provably absent.
+    // Listed but not recorded; and provably absent.
     assert!(matches!(snapshot.read("/usr/lib/other"), Err(ReadError::NotRecorded { .. })));
     assert!(snapshot.read("/usr/lib/nothing").unwrap_err().is_absent());
     assert_eq!(snapshot.exists("/etc/kernel/cmdline"), Ok(false));
@@ -52,7 +52,7 @@ fn answers(snapshot: &Snapshot) {
 }
 
 #[test]
-fn added_bytes_join_blocks_and_leave_what_is_there() {
+fn added_bytes_join_blocks_and_keep_existing() {
     let mut config = Config { length: 256, ..Config::default() };
     for (offset, bytes) in
         [(0x40, &[1, 2][..]), (0x44, &[5]), (0x60, &[7]), (0x41, &[9, 3, 4, 9]), (0x50, &[])]
@@ -85,14 +85,14 @@ fn text_round_trips_and_is_stable() {
 }
 
 #[test]
-fn config_space_is_sparse_and_says_so() {
+fn sparse_config_space_reports_unrecorded_bytes() {
     let snapshot = sample();
     let config = snapshot.config("00:01.0".parse().unwrap()).unwrap();
     let mut four = [0; 4];
     assert_eq!(config.read(0x40, &mut four), Ok(4));
     assert_eq!(four, [1, 2, 3, 4]);
     assert!(matches!(config.read(0x44, &mut four), Err(ReadError::NotRecorded { .. })));
-    // Past the end there is nothing: that is known, and a short read.
+    // Past the end: known to be empty, so a short read.
     assert_eq!(config.read(0x100, &mut four), Ok(0));
     assert!(matches!(config.read(0xfe, &mut four), Err(ReadError::NotRecorded { .. })));
     let zero = Config { length: 64, rest_is_zero: true, ..Config::default() };
@@ -113,7 +113,7 @@ fn complete_trees_prove_absence() {
 }
 
 #[test]
-fn damage_is_told_apart() {
+fn damaged_snapshot_error_names_cause() {
     let text = sample().to_text();
     let error = |text: &str| Snapshot::from_text(text).unwrap_err().to_string();
     let newer = text.replace("\"bedplate_snapshot\": 1", "\"bedplate_snapshot\": 2");
@@ -140,7 +140,7 @@ fn damage_is_told_apart() {
     }
 }
 
-/// Bytes on the heap are as good as those of the paths: each node has one.
+/// Bytes on the heap are proportional to those of the paths, because each node has one.
 fn bytes_of_paths(snapshot: &Snapshot) -> usize {
     snapshot.nodes().map(|(path, _)| path.len()).sum()
 }
@@ -155,18 +155,18 @@ fn document(entries: &[(String, &str)]) -> String {
 }
 
 #[test]
-fn a_small_text_cannot_become_a_large_snapshot() {
+fn small_text_cannot_expand_to_large_snapshot() {
     const FILE: &str = r#"{"text":""}"#;
     let deep = |first: usize, length: usize| (format!("/{first}{}", "/a".repeat(length / 2)), FILE);
     let reason = |text: &str| Snapshot::from_text(text).unwrap_err().to_string();
-    // 60 KB in one path, and as many paths as fit.
+    // 60 KB in one path, and the maximum number of paths.
     let one = document(&[deep(1, 60_000)]);
     assert!(reason(&one).contains("has a path longer than 4,096 bytes"));
     assert!(reason(&one).len() < 1000);
     let many: Vec<_> = (0..15).map(|first| deep(first, 4_000)).collect();
     let many = document(&many);
     assert!(reason(&many).contains("is in too many directories"), "{}", reason(&many));
-    // As deep as a real host is, many times over.
+    // As deep as a real host, many times over.
     let real: Vec<_> = (0..500).map(|n| (format!("/sys/devices/pci0000:00/0000:00:{n:03}.0/0000:01:00.0/net/eth{n}/queues/rx-0/rps_cpus"), FILE)).collect();
     let real = document(&real);
     let snapshot = Snapshot::from_text(&real).unwrap();
@@ -175,7 +175,7 @@ fn a_small_text_cannot_become_a_large_snapshot() {
 }
 
 #[test]
-fn lengths_of_config_spaces_are_checked_before_they_are_filled() {
+fn config_space_lengths_are_checked() {
     let config = |entry: &str| Snapshot::from_text(&document(&[("/c".into(), entry)]));
     assert!(config(r#"{"config":4096,"at":{"000":"0102","100":"03"}}"#).is_ok());
     for bad in [

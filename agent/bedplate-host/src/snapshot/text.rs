@@ -1,5 +1,5 @@
-//! The text form of a snapshot (`.bp`): JSON, one line an entry, sorted by path, so that it can be read, searched
-//! and compared line by line. The same snapshot always gives the same text.
+//! The text form of a snapshot (`.bp`): JSON, one line per entry, sorted by path, so that it can be read, searched and
+//! compared line by line. The same snapshot always gives the same text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,18 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::{Config, Node, Snapshot};
 use crate::symlink::is_plain;
 
-/// Version of the format written here, and the newest that is read.
+/// Format version written here, and the newest that can be read.
 const VERSION: u32 = 1;
-/// Longest path that Linux takes (include/uapi/linux/limits.h, PATH_MAX).
+/// Longest path that Linux accepts (include/uapi/linux/limits.h, PATH_MAX).
 const LONGEST_PATH: usize = 4096;
-/// Characters of a path that are shown where it cannot be used.
+/// Characters of an invalid path that are shown.
 const SHOWN: usize = 200;
-/// Bytes of paths of directories that no entry names, for each byte of the text. Snapshots of real hosts have fewer than one.
+/// Limit for the total length of directory paths without an entry, per byte of the text. Snapshots of real hosts need
+/// less than one.
 const MOST_ABOVE: usize = 8;
 /// Length of the longest config space (PCI Express Base Specification, 7.2.2).
 const LONGEST_CONFIG: u16 = 4096;
 
-/// Why a text is not a usable snapshot.
+/// Reason why a text is not a usable snapshot.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct SnapshotError {
@@ -42,14 +43,14 @@ struct Document {
     entries: BTreeMap<String, Entry>,
 }
 
-/// One entry; exactly one of the fields is there (`at` and `rest` go with `config`).
+/// One entry with exactly one of the fields (`at` and `zero_elsewhere` belong to `config`).
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Entry {
-    /// A whole file that is UTF-8.
+    /// A whole UTF-8 file.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    /// A whole file that is not.
+    /// A whole file that is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
     /// The start of a file.
@@ -88,7 +89,7 @@ enum State {
 }
 
 impl Snapshot {
-    /// The text form.
+    /// Returns the text form.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "{{\n\"bedplate_snapshot\": {VERSION},\n\"running\": {},\n\"entries\": {{",
@@ -96,7 +97,7 @@ impl Snapshot {
         );
         let mut comma = "";
         for (path, node) in &self.nodes {
-            // Parents without a listing are understood from what is below them.
+            // Parents without a listing are implied by the entries below them.
             if *node == Node::Dir(None) && self.has_below(path) {
                 continue;
             }
@@ -116,7 +117,7 @@ impl Snapshot {
         self.nodes.range(below.clone()..).next().is_some_and(|(next, _)| next.starts_with(&below))
     }
 
-    /// Read the text form.
+    /// Parses the text form.
     pub fn from_text(text: &str) -> Result<Self, SnapshotError> {
         let (running, entries) = match serde_json::from_str(text) {
             Ok(Document { version: ..=VERSION, running, entries }) => (running, entries),
@@ -124,7 +125,7 @@ impl Snapshot {
             Err(error) => return Err(unreadable(text, Some(error))),
         };
         let mut snapshot = Snapshot::new(running);
-        // Directories above entries are entries, too: they may not cost more than the text is worth.
+        // Directories above entries are nodes too, so their total size is limited.
         let mut room = text.len().saturating_mul(MOST_ABOVE);
         let mut directory: Option<String> = None;
         for (path, entry) in entries {
@@ -141,7 +142,7 @@ impl Snapshot {
             }
             let node = entry.into_node().map_err(wrong)?;
             let parent = path.rsplit_once('/').map(|(parent, _)| parent);
-            // Entries are sorted: most stand in the directory of the one before.
+            // Entries are sorted, so most are in the directory of the previous one.
             if path != "/" && parent == directory.as_deref() {
                 snapshot.nodes.insert(path, node);
                 continue;
@@ -155,14 +156,14 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// How long the paths are of the directories that [`Snapshot::insert`] would add.
+    /// Total length of the directory paths that [`Snapshot::insert`] would add.
     fn missing_above(&self, path: &str) -> usize {
         let above = path.rmatch_indices('/').map(|(slash, _)| &path[..slash]);
         above.take_while(|path| !self.nodes.contains_key(*path)).map(str::len).sum()
     }
 }
 
-/// Why a text is not a snapshot that this program reads; `error`: why it is none of this format.
+/// Creates the error for a text that this program cannot read. `error` is the parse error in the current format.
 fn unreadable(text: &str, error: Option<serde_json::Error>) -> SnapshotError {
     let damaged = |error| SnapshotError {
         what: "this snapshot is damaged: record it again with `bedplate snapshot`".to_owned(),
@@ -176,7 +177,7 @@ fn unreadable(text: &str, error: Option<serde_json::Error>) -> SnapshotError {
             ),
             source: None,
         },
-        // A file that was cut off still has its first line.
+        // A truncated file still has its first line.
         Err(error) if text.trim_start().starts_with("{\n\"bedplate_snapshot\"") => {
             damaged(Some(error))
         }
@@ -260,7 +261,7 @@ impl Entry {
     }
 }
 
-/// `Option<Option<T>>` with the inner `None` an error.
+/// Turns the inner `None` of an `Option<Option<T>>` into an error.
 trait TransposeOr<T> {
     fn transpose_or(self, reason: &'static str) -> Result<Option<T>, &'static str>;
 }
@@ -283,14 +284,14 @@ fn sorted(mut names: Vec<String>) -> Option<Node> {
     names.iter().all(good).then_some(Node::Dir(Some(names)))
 }
 
-/// Lengths first: what is too long is not even decoded. Blocks may neither overlap nor touch, as in what is written here.
+/// Checks lengths first, before decoding. Blocks may neither overlap nor touch, as in the format written here.
 fn config(length: u16, at: &BTreeMap<String, String>, rest_is_zero: bool) -> Option<Config> {
     if length > LONGEST_CONFIG {
         return None;
     }
     let mut blocks = BTreeMap::new();
     for (offset, hex) in at {
-        // A sign is no digit.
+        // A sign is not a digit.
         let plain = offset.bytes().all(|digit| digit.is_ascii_hexdigit());
         let offset = u16::from_str_radix(offset, 16).ok().filter(|_| plain)?;
         if usize::from(offset) + hex.len() / 2 > usize::from(length) {

@@ -12,7 +12,8 @@ use crate::errno::error_message;
 use crate::timeout::{Unfinished, run_with_timeout};
 
 impl DirWriter {
-    /// One write(2), in a thread: creating VFs blocks uninterruptibly under the device lock (handbook §5.1).
+    /// Writes with one write(2), in a thread: creating VFs blocks uninterruptibly under the device lock (handbook
+    /// §5.1).
     pub(super) fn attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), Fault> {
         self.only_live()?;
         self.pass("write an attribute", path)?;
@@ -23,7 +24,7 @@ impl DirWriter {
                     errno => failed_to("open it")(errno),
                 },
             )?;
-        // With the newline an empty value is still a write of something (driver_override is cleared by it).
+        // The newline makes an empty value a write of at least one byte, which clears driver_override.
         let text = format!("{value}\n");
         let expected = text.len();
         let write = move || nix::unistd::write(&fd, text.as_bytes());
@@ -43,7 +44,7 @@ impl DirWriter {
         }
     }
 
-    /// One pwrite(2) of two bytes is one 16-bit config write (handbook §3.1).
+    /// Writes two bytes with one pwrite(2), which is one 16-bit config write (handbook §3.1).
     pub(super) fn config_word(&mut self, path: &str, offset: u16, value: u16) -> Result<(), Fault> {
         self.only_live()?;
         self.pass("write config space", path)?;
@@ -71,7 +72,7 @@ impl DirWriter {
     }
 }
 
-/// What the kernel means by an error (drivers/pci/iov.c sriov_numvfs_store and the enable path; handbook §5.1).
+/// Meaning of an errno (drivers/pci/iov.c sriov_numvfs_store and the enable path; handbook §5.1).
 fn attribute_words(path: &str, errno: Errno) -> String {
     if !path.ends_with("/sriov_numvfs") {
         return match errno {

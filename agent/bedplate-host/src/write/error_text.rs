@@ -1,28 +1,28 @@
-//! What the system said about a failed write, in words that name the remedy. No I/O.
+//! Messages for failed writes, with the fix. No I/O.
 
 use nix::errno::Errno;
 
 use crate::WriteError;
 use crate::errno::error_message;
 
-/// Why a step did not happen.
+/// Reason why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// A system call: what it was for, and its answer.
+    /// A system call: its purpose and its error.
     #[error("{}", system(.0, *.1))]
     System(&'static str, Errno),
-    /// A refusal of our own, whole sentence.
+    /// A refusal by bedplate. Holds the complete message.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Fault {
-    /// A refusal of our own.
+    /// Creates a refusal by bedplate.
     pub(super) fn refusal(text: impl Into<String>) -> Self {
         Fault::Refused(text.into())
     }
 
-    /// With what was being done, and to what.
+    /// Adds the operation and its target.
     pub(super) fn about(self, doing: &'static str, path: &str) -> WriteError {
         WriteError { doing, path: path.to_owned(), reason: self.to_string() }
     }
@@ -37,7 +37,7 @@ impl From<Fault> for std::io::Error {
     }
 }
 
-/// For `map_err`: the step that failed, such as "look at it".
+/// For `map_err`: names the failed step, e.g. "look at it".
 pub(super) fn failed_to(step: &'static str) -> impl Fn(Errno) -> Fault {
     move |errno| Fault::System(step, errno)
 }
@@ -61,7 +61,7 @@ fn system(step: &str, errno: Errno) -> String {
     format!("{step}: {words}; {remedy}")
 }
 
-/// The error of a call that only rustix has.
+/// Converts the errno of a rustix call.
 pub(super) fn from_rustix(errno: rustix::io::Errno) -> Errno {
     Errno::from_raw(errno.raw_os_error())
 }

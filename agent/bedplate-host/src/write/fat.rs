@@ -1,17 +1,18 @@
-//! Replacing files where a rename is not atomic. On FAT (the EFI system partition) it takes several sectors: the new entry, the
-//! removal of the old one, and the clusters of both (fs/fat/namei_vfat.c, vfat_rename). Three rules keep a power cut between
-//! any two of them from doing harm:
+//! Replaces files where a rename is not atomic. On FAT (the EFI system partition) it writes several sectors: the new
+//! entry, the removal of the old one, and the clusters of both (fs/fat/namei_vfat.c, vfat_rename). Three rules make a
+//! power cut between any two of them harmless:
 //!
-//! - Clusters are marked as used before an entry names them, and as free after no entry names them any more. An entry with
-//!   free clusters reads well, until another file is given them; and removing it makes Linux switch the file system to
-//!   read-only (fs/fat/fatent.c, fat_free_clusters).
-//! - No two entries ever name the same clusters: the temporary name goes before the real one gets the new file.
-//! - The old content is kept in a file beside until the new one was read back, for where a repair has emptied the name
-//!   (fsck.fat does that to what it can't make sense of). The next run puts it back before it plans, and only for a file
-//!   whose record in the ledger says that a change of it was cut short.
+//! - Clusters are marked as used before an entry names them, and as free after no entry names them. An entry with free
+//!   clusters reads correctly until another file gets them; removing it makes Linux switch the file system to read-only
+//!   (fs/fat/fatent.c, fat_free_clusters).
+//! - No two entries ever name the same clusters: the temporary name is removed before the real one gets the new file.
+//! - A backup copy of the old content stays in the same directory until the new content has been read back, in case a
+//!   repair empties the file (fsck.fat does that to invalid entries). The next run restores it before it plans, and
+//!   only for a file whose ledger record says that a change was interrupted.
 //!
-//! The order comes from fsync(2) alone: it writes the buffers of a directory or the entry of a file, then the allocation
-//! table, then flushes the disk's cache (fs/fat/file.c, fat_file_fsync). syncfs(2) writes all in any order and flushes nothing.
+//! Only fsync(2) guarantees the order: it writes the buffers of a directory or the entry of a file, then the allocation
+//! table, then flushes the disk's cache (fs/fat/file.c, fat_file_fsync). syncfs(2) writes in any order and flushes
+//! nothing.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -30,14 +31,14 @@ use super::replace::{KeptMeta, write_all};
 use super::resolve::{Location, Place};
 use super::unlink::unlink_in_order;
 
-/// Whether what is in this directory is on FAT.
+/// Whether this directory is on FAT.
 fn is_fat(directory: &OwnedFd) -> bool {
     fstatfs(directory).is_ok_and(|fs| fs.filesystem_type() == MSDOS_SUPER_MAGIC)
 }
 
 /// The file that is being replaced.
 pub(super) struct ReplacedFile {
-    /// Kept open: as long as it is, its clusters are not free.
+    /// Kept open, because its clusters are not freed until it is closed.
     _open: Option<File>,
 }
 
@@ -47,7 +48,7 @@ impl DirWriter {
         self.fat.unwrap_or_else(|| is_fat(&place.directory))
     }
 
-    /// Sync a file that was made and written here: its clusters first, which go with the directory, then its entry.
+    /// Syncs a file that was created here: first its clusters, together with the directory, then its entry.
     pub(super) fn sync_made(
         &mut self,
         path: &str,
@@ -60,14 +61,14 @@ impl DirWriter {
         fsync(file).map_err(failed_to("sync the new file"))
     }
 
-    /// Keep a copy of what is there now; `None`: nothing is there, and no copy either.
+    /// Makes a backup copy of the current file. Returns `None`, without a copy, if there is no file.
     pub(super) fn keep_old(
         &mut self,
         path: &str,
         place: &Place,
     ) -> Result<Option<ReplacedFile>, Fault> {
         if is_torn(place)? {
-            // The copy is all that is left of the old file.
+            // The copy is the only remaining version of the old file.
             return Ok(Some(ReplacedFile { _open: None }));
         }
         let Some(old) = place.file()?.map(File::from) else { return Ok(None) };
@@ -75,7 +76,7 @@ impl DirWriter {
             read(&old).map_err(|error| Fault::refusal(format!("read the old file: {error}")))?;
         self.pass("keep the old file", path)?;
         let name = old_name(place);
-        // One of a run that was cut short, and the file that it was made from is whole.
+        // Left by an interrupted run; its original is complete.
         unlink_in_order(place, &name)
             .map_err(failed_to("remove the old copy of an earlier run"))?;
         let flags =
@@ -87,8 +88,8 @@ impl DirWriter {
         Ok(Some(ReplacedFile { _open: Some(old) }))
     }
 
-    /// The new file has the name, and the directory was synced. Its entry counts to the file, not to the directory
-    /// (vfat_rename marks the inode only). Once it reads as it was written, from the disk, the old copy goes.
+    /// Finishes after the rename and the directory sync. The new entry belongs to the file, not to the directory
+    /// (vfat_rename marks only the inode). Removes the backup copy once the file reads back correctly from the disk.
     pub(super) fn settle_renamed(
         &mut self,
         path: &str,
@@ -99,10 +100,10 @@ impl DirWriter {
         self.pass("sync", path)?;
         fsync(new).map_err(failed_to("sync the new file"))?;
         let Some(replaced) = replaced else { return Ok(()) };
-        // Nothing on the disk names its clusters any more.
+        // No entry on the disk names its clusters any more.
         drop(replaced);
         let there = place.file()?.map(File::from).map(|file| {
-            // Not what is in memory. Should the kernel keep that, the file is read all the same.
+            // Drop the cached data to read from the disk. If the kernel keeps it, the read still works.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
             read(&file)
         });
@@ -116,7 +117,7 @@ impl DirWriter {
         unlink_in_order(place, &old_name(place)).map_err(failed_to("remove the old copy"))
     }
 
-    /// Remove the copy that an earlier run has left beside a file that is whole; how many there were.
+    /// Removes the copy that an earlier run left next to a complete file. Returns the number of copies removed.
     pub(super) fn remove_old(&mut self, path: &str, place: &Place) -> Result<usize, Fault> {
         if !self.renames_in_steps(place) || copy(place)?.is_none() || is_torn(place)? {
             return Ok(0);
@@ -127,8 +128,8 @@ impl DirWriter {
         Ok(1)
     }
 
-    /// Put the old content back where a replacement that was cut short left nothing; whether it did. As any other content:
-    /// a cut in here leaves the copy.
+    /// Restores the old content if an interrupted replacement left the file empty. Returns whether it did. Replaces it
+    /// like any other content, so another cut leaves the copy.
     pub(super) fn restore_old(&mut self, path: &str) -> Result<bool, Fault> {
         let Location::Found(place) = self.locate(path)? else { return Ok(false) };
         if !self.renames_in_steps(&place) || !is_torn(&place)? {
@@ -150,14 +151,14 @@ fn read(mut file: &File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The copy beside a file.
+/// The copy of a file.
 fn copy(place: &Place) -> Result<Option<File>, Fault> {
     let directory = place.directory.try_clone().map_err(cloned)?;
     let copy = Place { directory, name: old_name(place), linked: false };
     Ok(copy.file()?.map(File::from))
 }
 
-/// Whether there is nothing under the name, and something in the copy beside it.
+/// Whether the file is missing or empty, and its copy is not.
 fn is_torn(place: &Place) -> Result<bool, Fault> {
     let holds_nothing = |file: Option<File>| match file.map(|file| file.metadata()) {
         None => Ok(true),
@@ -192,9 +193,9 @@ mod tests {
         Box::new(|_, _| Ok(()))
     }
 
-    /// A power cut before each step, after which a name that was being renamed may be empty.
+    /// Simulates a power cut before each step, optionally with the renamed file emptied.
     #[test]
-    fn the_old_file_or_the_new_one_is_there_after_any_cut() {
+    fn old_or_new_file_exists_after_any_power_cut() {
         const FILE: &str = "/loader/entries/a.conf";
         let (mut steps, mut restored) = (0, 0);
         for cut in 0.. {
@@ -236,7 +237,7 @@ mod tests {
 
     const COPY: &str = ".a.conf.bedplate-old";
 
-    /// A root with `a.conf` and the copy beside it.
+    /// Creates a root with `a.conf` and its copy.
     fn torn(file: &str, copy: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("a.conf"), file).unwrap();
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_restored_and_only_on_fat() {
+    fn restore_needs_request_and_fat() {
         let text = |root: &Path| std::fs::read_to_string(root.join("a.conf")).unwrap();
         let root = torn("", "old\n");
         assert_eq!(writer(root.path(), free()).remove_stale_temporary_files("/a.conf").unwrap(), 0);
@@ -255,7 +256,7 @@ mod tests {
         assert!(writer(root.path(), free()).restore_cut_short("/a.conf").unwrap());
         assert_eq!(text(root.path()), "old\n");
         assert!(!root.path().join(COPY).exists());
-        // Elsewhere the name is not bedplate's.
+        // On other file systems, bedplate does not own this name.
         let root = torn("now\n", "theirs\n");
         let mut other = DirWriter { fat: Some(false), ..writer(root.path(), free()) };
         assert_eq!(other.remove_stale_temporary_files("/a.conf").unwrap(), 0);
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_of_a_file_that_is_gone_outlives_another_cut() {
+    fn backup_of_lost_file_survives_second_cut() {
         let root = torn("", "old\n");
         let cut: Gate = Box::new(|step, _| match step {
             "rename" => Err(std::io::Error::other("power cut")),
@@ -277,9 +278,9 @@ mod tests {
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1);
     }
 
-    /// What Linux frees with the last descriptor, and what has to be on the disk before something else is.
+    /// Checks when Linux frees clusters with the last descriptor, and the order in which data reaches the disk.
     #[test]
-    fn each_step_is_on_the_disk_before_the_next_one_counts_on_it() {
+    fn each_step_is_synced_before_the_next() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().canonicalize().unwrap();
         std::fs::write(directory.join("a.conf"), "old\n").unwrap();
@@ -314,7 +315,7 @@ mod tests {
 
     /// Otherwise only its name would be on the disk.
     #[test]
-    fn the_entry_of_a_file_that_is_new_is_synced_too() {
+    fn entry_of_new_file_is_synced() {
         let root = tempfile::tempdir().unwrap();
         let steps = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&steps);
@@ -327,9 +328,9 @@ mod tests {
         assert_eq!(steps[steps.len() - 3..], ["rename", "sync a directory", "sync"]);
     }
 
-    /// A cut while the copy is put back must not take the copy.
+    /// A cut during the restore must not remove the copy.
     #[test]
-    fn putting_the_copy_back_leaves_it_until_it_is_there() {
+    fn restore_keeps_backup_until_file_is_synced() {
         let root = torn("", "old\n");
         for step in ["rename", "sync a directory", "remove the old copy"] {
             let cut: Gate = Box::new(move |now, _| match now == step {
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_that_fails_leaves_no_copy() {
+    fn failed_replacement_leaves_no_backup() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("a.conf"), "old\n").unwrap();
         let fails: Gate = Box::new(|step, _| match step {
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_needs_no_copy() {
+    fn new_file_gets_no_backup() {
         let root = tempfile::tempdir().unwrap();
         let mut writer = writer(root.path(), free());
         writer.replace_file("/a.conf", b"one", 0o644).unwrap();

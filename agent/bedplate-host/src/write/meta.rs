@@ -1,4 +1,4 @@
-//! Owner, mode and extended attributes of a file: read, and given to another. No paths.
+//! Reads owner, mode and extended attributes of a file, and sets them on another. No paths.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,27 +14,27 @@ use crate::FileMeta;
 
 /// Longest list of names and longest value (include/uapi/linux/limits.h, XATTR_LIST_MAX, XATTR_SIZE_MAX).
 const LONGEST: usize = 64 << 10;
-/// Signatures of the content (they would be wrong for other content), an overlay's private notes about one inode, and the
-/// rights of a program: writing to a file takes them from it, too (fs/attr.c, setattr_should_drop_suidgid; fs/inode.c,
-/// file_remove_privs).
+/// Attributes that are not kept: signatures of the content (wrong for new content), an overlay's private data about one
+/// inode, and the capabilities of a program, which a write removes too (fs/attr.c, setattr_should_drop_suidgid;
+/// fs/inode.c, file_remove_privs).
 const NOT_KEPT: [&str; 5] =
     ["security.capability", "security.ima", "security.evm", "trusted.overlay.", "user.overlay."];
-/// Permissions and the sticky bit. A set-id bit goes when a file is written to, and nothing that bedplate writes is a program.
+/// Permissions and the sticky bit. A write clears set-id bits, and bedplate writes no programs.
 const MODE: u32 = 0o1777;
-/// An ACL of one's own.
+/// The file's own ACL.
 const ACL: &str = "system.posix_acl_access";
 
-/// What is kept of `file` when it is replaced.
+/// Reads the metadata that a replacement keeps.
 pub(super) fn read(file: &OwnedFd) -> Result<FileMeta, Fault> {
     let stat = fstat(file).map_err(failed_to("look at it"))?;
     let xattrs = xattrs(file)?.into_iter().map(|(name, value)| (name, hex(&value))).collect();
     Ok(FileMeta { mode: stat.st_mode & MODE, uid: stat.st_uid, gid: stat.st_gid, xattrs })
 }
 
-/// Give `file` what `meta` says; what it has already is not touched.
+/// Sets `meta` on `file`; does not touch values that already match.
 pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
     let had = xattrs(file)?;
-    // A directory's default ACL is inherited by new files, and would change what the mode means: first it goes.
+    // A new file inherits the directory's default ACL, which would change the meaning of the mode: remove it first.
     if had.contains_key(ACL) && !meta.xattrs.contains_key(ACL) {
         rustix::fs::fremovexattr(file, ACL)
             .map_err(from_rustix)
@@ -64,7 +64,7 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Give `file` a mode, whatever the umask; chown(2) may have taken set-id bits, so this comes after it.
+/// Sets the mode, independent of the umask. Must follow chown(2), which may clear set-id bits.
 pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> Result<(), Fault> {
     let stat = fstat(file).map_err(failed_to("look at it"))?;
     if stat.st_mode & 0o7777 == mode {
@@ -73,7 +73,7 @@ pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> Result<(), Fault> {
     fchmod(file, Mode::from_bits_truncate(mode)).or_else(fat_has_no_modes(file))
 }
 
-/// FAT takes its modes from the mount and answers EPERM to others: nothing is lost by going on.
+/// FAT gets its modes from the mount and returns EPERM for others, which is harmless.
 pub(super) fn fat_has_no_modes(file: &OwnedFd) -> impl Fn(Errno) -> Result<(), Fault> {
     move |errno| match fstatfs(file) {
         // FAT: the EFI system partition.
@@ -86,7 +86,7 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
     let mut buffer = vec![0; LONGEST];
     let length = match rustix::fs::flistxattr(file, &mut buffer[..]).map_err(from_rustix) {
         Ok(length) => length,
-        // A file system without them.
+        // A file system without attributes.
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => 0,
         Err(errno) => return Err(failed_to("read its attributes")(errno)),
     };
@@ -102,7 +102,7 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
             Ok(length) => {
                 all.insert(name, buffer[..length].to_vec());
             }
-            // Listed but not there: some file systems list what a security module would answer.
+            // Listed but missing: some file systems list attributes that a security module provides.
             Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {}
             Err(errno) => return Err(failed_to("read its attributes")(errno)),
         }

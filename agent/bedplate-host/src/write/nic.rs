@@ -1,4 +1,5 @@
-//! Writes to NICs that no file takes: attributes of VFs and modes of eswitches, by netlink. An image has neither.
+//! Writes NIC settings that no file supports: attributes of VFs and modes of eswitches, by netlink. An image has
+//! neither.
 
 use nix::errno::Errno;
 
@@ -25,7 +26,7 @@ impl DirWriter {
             .map_err(|fault| other(fault.about("set", &named(attributes))))?;
         let reader = DirReader::live();
         for one in rtm_link::one_per_message(attributes) {
-            // Each time: the interface may be renamed or replaced in between.
+            // Each time, because the interface may be renamed or replaced in between.
             let index = netlink::index_below(&reader, pf, interface).map_err(|error| {
                 other(Fault::refusal(error.to_string()).about("set", &named(&one)))
             })?;
@@ -58,7 +59,7 @@ fn refused(refusal: &Refusal, limit_s: u32, named: &str) -> NicError {
     NicError { error: meaning(refusal, limit_s).about("set", named), cause: cause(refusal) }
 }
 
-/// Whose fault a refusal is: rights and missing interfaces are not the driver's, unless it says so itself.
+/// Returns the cause of a refusal: rights and missing interfaces are not the driver's fault, unless it sends a message.
 fn cause(refusal: &Refusal) -> NicCause {
     match refusal.errno {
         Errno::ETIMEDOUT => NicCause::NoAnswer,
@@ -68,8 +69,8 @@ fn cause(refusal: &Refusal) -> NicCause {
     }
 }
 
-/// What the kernel means by an error (net/core/rtnetlink.c do_setvfinfo, net/devlink/dev.c), and what the driver says
-/// where it says something.
+/// Returns the meaning of an errno (net/core/rtnetlink.c do_setvfinfo, net/devlink/dev.c), with the driver's message if
+/// it sends one.
 fn meaning(refusal: &Refusal, limit_s: u32) -> Fault {
     let meaning = match refusal.errno {
         Errno::EOPNOTSUPP => "the driver cannot do it".to_owned(),
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_driver_refuses_is_said_to_be_its_refusal() {
+    fn only_driver_refusals_are_attributed_to_driver() {
         let of = |errno, words: Option<&str>| {
             let words = words.map(str::to_owned);
             cause(&Refusal { errno, words })

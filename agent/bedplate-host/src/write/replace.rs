@@ -1,4 +1,4 @@
-//! Replacing and removing files so that a crash at any point leaves the old one or the new one, never part of one.
+//! Replaces and removes files so that a crash at any point leaves the old file or the new one, never part of one.
 
 use std::os::fd::OwnedFd;
 
@@ -15,22 +15,22 @@ use super::unlink::unlink_in_order;
 use super::{DirWriter, meta};
 use crate::{Expected, FileMeta};
 
-/// Names of temporary files: hidden, and with an end that no `*.cfg`, `*.conf` or `*.rules` reader takes.
+/// Names of temporary files: hidden, and with a suffix that no reader of `*.cfg`, `*.conf` or `*.rules` accepts.
 const TEMP_START: &str = ".bedplate-";
 const TEMP_END: &str = ".tmp";
-/// Random hex digits between the two: not to be guessed by users who may write the directory.
+/// Random hex digits between the two, so that other users of the directory cannot guess the name.
 const TEMP_DIGITS: usize = 16;
 
-/// What the new file gets besides its content.
+/// Metadata of the new file.
 pub(super) enum KeptMeta<'a> {
-    /// What the old one has; `new_mode` if there is none.
+    /// That of the old file; `new_mode` if there is no old file.
     Found { new_mode: u32 },
-    /// This.
+    /// The given metadata.
     Given(&'a FileMeta),
 }
 
 impl DirWriter {
-    /// Make `path` hold `bytes`.
+    /// Makes `path` hold `bytes`.
     pub(super) fn replace(
         &mut self,
         path: &str,
@@ -53,7 +53,7 @@ impl DirWriter {
         )
     }
 
-    /// Put a new file with `bytes` in its place, by way of a temporary file beside it.
+    /// Replaces the file with `bytes`, through a temporary file in the same directory.
     pub(super) fn replace_by_rename(
         &mut self,
         path: &str,
@@ -65,7 +65,7 @@ impl DirWriter {
         self.pass("create", path)?;
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        // 0600 until it has its owner: nobody may read early what they may not read later.
+        // 0600 until it has its owner: no user may read early what they may not read later.
         let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
             .map_err(|errno| place.why_not("create a file beside it", errno))?;
         let in_steps = self.durable && self.renames_in_steps(place);
@@ -82,7 +82,7 @@ impl DirWriter {
         });
         if let Err(fault) = renamed {
             if self.pass("unlink", path).is_ok() {
-                // The fault counts; should this fail too, the next sweep takes the file.
+                // Report the first fault. If this fails too, the next cleanup removes the file.
                 let _ = self.unlink(place, temp_name);
                 let _ = self.remove_old(path, place);
             }
@@ -136,11 +136,11 @@ impl DirWriter {
         unlinkat(&place.directory, name, UnlinkatFlags::NoRemoveDir)
     }
 
-    /// Remove a file.
+    /// Removes a file.
     pub(super) fn remove(&mut self, path: &str, expected: Expected) -> Result<(), Fault> {
         let Location::Found(place) = self.locate(path)? else { return Ok(()) };
         if place.linked {
-            // Neither the link nor what it leads to can be taken for what was meant.
+            // Neither the link nor its target is certain to be the intended file.
             return Err(Fault::refusal(
                 "it is a symbolic link, and not bedplate's: remove it by hand",
             ));
@@ -155,7 +155,7 @@ impl DirWriter {
         fsync(&place.directory).map_err(failed_to("sync its directory"))
     }
 
-    /// Remove the temporary files of killed runs from the directory that holds `path`.
+    /// Removes the temporary files of killed runs from the directory of `path`.
     pub(super) fn remove_stale_files_next_to(&mut self, path: &str) -> Result<usize, Fault> {
         let Location::Found(place) = self.locate(path)? else { return Ok(0) };
         let stale = stale_temporary_files(&place)?;
@@ -172,7 +172,7 @@ impl DirWriter {
     }
 }
 
-/// All of the bytes.
+/// Writes all bytes.
 pub(super) fn write_all(file: &OwnedFd, mut rest: &[u8]) -> Result<(), Errno> {
     while !rest.is_empty() {
         let written = match nix::unistd::write(file, rest) {

@@ -1,6 +1,6 @@
-//! Where a path leads inside the host: the directory and the name that a write must go to. The kernel resolves every
-//! directory part inside the root; only the last component's links are followed here, so that a link is kept and
-//! its target replaced (`/etc/default/grub` is a link on some systems).
+//! Resolves a path inside the host to the directory and name to write. The kernel resolves every directory part inside
+//! the root. Only links at the last component are followed here, so that the link stays and its target is replaced
+//! (`/etc/default/grub` is a link on some systems).
 
 use std::fs::File;
 use std::io::Read as _;
@@ -28,16 +28,16 @@ pub(super) struct Place {
     pub(super) linked: bool,
 }
 
-/// What [`DirWriter::locate`] found.
+/// Result of [`DirWriter::locate`].
 pub(super) enum Location {
-    /// The directory is there; the file may be or not.
+    /// The directory exists; the file may or may not.
     Found(Place),
     /// This directory of the path is missing.
     NoDirectory(String),
 }
 
 impl DirWriter {
-    /// Follow `path` to its end, inside the host. Changes nothing.
+    /// Follows `path` to its end, inside the host. Changes nothing.
     pub(super) fn locate(&self, path: &str) -> Result<Location, Fault> {
         let mut at_path = checked(path)?.to_owned();
         for followed in 0..=MOST_LINKS {
@@ -64,7 +64,7 @@ impl DirWriter {
                     };
                 }
                 Err(Errno::ENOENT) if linked => return Err(dangling(&at_path)),
-                // EINVAL: something that is not a link.
+                // EINVAL: not a link.
                 Err(Errno::ENOENT | Errno::EINVAL) => {
                     let name = name.to_owned();
                     return Ok(Location::Found(Place { directory, name, linked }));
@@ -75,7 +75,7 @@ impl DirWriter {
         Err(failed_to("follow its links")(Errno::ELOOP))
     }
 
-    /// A directory that is not there can be made, unless a link that leads nowhere has its name or that of one above.
+    /// Checks that a missing directory can be created: no dangling link may have its name, or the name of one above it.
     fn can_be_made(&self, path: &str) -> Result<(), Fault> {
         let (parent, name) = split(path)?;
         let Some(directory) = self.directory(parent)? else { return self.can_be_made(parent) };
@@ -85,7 +85,7 @@ impl DirWriter {
         }
     }
 
-    /// Open a directory; `None` = not there.
+    /// Opens a directory; `None` if it is missing.
     fn directory(&self, path: &str) -> Result<Option<OwnedFd>, Fault> {
         match self.open_inside(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY) {
             Ok(fd) => Ok(Some(fd)),
@@ -97,7 +97,7 @@ impl DirWriter {
         }
     }
 
-    /// Where to put a file: like [`DirWriter::locate`], with missing directories made (0755) and made durable.
+    /// Like [`DirWriter::locate`], but creates missing directories durably (0755).
     pub(super) fn locate_or_make(&mut self, path: &str) -> Result<Place, Fault> {
         match self.locate(path)? {
             Location::Found(place) => Ok(place),
@@ -109,16 +109,16 @@ impl DirWriter {
         }
     }
 
-    /// The path's own last component, be it a link: a new file takes the link's place. Missing directories are made, the
-    /// last one with `mode`.
+    /// Returns the path's own last component without following it: a new file replaces a link. Creates missing
+    /// directories, the last one with `mode`.
     pub(super) fn locate_itself(&mut self, path: &str, mode: u32) -> Result<Place, Fault> {
         let (parent, name) = split(checked(path)?)?;
         let directory = self.directory_made(parent, mode)?;
         Ok(Place { directory, name: name.to_owned(), linked: false })
     }
 
-    /// Whether files can be made in a directory, or the directory itself where it is missing, found out without changing
-    /// anything.
+    /// Checks, without changing anything, whether files can be created in a directory, or the directory itself if it is
+    /// missing.
     pub fn may_write(&self, path: &str) -> Result<(), WriteError> {
         let mut there = path;
         loop {
@@ -141,10 +141,11 @@ impl DirWriter {
         }
     }
 
-    /// Whether a directory may hold what decides what is done as root. One that is missing may: it is made by us.
+    /// Checks that a directory may hold files that decide what runs as root. A missing one passes, because bedplate
+    /// creates it.
     ///
     /// # Errors
-    /// Others own it or may write it; it cannot be looked at.
+    /// Other users own the directory or may write it, or it is unreadable.
     pub fn check_trust(&self, path: &str) -> Result<(), WriteError> {
         let looked = self
             .open_inside(path, OFlag::O_PATH | OFlag::O_DIRECTORY)
@@ -157,7 +158,7 @@ impl DirWriter {
         fault.map_or(Ok(()), |fault| Err(fault.about("keep anything in", path)))
     }
 
-    /// Make a directory and its missing parents; parents get 0755, the last one `mode`.
+    /// Creates a directory and its missing parents; parents get 0755, the last one `mode`.
     pub(super) fn directory_made(&mut self, path: &str, mode: u32) -> Result<OwnedFd, Fault> {
         if let Some(there) = self.directory(checked(path)?)? {
             return Ok(there);
@@ -173,14 +174,14 @@ impl DirWriter {
         let Some(made) = self.directory(path)? else {
             return Err(Fault::refusal(format!("{path} went away while it was made: run again")));
         };
-        // The process's umask may have taken bits away.
+        // The umask may have cleared bits.
         fchmod(&made, Mode::from_bits_truncate(mode)).or_else(meta::fat_has_no_modes(&made))?;
         self.pass("sync a directory", path)?;
         fsync(&parent).map_err(failed_to("sync its directory"))?;
         Ok(made)
     }
 
-    /// Remove a directory if nothing is in it.
+    /// Removes a directory if it is empty.
     pub(super) fn remove_if_empty(&mut self, path: &str) -> Result<bool, Fault> {
         let (parent, name) = split(checked(path)?)?;
         let Some(directory) = self.directory(parent)? else { return Ok(true) };
@@ -188,7 +189,7 @@ impl DirWriter {
         match unlinkat(&directory, name, UnlinkatFlags::RemoveDir) {
             Ok(()) => {}
             Err(Errno::ENOENT) => return Ok(true),
-            // A mount point counts as used (EBUSY).
+            // A mount point is in use (EBUSY).
             Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EBUSY) => return Ok(false),
             Err(errno) => return Err(failed_to("remove it")(errno)),
         }
@@ -199,7 +200,7 @@ impl DirWriter {
 }
 
 impl Place {
-    /// The file that is here, open for reading; `None` = nothing. Refuses what is not a regular file.
+    /// Opens the file for reading; `None` if it is missing. Fails if it is not a regular file.
     pub(super) fn file(&self) -> Result<Option<OwnedFd>, Fault> {
         let open = |flags| {
             let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -219,7 +220,7 @@ impl Place {
         }
     }
 
-    /// Checks that the file here still holds what is expected. Another program may have written it since it was read.
+    /// Checks that the file still has the expected content. Another program may have written it since it was read.
     pub(super) fn expect(&self, expected: Expected) -> Result<(), Fault> {
         let Expected::Content(content) = expected else { return Ok(()) };
         let mut found = Vec::new();
@@ -238,13 +239,13 @@ impl Place {
         }
     }
 
-    /// What a replacement of the file here would keep.
+    /// The metadata that a replacement would keep.
     pub(super) fn meta(&self) -> Result<Option<FileMeta>, Fault> {
         self.file()?.map(|file| meta::read(&file)).transpose()
     }
 
-    /// A file that is put back belongs to the owner of its directory, or to that of the file that is there: a record alone
-    /// gives a file to nobody.
+    /// Checks the owner of a restored file: it must be the owner of its directory or of the current file. A ledger
+    /// record alone must not give a file to another user.
     pub(super) fn may_own(&self, to: &FileMeta, there: Option<&FileMeta>) -> Result<(), Fault> {
         let directory = fstat(&self.directory).map_err(failed_to("look at its directory"))?;
         let uid = to.uid == directory.st_uid || there.is_some_and(|there| there.uid == to.uid);
@@ -262,7 +263,7 @@ impl Place {
         )))
     }
 
-    /// The better words for EPERM: an immutable flag on the file or its directory, where that is the cause.
+    /// Returns a better message for EPERM if an immutable flag on the file or its directory is the cause.
     pub(super) fn why_not(&self, step: &'static str, errno: Errno) -> Fault {
         let flagged = |fd: &OwnedFd| {
             rustix::fs::ioctl_getflags(fd)
@@ -284,13 +285,13 @@ impl Place {
     }
 }
 
-/// A path as this module takes it: absolute, without empty, `.` or `..` components.
+/// Checks that a path is absolute, without empty, `.` or `..` components.
 fn checked(path: &str) -> Result<&str, Fault> {
     let good = path == "/" || is_plain(path) && !path.contains('\0');
     if good { Ok(path) } else { Err(Fault::refusal("it is not a plain absolute path")) }
 }
 
-/// Directory and last component; a path that ends in no name leads to a directory.
+/// Splits a path into directory and last component. A path without a last name is a directory.
 fn split(path: &str) -> Result<(&str, &str), Fault> {
     match path.rsplit_once('/') {
         Some((_, "" | "." | "..")) | None => Err(Fault::refusal(

@@ -1,5 +1,5 @@
-//! Replacing bedplate's own small files on this machine: state, metrics, holds. No ledger knows of them, and nothing of the
-//! old file is kept.
+//! Replaces bedplate's own small files on this machine: state, metrics, holds. The ledger does not record them, and
+//! their old metadata is not kept.
 
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsRawFd as _;
@@ -13,12 +13,12 @@ use super::resolve::Place;
 use super::{DirWriter, trusted_directory};
 use crate::Expected;
 
-/// Make `path` hold `bytes`, with this mode whatever the umask; a directory that is missing gets `directory_mode`. After a
-/// power cut there is the old file or the new one, never part of one. A link of this name is replaced, not followed:
-/// others may write in the directory of a metrics collector.
+/// Makes `path` hold `bytes`, with this mode independent of the umask. A missing directory is created with
+/// `directory_mode`. After a power cut there is the old file or the new one, never part of one. A link of this name is
+/// replaced, not followed, because other users may write the directory of a metrics collector.
 ///
 /// # Errors
-/// The system's own.
+/// A system error.
 pub fn replace_own_file(
     path: &Path,
     bytes: &[u8],
@@ -28,20 +28,20 @@ pub fn replace_own_file(
     replace(DirWriter::live(), path, bytes, mode, directory_mode)
 }
 
-/// The same for what is written again with the next change (metrics, labels), without waiting for the disk: a disk that
-/// hangs must not hold up the writer. A reader sees the old text or the new one; after a power cut there may be neither.
-/// Everybody may read it.
+/// Replaces a world-readable file that the next change writes again (metrics, labels). Does not wait for the disk: a
+/// disk that hangs must not block the writer. A reader sees the old text or the new one; after a power cut the file may
+/// be lost.
 ///
 /// # Errors
-/// The system's own.
+/// A system error.
 pub fn replace_public_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     replace(DirWriter { durable: false, ..DirWriter::live() }, path, bytes, 0o644, 0o755)
 }
 
-/// Remove one, durably; whether there was one.
+/// Removes a file durably. Returns whether it existed.
 ///
 /// # Errors
-/// The system's own.
+/// A system error.
 pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
     let (_, parent, name) = named(path)?;
     let Some(directory) = trusted_directory::directory(parent)? else { return Ok(false) };
@@ -54,27 +54,26 @@ pub fn remove_own_file(path: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Remove a directory with all that is in it; one that is not there is gone already. A link of its name goes, not what it
-/// leads to.
+/// Removes a directory with its content. Succeeds if it is missing. A link of this name is removed, not its target.
 ///
 /// # Errors
-/// The system's own.
+/// A system error.
 pub fn remove_own_directory(path: &Path) -> std::io::Result<()> {
     let (_, parent, name) = named(path)?;
     let Some(directory) = trusted_directory::directory(parent)? else { return Ok(()) };
-    // The directory that was opened, whatever has its name by now.
+    // Use the opened directory, independent of its current name.
     match std::fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => done,
     }
 }
 
-/// Name of the temporary file that a write of the file `name` makes beside it.
+/// Name of the temporary file next to the file `name` while it is written.
 pub fn temporary(name: &str) -> String {
     format!(".{name}.tmp")
 }
 
-/// An absolute path, its directory and its last component.
+/// Returns an absolute path, its directory and its last component.
 fn named(path: &Path) -> std::io::Result<(&str, &str, &str)> {
     if !path.is_absolute() {
         let why = format!("{} is not an absolute path", path.display());
@@ -98,8 +97,8 @@ fn replace(
         Some(directory) => Place { directory, name: name.to_owned(), linked: false },
         None => writer.locate_itself(text, directory_mode)?,
     };
-    // One name for all writes of this file: what a killed run left goes with the next. Hidden from readers of `*.prom` or
-    // feature files, and no name that `apply` sweeps: another process may be writing it.
+    // All writes of this file use one name, so the next one removes what a killed run left. It is hidden from readers
+    // of `*.prom` or feature files, and `apply` does not clean up this name: another process may be writing it.
     let temporary = temporary(name);
     match unlinkat(&place.directory, temporary.as_str(), UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => {}
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_state_waits_for_the_disk() {
+    fn only_durable_writes_are_synced() {
         let root = tempfile::tempdir().unwrap();
         for (durable, expected) in [(true, 2), (false, 0)] {
             let syncs = Arc::new(AtomicUsize::new(0));
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_and_file_get_their_modes_and_what_was_cut_short_goes() {
+    fn modes_are_set_and_partial_file_is_removed() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("state/reboot.json");
         replace_own_file(&path, b"one", 0o600, 0o700).unwrap();
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_replaced_and_what_it_leads_to_stays() {
+    fn link_is_replaced_and_target_is_kept() {
         let root = tempfile::tempdir().unwrap();
         let (other, path) = (root.path().join("shadow"), root.path().join("bedplate.prom"));
         std::fs::write(&other, "secret").unwrap();
@@ -170,9 +169,9 @@ mod tests {
         assert!(path.symlink_metadata().unwrap().is_file());
     }
 
-    /// Read from `/` on, a relative path would lead to another file.
+    /// Relative to `/`, the path would lead to another file.
     #[test]
-    fn a_relative_path_is_refused() {
+    fn relative_path_is_rejected() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("hold.json");
         std::fs::write(&file, "kept").unwrap();
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_removed_and_said_to_have_been_there() {
+    fn remove_returns_whether_file_existed() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("state/hold.json");
         assert!(!remove_own_file(&path).unwrap());
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_the_old_file_stays() {
+    fn failed_write_keeps_old_file() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("status.json");
         std::fs::write(&path, "old").unwrap();

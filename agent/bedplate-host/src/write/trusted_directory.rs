@@ -1,5 +1,5 @@
-//! The directory of a file of bedplate's own, on the way to which only root's links are followed. A metrics collector may own
-//! its directory, or the one above: a link put there would have root write wherever it leads.
+//! Opens the directory of one of bedplate's own files, following only links that belong to root. A metrics collector
+//! may own its directory, or the one above: a link there would make root write to any path.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
@@ -11,18 +11,19 @@ use nix::unistd::geteuid;
 
 use crate::symlink::{MOST_LINKS, components};
 
-/// Opens the directory at an absolute path; `None`: it is not there.
+/// Opens the directory at an absolute path; `None` if it is missing.
 ///
 /// # Errors
-/// The system's own; the path is relative; a link on the way belongs to another user, or leads into a directory of one.
+/// A system error, a relative path, or a link in the path that belongs to another user or leads into another user's
+/// directory.
 pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
     if !path.starts_with('/') {
-        // Read from `/` on, it would be another directory.
+        // Relative to `/`, it would be another directory.
         return Err(Error::new(ErrorKind::InvalidInput, format!("{path} is not an absolute path")));
     }
     let mut at = open(AT_FDCWD, "/")?;
     let mut rest: Vec<String> = components(path);
-    // How many components are left behind the target of the link that is being followed.
+    // Number of components left after the target of the current link.
     let mut behind_link = None;
     let mut links = 0;
     while let Some(name) = rest.pop() {
@@ -51,7 +52,8 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
             behind_link = behind_link.or(Some(rest.len()));
             rest.extend(components(target));
         } else {
-            // Where root's link leads (/var to /data/var), all is root's; what is below it may be a collector's.
+            // The target path of root's link (/var to /data/var) must belong to root; directories below it may be a
+            // collector's.
             if behind_link.is_some() && !is_ours(&stat) {
                 let uid = stat.st_uid;
                 return Err(refused(format!(
@@ -62,7 +64,7 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
         }
         behind_link = behind_link.filter(|left| rest.len() > *left);
     }
-    // A descriptor that can be synced; what is not a directory says so here.
+    // A descriptor that can be synced; fails here if it is not a directory.
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     Ok(Some(openat(&at, ".", flags, Mode::empty())?))
 }

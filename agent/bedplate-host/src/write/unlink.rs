@@ -1,4 +1,4 @@
-//! Removing a name where that takes several steps (FAT).
+//! Removes a name where that takes several steps (FAT).
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
@@ -7,7 +7,7 @@ use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
 
 use super::resolve::Place;
 
-/// Remove a name, and let its clusters go only once that is on the disk. Not being there is success.
+/// Removes a name, and frees its clusters only once that is on the disk. Succeeds if it is missing.
 pub(super) fn unlink_in_order(place: &Place, name: &str) -> Result<(), Errno> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let held = match openat(&place.directory, name, flags, Mode::empty()) {

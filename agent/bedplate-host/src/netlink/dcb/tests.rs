@@ -1,4 +1,4 @@
-//! Bytes as net/dcb/dcbnl.c (dcbnl_ieee_fill) puts them together.
+//! Tests with bytes in the layout of net/dcb/dcbnl.c (dcbnl_ieee_fill).
 
 use super::super::attribute;
 use super::*;
@@ -7,7 +7,7 @@ fn app(selector: u8, priority: u8, protocol: u16) -> Vec<u8> {
     attribute(DCB_ATTR_IEEE_APP, &[&[selector, priority][..], &protocol.to_ne_bytes()].concat())
 }
 
-/// The interface's name, its scheduler, flow control of these priorities, and a table.
+/// An answer with the interface's name, its scheduler, flow control of these priorities, and a table.
 fn answer(pfc: u8, apps: &[Vec<u8>]) -> Vec<u8> {
     // `struct ieee_pfc` with its counters.
     let mut state = vec![8, pfc, 0, 0, 0, 0, 0, 0];
@@ -24,7 +24,7 @@ fn answer(pfc: u8, apps: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn priorities_and_their_sources_are_read() {
+fn flow_control_priorities_are_parsed() {
     let apps = [app(5, 3, 26), app(5, 0, 0), app(1, 6, 0x8915), app(3, 4, 4790)];
     let found = state(&answer(0b1000, &apps));
     let expected = FlowControl { pfc: Some(8), dscp: [(0, 0), (26, 3)].into(), roce: None };
@@ -33,7 +33,7 @@ fn priorities_and_their_sources_are_read() {
 }
 
 #[test]
-fn what_makes_no_sense_is_not_reported() {
+fn invalid_values_are_not_reported() {
     let apps = [app(5, 3, 64), app(5, 9, 26), app(5, 1, 5 << 8 | 26)];
     let found = state(&answer(0, &apps));
     assert_eq!(found, FlowControl { pfc: Some(0), ..FlowControl::default() });
@@ -44,9 +44,9 @@ fn what_makes_no_sense_is_not_reported() {
     }
 }
 
-/// The kernel that runs this test: its loopback interface has nothing to control.
+/// Queries the running kernel: its loopback interface has no flow control.
 #[test]
-fn an_interface_without_a_driver_has_none() {
+fn interface_without_driver_has_no_dcb() {
     let refusal = flow_control("lo").unwrap_err();
     assert!(has_none(&refusal), "{refusal:?}");
     let refusal = flow_control("no-such-if").unwrap_err();

@@ -1,4 +1,4 @@
-//! Bytes of devlink's messages, as `devlink dev eswitch show|set pci/0000:08:00.0` sends them.
+//! Tests with devlink's messages, as sent by `devlink dev eswitch show|set pci/0000:08:00.0`.
 
 use super::super::HEADER;
 use super::*;
@@ -16,12 +16,12 @@ fn pf() -> PciAddress {
 }
 
 #[test]
-fn the_family_is_asked_for_by_name() {
+fn family_request_uses_name() {
     assert_eq!(parts(&family_request()), (16, 3, vec![(2, b"devlink\0".to_vec())]));
 }
 
 #[test]
-fn the_mode_is_asked_for_and_set_by_the_functions_address() {
+fn mode_requests_use_function_address() {
     let handle = [(1, b"pci\0".to_vec()), (2, b"0000:08:00.0\0".to_vec())];
     assert_eq!(parts(&get_request(21, pf())), (21, 29, handle.to_vec()));
     for (mode, number) in [(EswitchMode::Legacy, 0u16), (EswitchMode::Switchdev, 1)] {
@@ -40,7 +40,7 @@ fn handle_of(request: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_driver_without_an_eswitch_is_told_from_a_reader_without_the_right() {
+fn missing_eswitch_differs_from_missing_permission() {
     for (errno, none) in [
         (Errno::ENODEV, true),
         (Errno::EOPNOTSUPP, true),

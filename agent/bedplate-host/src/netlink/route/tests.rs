@@ -1,4 +1,4 @@
-//! Bytes as net/ipv4/fib_semantics.c (fib_dump_info) and net/ipv6/route.c (rt6_fill_node) put them together.
+//! Tests with bytes in the layout of net/ipv4/fib_semantics.c (fib_dump_info) and net/ipv6/route.c (rt6_fill_node).
 
 use super::super::attribute;
 use super::*;
@@ -19,7 +19,7 @@ fn next_hop(interface: u32) -> Vec<u8> {
 }
 
 #[test]
-fn every_next_hop_of_a_default_route_counts() {
+fn all_next_hops_of_default_route_are_returned() {
     let both = attribute(RTA_MULTIPATH, &[next_hop(3), next_hop(7)].concat());
     for family in [AF_INET, AF_INET6] {
         let table = number(RTA_TABLE, 254);
@@ -33,14 +33,14 @@ fn every_next_hop_of_a_default_route_counts() {
             Ok(vec![9]),
             "{family}"
         );
-        // With compatibility on, the kernel says both.
+        // In compatibility mode, the kernel reports both.
         let object = number(RTA_NH_ID, 5);
         assert_eq!(hops(&route(family, 0, 1, &[object, both.clone()])), Ok(vec![3, 7]), "{family}");
     }
 }
 
 #[test]
-fn other_routes_do_not_count() {
+fn other_routes_are_ignored() {
     let one = number(RTA_OIF, 9);
     for (what, body) in [
         ("a network", route(AF_INET, 24, 1, std::slice::from_ref(&one))),
@@ -53,24 +53,24 @@ fn other_routes_do_not_count() {
 }
 
 #[test]
-fn a_route_that_does_not_say_its_interfaces_is_an_error() {
+fn route_without_interfaces_is_rejected() {
     let refusal = hops(&route(AF_INET, 0, 1, &[number(RTA_NH_ID, 5)])).unwrap_err();
     assert!(refusal.words.unwrap().contains("next-hop object 5"));
     assert_eq!(hops(&[2, 0, 0]), Err(Refusal::garbled()));
     assert_eq!(of_multipath(&next_hop(3)[..6]), Ok(vec![]));
-    // A length of 0 must not hang anything.
+    // A length of 0 must not cause an endless loop.
     assert_eq!(of_multipath(&[0; 16]), Ok(vec![0, 0]));
 }
 
-/// The kernel that runs this test answers with frames that are understood.
+/// Queries the running kernel: its answers must be parseable.
 #[test]
-fn a_kernel_answers() {
+fn running_kernel_answers_are_parsed() {
     assert!(defaults().is_ok());
 }
 
-/// That an interface is gone says nothing of the routes: they are asked for again, and otherwise unknown.
+/// A missing interface says nothing about the routes: they must be read again, or be unknown.
 #[test]
-fn an_interface_that_goes_between_the_questions_is_asked_for_again() {
+fn removed_interface_causes_new_query() {
     let gone = || Refusal { errno: Errno::ENODEV, words: None };
     let asked = std::cell::Cell::new(0);
     let numbers = || {

@@ -1,4 +1,4 @@
-//! Bytes as the kernel's structures have them (include/uapi/linux/if_link.h).
+//! Tests with bytes in the layout of the kernel's structures (include/uapi/linux/if_link.h).
 
 use super::super::HEADER;
 use super::*;
@@ -7,7 +7,7 @@ fn to_bytes(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
-/// What `ip link set IF vf 3 …` sends, below IFLA_VF_INFO.
+/// Attributes below IFLA_VF_INFO, as sent by `ip link set IF vf 3 …`.
 fn sent(attributes: VfAttributes) -> Vec<(u16, Vec<u8>)> {
     let request = set_request(7, 3, &attributes);
     assert_eq!(request[HEADER + 4..HEADER + 8], 7u32.to_ne_bytes(), "ifi_index");
@@ -20,7 +20,7 @@ fn sent(attributes: VfAttributes) -> Vec<(u16, Vec<u8>)> {
 }
 
 #[test]
-fn every_attribute_is_sent_as_the_kernel_has_it() {
+fn attributes_are_encoded_like_kernel_structures() {
     let none = VfAttributes::default();
     let mac = [2, 0, 0x5e, 0x10, 0, 1];
     let mut address = [to_bytes(&[3]), mac.to_vec()].concat();
@@ -57,9 +57,9 @@ fn every_attribute_is_sent_as_the_kernel_has_it() {
     }
 }
 
-/// The kernel stops at the first attribute that the driver refuses: each goes by itself, but for the two rates.
+/// The kernel stops at the first attribute that the driver refuses, so each is sent alone, except the two rates.
 #[test]
-fn each_attribute_is_a_message_of_its_own() {
+fn each_attribute_has_its_own_message() {
     let all = VfAttributes {
         trust: Some(true),
         vlan: Some(Vlan::default()),
@@ -92,7 +92,7 @@ fn info(vf: u32, trust: u32, spoof_check: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_kernel_says_of_vfs_is_read() {
+fn vf_attributes_are_parsed() {
     let list = attribute(IFLA_VFINFO_LIST, &[info(0, 1, 0), info(1, u32::MAX, u32::MAX)].concat());
     let pf = [0x9c, 0x63, 0xc0, 0xaa, 0xbb, 0xcc];
     let name = attribute(IFLA_IFNAME, b"ens1f0\0");
@@ -107,7 +107,7 @@ fn what_the_kernel_says_of_vfs_is_read() {
     // -1: the driver does not report it.
     assert_eq!((found.vfs[&1].trust, found.vfs[&1].spoof_check), (None, None));
     assert_eq!(found.vfs.len(), 2);
-    // Cut off anywhere before its padding, it is read as far as it goes.
+    // If truncated anywhere before its padding, it is parsed up to that point.
     for end in 0..body.len() - 2 {
         let part = table(&body[..end]);
         assert!(part.vfs.len() <= 2 && part.mac.is_none(), "{end}");
@@ -115,7 +115,7 @@ fn what_the_kernel_says_of_vfs_is_read() {
 }
 
 #[test]
-fn infiniband_has_a_guid_in_its_permanent_address() {
+fn infiniband_address_contains_guid() {
     let mut address = vec![0x80, 0, 1, 0x0b, 0xfe, 0x80, 0, 0, 0, 0, 0, 0];
     address.extend([0x9c, 0x63, 0xc0, 3, 0, 0xaa, 0xbb, 0xcc]);
     let guids = [10, 11]
@@ -129,9 +129,9 @@ fn infiniband_has_a_guid_in_its_permanent_address() {
     );
 }
 
-/// By its number: while udev renames interfaces, a name may be another PF's by the time the kernel looks it up.
+/// By number: while udev renames interfaces, a name may belong to another PF by the time of the lookup.
 #[test]
-fn the_question_has_the_interfaces_number_and_leaves_counters_out() {
+fn vf_query_uses_interface_number_and_skips_counters() {
     let request = get_request(7);
     assert_eq!(request[HEADER + 4..HEADER + 8], 7u32.to_ne_bytes(), "ifi_index");
     let rest = &request[HEADER + IFINFOMSG..];
