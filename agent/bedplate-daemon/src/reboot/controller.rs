@@ -1,5 +1,5 @@
-//! The reboot as the daemon sees to it: gathers the facts that [`step`](crate::reboot::step) decides by, and carries out what
-//! follows. Everything that fails on the way leaves the host running.
+//! Reboot controller of the daemon: gathers the facts for [`step`](crate::reboot::step) and performs its effects. Any failure
+//! leaves the host running.
 
 mod current_record;
 mod display;
@@ -40,43 +40,43 @@ use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::last_boot::LastBoot;
 use bedplate_core::reboot_record::phase::Phase;
 
-/// How often vetoes that nobody signals (open devices, a command) are looked at while they are in the way.
+/// Interval of polling vetoes that cause no event (open devices, a command) while they block a reboot.
 pub(crate) const OBSERVE_AGAIN: Duration = Duration::from_secs(30);
-/// Looks that one decision may take: a fresh boot entry, a slot, an effect that failed, a reboot that was moved.
+/// Most passes of one decision: a fresh boot entry, a slot, a failed effect, a moved reboot.
 const MAX_OBSERVATIONS: usize = 8;
 
-/// The daemon's memory between two decisions. The state is in the record.
+/// In-memory data between two decisions. The persistent state is in the record.
 pub(crate) struct RebootController {
     root: PathBuf,
     store: Store,
     kept: current_record::RecordCache,
     boot_id: String,
-    /// The bus, if there is one; without it there is no reboot.
+    /// logind, if the bus is connected; without it no reboot is possible.
     logind: Option<ManagerProxy<'static>>,
     inhibited_since: Option<Instant>,
-    /// When logind was last seen with bedplate's own announcement.
+    /// When bedplate's own scheduled reboot was last seen at logind.
     last_ours: Option<Timestamp>,
-    /// The boot entry, where it was read after the last observation.
+    /// The boot entry, if it was read after the last observation.
     inspected: Option<NextBoot>,
     /// When the boot entry was last read for a reboot.
     inspected_at: Option<Instant>,
-    /// When to read a boot entry again that was not known; `None`: it was, or nobody has asked since the last observation.
+    /// When to read an unknown boot entry again; `None` if it was known or has not been read since the last observation.
     inspect_again: Option<Instant>,
     /// Last answer of the busy commands.
     busy: Option<final_phase::BusyAnswer>,
     lock: lock::Lock,
     helpers: Helpers,
     steps: Steps,
-    /// Failures in the journal, until effects succeed again.
+    /// Failures already in the journal, cleared when effects succeed again.
     logged_failures: BTreeSet<String>,
     asked_for: u64,
-    /// Which reboot this boot follows, once that is known.
+    /// Cause of the last boot, once known.
     came: Option<LastBoot>,
     last: Option<RebootState>,
 }
 
 impl RebootController {
-    /// For the host below `root`.
+    /// Creates a controller for the host below `root`.
     pub(crate) fn new(root: &Path, boot_id: String, helpers: Helpers) -> Self {
         RebootController {
             root: root.to_owned(),
@@ -100,33 +100,33 @@ impl RebootController {
         }
     }
 
-    /// The bus has come or gone.
+    /// Sets or clears the logind proxy.
     pub(crate) fn set_logind(&mut self, logind: Option<ManagerProxy<'static>>) {
         self.logind = logind;
     }
 
-    /// Says whether a step of a reboot is under way that is not to be cut.
+    /// Returns a handle that tells whether a reboot step is running that must not be cut.
     pub(crate) fn steps(&self) -> Steps {
         self.steps.clone()
     }
 
-    /// The daemon's small files.
+    /// Returns the store of the daemon's state files.
     pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// Time that the busy commands took.
+    /// Returns the duration of the busy commands.
     fn busy_took(&self) -> SignedDuration {
         let took = self.busy.as_ref().map(|busy| busy.took).unwrap_or_default();
         SignedDuration::try_from(took).unwrap_or(SignedDuration::ZERO)
     }
 
-    /// The host was observed: its boot entry is the one in the observation.
+    /// Records that the host was observed: its boot entry is the one in the observation.
     pub(crate) fn observed(&mut self) {
         (self.inspected, self.inspect_again) = (None, None);
     }
 
-    /// Decides and acts, once; writes the result into the status. Returns when to come again, if nothing else happens before.
+    /// Decides and acts once, and writes the result into the status. Returns when to decide again if no event happens before.
     pub(crate) async fn step(
         &mut self,
         status: &mut Status,
@@ -134,14 +134,14 @@ impl RebootController {
     ) -> Option<Duration> {
         status.reboot.came = self.last_boot(observation).await;
         self.forget_attempts(status, observation).await;
-        // What a small file forbids is cancelled before slow questions are asked.
+        // Vetoes from small files cancel a reboot before the slow facts are gathered.
         let mut failed = match self.drive(|seen| Event::Polled(seen), None).await {
             Ok((driven, _)) => driven.failed,
-            // Said below.
+            // Reported below.
             Err(_) => None,
         };
         if self.until_final_phase().is_none() && self.lock.is_waiting() {
-            // Whatever is gathered now is gathered again with the answer.
+            // Facts gathered now would have to be gathered again after the answer.
             self.show(status);
             return Some(lock::POLL);
         }
@@ -181,7 +181,7 @@ impl RebootController {
             .min()
     }
 
-    /// Shows the result of an observation, or prepares another.
+    /// Handles the result of one pass: finishes, or requests another pass.
     async fn follow(
         &mut self,
         status: &mut Status,
@@ -230,7 +230,7 @@ impl RebootController {
         }
     }
 
-    /// A request that waits for a slot waits.
+    /// Records that a request has waited for a slot.
     async fn note_wait(&mut self) {
         let waits = |record: &mut Record| {
             if let Some(asked) = &mut record.asked {
@@ -242,14 +242,14 @@ impl RebootController {
         }
     }
 
-    /// A host that is right forgets what was tried.
+    /// Clears the attempts of a converged host.
     async fn forget_attempts(&mut self, status: &Status, observation: &Observation) {
-        // Attempts are counted for settings: what checks find beside them, a cable that is out, keeps none.
+        // Attempts are counted for settings only; a failed check, such as an unplugged cable, does not retain them.
         if !observation.is_converged() || !status.is_as_the_profile_says() {
             return;
         }
         let boot_id = self.boot_id.clone();
-        // Without a record there is nothing to forget.
+        // Without a record there are no attempts to clear.
         let Ok(mut record) = self.record() else { return };
         let before = record.clone();
         record.forget_earlier(&boot_id);
@@ -261,7 +261,7 @@ impl RebootController {
     }
 }
 
-/// Continuation after an observation.
+/// Continuation after a pass.
 enum Next {
     Observe { fresh: bool },
     Done { taking: bool, again: Option<Duration> },
@@ -271,7 +271,7 @@ fn is_going_down(record: &Record) -> bool {
     matches!(record.phase, Phase::GoingDown { .. })
 }
 
-/// When to come again in a state; `again`: what has failed is tried again by then.
+/// Returns when to decide again in a state. `again`: retry time after a failure.
 fn retry_delay(status: &Status, again: Option<Duration>) -> Option<Duration> {
     match &status.reboot.state {
         RebootState::Waiting { until, .. } => {
@@ -279,30 +279,30 @@ fn retry_delay(status: &Status, again: Option<Duration>) -> Option<Duration> {
                 let wait = until.duration_since(Timestamp::now());
                 Duration::try_from(wait).unwrap_or(Duration::ZERO).max(Duration::from_secs(1))
             });
-            // The wall clock may be set: never sleep so long that it would matter.
+            // The wall clock may be set: never sleep long enough for that to matter.
             let opens = opens.map(|wait| wait.min(Duration::from_secs(600)));
             again.or(opens).or(Some(OBSERVE_AGAIN))
         }
-        // What is announced is called off when something comes in the way.
+        // A new obstacle must cancel a scheduled reboot.
         RebootState::Announcing { .. }
         | RebootState::Announced { .. }
         | RebootState::UnderWay { .. } => Some(OBSERVE_AGAIN),
         RebootState::Converging if !status.reboot.is_needed() => again,
-        // What else is in the way is shown as it is.
+        // Other obstacles are refreshed in the status.
         RebootState::Cancelled { .. } | RebootState::Converging => again.or(Some(OBSERVE_AGAIN)),
         _ => again,
     }
 }
 
-/// Before these times to a reboot it is observed again, and then closely until it is long past.
+/// Lead times before a reboot at which it is checked again; then it is polled closely until well after its time.
 const CHECK_LEAD_TIMES: [SignedDuration; 3] =
     [FINAL_PHASE_LENGTH, SignedDuration::from_secs(5), SignedDuration::from_millis(1500)];
-/// Time that the busy commands get beside that of their last run, before the final phase.
+/// Slack for the busy commands beyond the duration of their last run, before the final phase.
 const BUSY_SLACK: SignedDuration = SignedDuration::from_secs(2);
 const DUE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const DUE_POLL_DURATION: SignedDuration = SignedDuration::from_secs(10);
 
-/// When to look at an arranged reboot again. `busy`: time that the busy commands took, which are asked before the final phase.
+/// Returns when to check a scheduled reboot again. `busy`: duration of the busy commands, which run before the final phase.
 fn next_check(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Duration> {
     match phase {
         Phase::Scheduled { arranged } => {
@@ -313,7 +313,7 @@ fn next_check(phase: &Phase, now: Timestamp, busy: SignedDuration) -> Option<Dur
             let busy = (busy > BUSY_SLACK / 2).then(|| busy + FINAL_PHASE_LENGTH + BUSY_SLACK);
             let next = CHECK_LEAD_TIMES.into_iter().chain(busy).map(|before| left - before);
             let next = next.filter_map(|wait| Duration::try_from(wait).ok()).min();
-            // A moment later, so that the time has surely come.
+            // A moment later, so that the time has certainly passed.
             let next = next.map_or(DUE_POLL_INTERVAL, |wait| wait + Duration::from_millis(50));
             Some(next.min(OBSERVE_AGAIN))
         }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_busy_command_is_asked_before_the_final_phase() {
+    fn slow_busy_command_runs_before_the_final_phase() {
         let now: Timestamp = "2026-03-03T03:00:00Z".parse().unwrap();
         let phase = scheduled(now + SignedDuration::from_secs(60));
         let wait =

@@ -1,28 +1,28 @@
-//! The record as this process knows it: on the disk, and in memory for as long as the disk does not take it. Where the file
-//! cannot be read, memory still tells what has to be cancelled and undone.
+//! Cache of the record: the version on disk, and a newer one in memory while it cannot be written. If the file is unreadable,
+//! memory still holds the reboot to cancel and the steps to undo.
 
 use super::RebootError;
 use crate::store::{RecordLock, Store, StoreError};
 use bedplate_core::reboot_record::Record;
 
-/// The record, as it was read or written last.
+/// The record as last read or written.
 #[derive(Debug, Default)]
 pub(super) struct RecordCache {
-    /// As it was last read or written.
+    /// Last version on disk.
     saved: Option<Record>,
-    /// A later one that could not be written.
+    /// Newer version that could not be written.
     unsaved: Option<Record>,
 }
 
-/// The record that counts now.
+/// The record in force.
 pub(super) struct Current {
     pub(super) record: Record,
-    /// Why the file cannot be read: `record` is from memory, and the file is left alone.
+    /// Error of reading the file: `record` is from memory, and the file is not touched.
     pub(super) lost: Option<StoreError>,
 }
 
 impl RecordCache {
-    /// The record that counts now.
+    /// Returns the record in force.
     pub(super) fn current(&self, store: &Store) -> Result<Current, StoreError> {
         let known = self.unsaved.as_ref().or(self.saved.as_ref());
         let found = match store.record() {
@@ -33,9 +33,9 @@ impl RecordCache {
             },
         };
         let record = match (&self.unsaved, known) {
-            // Nobody has written since.
+            // No other process has written since.
             (Some(unsaved), _) if self.saved.as_ref() == Some(&found) => unsaved.clone(),
-            // The file was removed: the reboot at logind is bedplate's still.
+            // The file was removed, but the reboot at logind is still bedplate's.
             (_, Some(known)) if !store.has_record() => {
                 Record { phase: known.phase.clone(), asked: known.asked.clone(), ..found }
             }
@@ -44,7 +44,7 @@ impl RecordCache {
         Ok(Current { record, lost: None })
     }
 
-    /// Takes over what was read.
+    /// Records the version that was read.
     pub(super) fn note(&mut self, current: &Current) {
         if current.lost.is_none() && self.unsaved.as_ref() != Some(&current.record) {
             self.saved = Some(current.record.clone());
@@ -52,7 +52,7 @@ impl RecordCache {
         }
     }
 
-    /// Writes a later one. `must`: it has to be on the disk before what follows.
+    /// Writes a newer version. `must`: fail if it is not on disk, because the next effect requires it.
     pub(super) fn write(
         &mut self,
         store: &Store,
@@ -76,7 +76,7 @@ impl RecordCache {
         }
     }
 
-    /// Keeps it in memory alone.
+    /// Stores a version in memory only.
     pub(super) fn remember(&mut self, record: Record) {
         self.unsaved = Some(record);
     }

@@ -1,4 +1,4 @@
-//! The reboot in status and journal, from the record and the decision.
+//! Status and journal messages of the reboot, from the record and the decision.
 
 use jiff::Timestamp;
 
@@ -14,11 +14,11 @@ use bedplate_base::format_utc;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::reboot_record::phase::{Ending, Phase};
 
-/// Text while the next decision is not made yet.
+/// Text until the next decision.
 const DECIDING: &str = "the daemon is deciding about the reboot";
 
 impl RebootController {
-    /// Writes what the record tells into the status.
+    /// Writes the data of the record into the status.
     pub(crate) fn show(&self, status: &mut Status) {
         status.reboot.hold = fast_facts::hold(&self.root, Timestamp::now());
         let Ok(record) = self.record() else { return };
@@ -30,7 +30,7 @@ impl RebootController {
         status.reboot.attempts = record.in_a_row(&self.boot_id);
     }
 
-    /// The same before the next decision: an operator who asks after a command finds no older state.
+    /// Updates the status before the next decision, so that an operator never sees a state from before a command.
     pub(crate) fn show_at_once(&self, status: &mut Status) {
         self.show(status);
         let Ok(record) = self.record() else { return };
@@ -42,7 +42,7 @@ impl RebootController {
         };
     }
 
-    /// Lists everything that forbids a reboot but a closed window and another shutdown.
+    /// Lists all vetoes except a closed window and another shutdown.
     pub(super) fn show_vetoes(
         &self,
         status: &mut Status,
@@ -64,7 +64,7 @@ impl RebootController {
         status.reboot.vetoes = texts.chain(rest).chain(wanted.inhibitors.iter().cloned()).collect();
     }
 
-    /// Logs what is new.
+    /// Logs a changed state.
     pub(super) fn log_changes(&mut self, status: &Status, observation: &Observation) {
         let state = &status.reboot.state;
         if self.last.as_ref() == Some(state) {
@@ -93,7 +93,7 @@ impl RebootController {
         self.last = Some(state.clone());
     }
 
-    /// The text for a reboot that outlives the daemon.
+    /// Returns the log text for a scheduled reboot at the daemon's end.
     pub(crate) fn pending_reboot_text(&self) -> Option<String> {
         let Phase::Scheduled { arranged } = self.record().ok()?.phase else { return None };
         let at = format_utc(arranged.at());

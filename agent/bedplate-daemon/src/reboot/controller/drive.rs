@@ -1,6 +1,6 @@
-//! The interpreter of the state machine: an event is applied to the record, the record is kept, the effect is carried out, and
-//! its result is the next event. The record's lock is taken before logind is read for an event and kept until the record is
-//! written: in between, no other process of bedplate changes the record or asks logind for anything.
+//! Interpreter of the state machine: applies an event to the record, stores the record, performs the effect, and feeds its
+//! result back as the next event. The record's lock is held from before logind is read until the record is written. Meanwhile
+//! no other bedplate process changes the record or calls logind.
 
 use super::current_record::Current;
 use super::{RebootController, RebootError};
@@ -19,13 +19,13 @@ pub(super) struct LockedRecord {
 }
 
 impl LockedRecord {
-    /// The record.
+    /// Returns the record.
     pub(super) fn record(&self) -> &Record {
         &self.current.record
     }
 
     /// # Errors
-    /// The record is from memory: its file cannot be read.
+    /// If the record is from memory because its file is unreadable.
     pub(super) fn readable(self) -> Result<Self, StoreError> {
         match self.current.lost {
             Some(error) => Err(error),
@@ -39,21 +39,21 @@ impl LockedRecord {
 pub(super) struct DriveResult {
     /// The record before the event.
     pub(super) before: Record,
-    /// The record.
+    /// The record after it.
     pub(super) record: Record,
     /// Input that the decision lacks.
     pub(super) missing: Option<MissingInput>,
     /// The state to show.
     pub(super) shown: Option<RebootState>,
-    /// Why an effect failed.
+    /// Reason of a failed effect.
     pub(super) failed: Option<Veto>,
-    /// Whether that was one on the way to a reboot.
+    /// Whether the failed effect was a step towards a reboot.
     pub(super) has_failed: bool,
-    /// Whether logind was asked to forget the reboot, and read back without it.
+    /// Whether logind cancelled the reboot and a read-back confirmed it.
     pub(super) is_cancelled: bool,
-    /// Whether anything was done.
+    /// Whether any effect was performed.
     pub(super) acted: bool,
-    /// Why the record cannot be read or written.
+    /// Error of reading or writing the record.
     pub(super) unwritten: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl RebootController {
         Ok(LockedRecord { lock, current })
     }
 
-    /// Reads logind, decides on the event of these facts, and carries out what follows. `failed`: why the last effect failed.
+    /// Reads logind, decides on the event of these facts, and performs the effects. `failed`: reason of the last failed effect.
     pub(super) async fn drive<'w>(
         &mut self,
         event: impl for<'s> FnOnce(&'s FastFacts) -> Event<'s, 'w>,
@@ -88,13 +88,13 @@ impl RebootController {
         Ok((driven, seen))
     }
 
-    /// Applies an event, and carries out what follows from it.
+    /// Applies an event, and performs the effects that follow.
     pub(super) async fn run(
         &mut self,
         locked: LockedRecord,
         event: Event<'_, '_>,
     ) -> Result<DriveResult, RebootError> {
-        // Once begun, a chain of effects is run to its end.
+        // A started chain of effects must run to its end.
         let _step = self.steps.begin();
         let mut driven = DriveResult { before: locked.record().clone(), ..DriveResult::default() };
         let mut effect = self.apply(locked, event, &mut driven)?;
@@ -119,8 +119,8 @@ impl RebootController {
         }
     }
 
-    /// The record is on the disk before an effect that leads to a reboot. Effects that lead away from one are carried out also
-    /// where it cannot be written.
+    /// Applies an event to the record. An effect towards a reboot requires the record on disk first; an effect away from one
+    /// is performed even if the record cannot be written.
     fn apply(
         &mut self,
         LockedRecord { lock, current }: LockedRecord,
@@ -158,7 +158,7 @@ impl RebootController {
         Ok(next.effect)
     }
 
-    /// The record that counts now.
+    /// Returns the record in force.
     pub(super) fn record(&self) -> Result<Record, StoreError> {
         let current = self.kept.current(&self.store)?;
         match current.lost {
@@ -167,7 +167,7 @@ impl RebootController {
         }
     }
 
-    /// Changes a part of the record that no phase depends on; it is on the disk when this returns.
+    /// Changes a part of the record that no phase depends on. It is on disk when this returns.
     pub(super) async fn update(
         &mut self,
         change: impl FnOnce(&mut Record),

@@ -1,4 +1,4 @@
-//! Effects on the host. Each reads the current state first, and its own result afterwards.
+//! Effects on the host. Each reads the current state first, and verifies its result afterwards.
 
 use super::fast_facts::{goes_down, hold};
 use super::{RebootController, RebootError};
@@ -12,14 +12,14 @@ use bedplate_base::{chain, format_utc};
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase};
 use bedplate_core::reboot_record::preparation::{Preparation, Undo};
 
-/// The daemon's own directory, where it needs no unit to remove a file.
+/// The daemon's own directory, in which it can remove files without a unit.
 const OWN: &str = "/run/bedplate/";
 
 fn method(error: &WorkError) -> Veto {
     Veto::new(WaitsFor::Method, chain(error))
 }
 
-/// The event of a result, and why the effect failed.
+/// Returns the event for a result, and the reason of a failure.
 fn ended<T>(
     result: Result<T, Veto>,
     event: fn(Result<T, Veto>) -> Event<'static, 'static>,
@@ -29,7 +29,7 @@ fn ended<T>(
 }
 
 impl RebootController {
-    /// Carries out an effect: its result, and why it failed.
+    /// Performs an effect. Returns its result as an event, and the reason of a failure.
     pub(super) async fn perform(
         &mut self,
         effect: &Effect,
@@ -56,8 +56,8 @@ impl RebootController {
         }
     }
 
-    /// Has logind schedule it. The record's lock is held from the first look for a hold until logind has answered: the command
-    /// that writes a hold is seen here, or finds the reboot at logind.
+    /// Schedules the reboot with logind. The record's lock is held from the first hold check until logind has answered. So a
+    /// command that writes a hold is either seen here, or finds the reboot at logind.
     async fn schedule(&mut self, arranged: &ArrangedReboot, why: &str) -> Result<(), RebootError> {
         let Some(logind) = self.logind.clone() else {
             return Err(RebootError::no_logind());
@@ -82,12 +82,12 @@ impl RebootController {
         let doing = "logind does not schedule the reboot";
         let refused = |error| RebootError::logind(doing, &error);
         logind.set_wall_message(&wall, true).await.map_err(refused)?;
-        // logind may take its time for each answer.
+        // Each answer of logind may take long.
         self.expect_no_hold()?;
         logind.schedule_shutdown(arranged.kind.name(), arranged.usec).await.map_err(refused)?;
         let has = self.is_at_logind(arranged).await?;
         self.expect_no_hold()?;
-        // One that is due at once may be on its way down already.
+        // A reboot that is due at once may be in progress already.
         match has || arranged.late(jiff::Timestamp::now()) >= 0 {
             true => {
                 self.last_ours = Some(jiff::Timestamp::now());
@@ -107,8 +107,8 @@ impl RebootController {
         }
     }
 
-    /// Has logind forget it, if logind has it. The record's lock is held meanwhile: no other process schedules one between the
-    /// question and the cancellation.
+    /// Cancels the reboot if logind has it. The record's lock is held, so no other bedplate process schedules one
+    /// between check and cancellation.
     async fn cancel_at_logind(
         &mut self,
         arranged: &ArrangedReboot,
@@ -119,12 +119,12 @@ impl RebootController {
         let _lock = self.store.lock().await?;
         let phase = self.kept.current(&self.store)?.record.phase;
         let by_operator = matches!(phase.ending(), Some(Ending::Cancelled { .. }));
-        // An operator is answered with fewer questions, and gets the same answer.
+        // Fewer requests for an operator's cancellation; the result is the same.
         if !by_operator && !arranged.is_dry() && goes_down(&logind).await? {
             return Ok(CancelResult::GoingDown);
         }
         self.last_ours = None;
-        // Asked right before, whatever was seen a moment ago: another program may have put its own schedule in its place.
+        // Checked immediately before: another program may have replaced the schedule.
         if self.is_at_logind(arranged).await? {
             let doing = "logind does not take the reboot back";
             let refused = |error| RebootError::logind(doing, &error);
@@ -138,8 +138,7 @@ impl RebootController {
         }
     }
 
-    /// Undoes what was armed. It takes a unit, which may not be had just then, and until it is undone any reboot is made that
-    /// way.
+    /// Disarms the method. This needs a unit, which may be unavailable; until it succeeds, any reboot uses the armed method.
     async fn disarm(&self, prepared: &Preparation) -> (Event<'static, 'static>, Option<Veto>) {
         let steps = prepared.undo.iter().filter(|step| !self.remove_own(prepared, step));
         let prepared = Preparation { undo: steps.cloned().collect(), ..prepared.clone() };
@@ -160,7 +159,7 @@ impl RebootController {
             && undo(&one, &self.root).is_ok()
     }
 
-    /// A hold that was set since the decision comes before it, or finds that the command was started.
+    /// Runs the power command, unless a hold was set since the decision. A later hold finds that the command was started.
     async fn run_command(&self) -> CommandResult {
         if let Some(hold) = hold(&self.root, jiff::Timestamp::now()) {
             return CommandResult::NotStarted(hold);

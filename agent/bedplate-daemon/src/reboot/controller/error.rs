@@ -1,4 +1,4 @@
-//! Why a reboot is not announced, or not taken back.
+//! Errors of scheduling and cancelling a reboot.
 
 use jiff::Timestamp;
 
@@ -6,19 +6,19 @@ use crate::reboot::state::{Veto, WaitsFor};
 use crate::store::StoreError;
 use bedplate_base::format_utc;
 
-/// Why a step towards a reboot, or away from it, came to nothing.
+/// Reason why a step towards a reboot, or away from it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RebootError {
-    /// What has to be remembered cannot be.
+    /// The record cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Too late.
+    /// The shutdown has already started.
     #[error("the machine is already going down")]
     GoingDown,
-    /// There is nothing to take back, but what was prepared for a reboot.
+    /// No reboot is scheduled, but a method is still armed.
     #[error("no reboot of bedplate's is announced, but {0}")]
     Armed(String),
-    /// Anything else, with what the reboot waits for after it.
+    /// Any other failure, with the condition that the reboot then waits for.
     #[error("{0}")]
     Failed(Veto),
 }
@@ -28,7 +28,7 @@ impl RebootError {
         RebootError::Failed(Veto::new(waits_for, why.into()))
     }
 
-    /// logind does not do it.
+    /// logind failed.
     pub(super) fn logind(doing: &str, error: &zbus::Error) -> Self {
         RebootError::new(WaitsFor::Logind, format!("{doing}: {error}"))
     }
@@ -45,7 +45,7 @@ impl RebootError {
         )
     }
 
-    /// logind has it after it was asked to forget it.
+    /// logind still has the reboot after its cancellation.
     pub(super) fn not_forgotten(at: Timestamp) -> Self {
         let at = format_utc(at);
         let why = "cancel it with `shutdown -c`";
@@ -53,13 +53,13 @@ impl RebootError {
         RebootError::new(WaitsFor::Logind, text)
     }
 
-    /// The shutdown that is scheduled is not bedplate's. `kind` is logind's.
+    /// The scheduled shutdown is not bedplate's. `kind` is logind's.
     pub(super) fn not_ours(kind: &str, at: Timestamp) -> Self {
         let text = format!("what is scheduled is not bedplate's: {kind} at {}", format_utc(at));
         RebootError::new(WaitsFor::OtherShutdown, text)
     }
 
-    /// What the reboot waits for after it.
+    /// Returns the condition that the reboot waits for after this error.
     pub(super) fn waits_for(&self) -> WaitsFor {
         match self {
             RebootError::Store(_) => WaitsFor::Record,
@@ -69,7 +69,7 @@ impl RebootError {
         }
     }
 
-    /// The same as a reason to wait.
+    /// Returns the error as a veto.
     pub(super) fn reason(&self) -> Veto {
         Veto::new(self.waits_for(), self.to_string())
     }

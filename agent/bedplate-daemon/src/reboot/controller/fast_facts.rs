@@ -1,4 +1,4 @@
-//! The facts that come at once: logind's schedule, whether the machine goes down, an operator's hold, kexec.
+//! Facts that are read quickly: logind's schedule, a shutdown in progress, an operator's hold, kexec.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use crate::reboot::state::{Veto, WaitsFor};
 use bedplate_core::reboot_hold::Hold;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 
-/// The text of the operator's hold below `root`, if it is in force.
+/// Returns the description of the operator's hold below `root`, if in force.
 pub(super) fn hold(root: &Path, now: Timestamp) -> Option<String> {
     let hold = Hold::below(root)?;
     hold.is_in_force(now).then(|| hold.describe(now))
 }
 
-/// Whether logind or PID 1 is on its way down.
+/// Whether logind or PID 1 is shutting down.
 pub(super) async fn goes_down(logind: &ManagerProxy<'static>) -> Result<bool, RebootError> {
     let stops = logind::machine_stops(logind.inner().connection());
     let (preparing, stops) = tokio::join!(logind.preparing_for_shutdown(), stops);
@@ -26,7 +26,7 @@ pub(super) async fn goes_down(logind: &ManagerProxy<'static>) -> Result<bool, Re
 }
 
 impl RebootController {
-    /// Reads the facts that count in this phase. `failed`: why the last effect failed.
+    /// Reads the facts that matter in this phase. `failed`: reason of the last failed effect.
     pub(super) async fn see(&mut self, phase: &Phase, failed: Option<Veto>) -> FastFacts {
         let mut seen = FastFacts {
             now: Timestamp::now(),
@@ -42,13 +42,13 @@ impl RebootController {
         if let Err(error) = asked {
             seen.schedule = Err(error.reason());
         }
-        // Each question may have taken its time.
+        // Each request may have taken long.
         seen.now = Timestamp::now();
         seen.last_ours = self.last_ours;
         seen
     }
 
-    /// Whether logind has this reboot.
+    /// Whether logind has this reboot scheduled.
     pub(super) async fn is_at_logind(
         &self,
         arranged: &ArrangedReboot,
@@ -58,7 +58,7 @@ impl RebootController {
         read.map(|(kind, usec)| arranged.is(&kind, usec))
     }
 
-    /// Under a flood each question of the bus takes long: no more are asked than the phase needs.
+    /// Reads logind. On a flooded bus each request takes long, so only those that the phase needs are made.
     async fn ask_logind(&mut self, phase: &Phase, seen: &mut FastFacts) -> Result<(), RebootError> {
         let Some(logind) = self.logind.clone() else { return Err(RebootError::no_logind()) };
         let (kind, usec) =
@@ -72,7 +72,7 @@ impl RebootController {
         let is_early = arranged.is_none_or(|arranged| arranged.late(now) < 0);
         let goes_down_already = matches!(phase, Phase::GoingDown { .. });
         if arranged.is_some() && (goes_down_already || !(is_ours && is_early)) {
-            // After the schedule, which logind forgets when another shutdown begins.
+            // Read after the schedule, because logind drops it when another shutdown starts.
             seen.goes_down = goes_down(&logind).await?;
         }
         if !is_ours {

@@ -1,5 +1,5 @@
-//! The last seconds before a scheduled reboot. Its boot entry is read first; nothing that may take its time, such as
-//! `busy_command`, keeps the daemon from that. Where the entry is not read in time, the reboot is cancelled.
+//! The last seconds before a scheduled reboot. Its boot entry is read first; slow facts such as `busy_command` must not delay
+//! that. If the entry is not read in time, the reboot is cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use crate::reboot::state::Veto;
 use crate::reboot::step::FINAL_PHASE_LENGTH;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 
-/// Time before a reboot by which its boot entry has to be read, so that logind can still cancel it.
+/// Lead time by which the boot entry must be read, so that logind can still cancel.
 const CANCEL_LEAD_TIME: Duration = Duration::from_secs(3);
-/// Time before a reboot within which an entry that was read in its last seconds is not read again.
+/// Lead time from which an entry that was read in the final phase is not read again.
 const REREAD_LEAD_TIME: Duration = Duration::from_millis(500);
-/// Age up to which an answer of `busy_command` counts, where no newer one comes in time.
+/// Largest age of a `busy_command` answer that is used if no newer one arrives in time.
 const RECENT: Duration = Duration::from_secs(180);
 
 /// Processes that use devices, and the answer of `busy_command`.
 #[derive(Debug, Clone)]
 pub(super) struct BusyAnswer {
-    /// When it came.
+    /// When it arrived.
     pub(super) at: Instant,
-    /// How long it took.
+    /// Duration of the commands.
     pub(super) took: Duration,
     /// Reasons against a reboot.
     pub(super) vetoes: Vec<Veto>,
@@ -34,12 +34,12 @@ impl BusyAnswer {
     }
 }
 
-/// When the final phase begins, before the due time.
+/// Returns the length of the final phase before the due time.
 pub(super) fn final_phase() -> Duration {
     Duration::try_from(FINAL_PHASE_LENGTH).unwrap_or_default()
 }
 
-/// Time to the due time of the scheduled reboot; `None`: none is scheduled, or its time has come.
+/// Returns the time until the scheduled reboot is due; `None` if nothing is scheduled or it is due.
 pub(super) fn time_left(phase: &Phase, now: Timestamp) -> Option<Duration> {
     let Phase::Scheduled { arranged } = phase else { return None };
     time_until(arranged, now)
@@ -49,26 +49,27 @@ fn time_until(arranged: &ArrangedReboot, now: Timestamp) -> Option<Duration> {
     Duration::try_from(arranged.at().duration_since(now)).ok().filter(|left| !left.is_zero())
 }
 
-/// Time that the busy commands may take; `None`: no limit. `answered`: a recent answer is there.
+/// Returns the time limit of the busy commands, if any. `answered`: a recent answer exists.
 pub(super) fn busy_limit(left: Option<Duration>, answered: bool) -> Option<Duration> {
-    // The final phase belongs to the boot entry.
+    // The final phase is reserved for the boot entry.
     let end = if answered { final_phase() } else { CANCEL_LEAD_TIME };
     left.map(|left| left.saturating_sub(end))
 }
 
-/// Whether what was read so long ago was read in the final phase.
+/// Whether a reading of this age was made in the final phase.
 pub(super) fn is_of_the_final_phase(age: Option<Duration>, left: Option<Duration>) -> bool {
     age.zip(left).is_some_and(|(age, left)| age + left <= final_phase())
 }
 
-/// Time that reading the boot entry may take; `None`: no limit. `answered`: it was read in the final phase.
+/// Returns the time limit of reading the boot entry, if any. `answered`: it was read in the final phase.
 pub(super) fn entry_limit(left: Option<Duration>, answered: bool) -> Option<Duration> {
     let end = if answered { REREAD_LEAD_TIME } else { CANCEL_LEAD_TIME };
     left.map(|left| left.saturating_sub(end))
 }
 
 impl RebootController {
-    /// Time to the final phase of the scheduled reboot, none where its cancellation has failed; `None`: logind has none.
+    /// Returns the time until the final phase of the scheduled reboot, zero if its cancellation has failed; `None` if logind
+    /// has no reboot of bedplate.
     pub(crate) fn until_final_phase(&self) -> Option<Duration> {
         match self.at_logind()? {
             (left, Phase::Scheduled { .. }) => Some(left.saturating_sub(final_phase())),
@@ -76,13 +77,12 @@ impl RebootController {
         }
     }
 
-    /// Time that an observation of the host may take, half of what is left; `None`: no limit. The other half is for the boot
-    /// entry.
+    /// Returns the time limit of an observation: half of the time until the reboot, the other half is for the boot entry.
     pub(crate) fn observation_limit(&self) -> Option<Duration> {
         self.at_logind().map(|(left, _)| left / 2)
     }
 
-    /// Time to the due time of the reboot that logind may have, and its phase.
+    /// Returns the time until the reboot that logind may have, and its phase.
     fn at_logind(&self) -> Option<(Duration, Phase)> {
         let phase = self.record().ok()?.phase;
         let (Phase::Scheduled { arranged } | Phase::Cancelling { arranged, .. }) = &phase else {
@@ -92,7 +92,7 @@ impl RebootController {
     }
 }
 
-/// Awaits `work` for `limit`; not at all where that is zero.
+/// Awaits `work` for at most `limit`; does not start it if `limit` is zero.
 pub(crate) async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match limit {
         None => Some(work.await),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_command_never_reaches_into_the_final_phase() {
+    fn busy_command_ends_before_the_final_phase() {
         assert_eq!(busy_limit(None, true), None);
         assert_eq!(busy_limit(seconds(40), true), seconds(25));
         assert_eq!(busy_limit(seconds(15), true), seconds(0));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_read_before_the_final_phase_does_not_count() {
+    fn entry_read_before_the_final_phase_is_stale() {
         assert!(!is_of_the_final_phase(None, seconds(2)));
         assert!(!is_of_the_final_phase(seconds(3), seconds(15)));
         assert!(is_of_the_final_phase(seconds(9), seconds(5)));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn work_without_time_is_not_begun() {
+    async fn work_with_zero_limit_is_not_started() {
         assert_eq!(within(seconds(0), async { 1 }).await, None);
         assert_eq!(within(seconds(9), async { 1 }).await, Some(1));
         let limit = Some(Duration::from_millis(5));

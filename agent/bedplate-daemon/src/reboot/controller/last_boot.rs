@@ -1,4 +1,4 @@
-//! Which reboot this boot follows: found out at the first observation, said once, kept for the rest of the boot.
+//! Cause of the last boot: determined at the first observation, logged once, and stored for the rest of the boot.
 
 use super::RebootController;
 use crate::journal::{self, log_message};
@@ -11,9 +11,9 @@ use bedplate_core::reboot_record::last_boot::LastBoot;
 use bedplate_host::file;
 
 impl RebootController {
-    /// The reboot that this boot follows, as far as it is known. Called before a converged host forgets its attempts.
+    /// Returns the cause of the last boot, as far as known. Call it before a converged host clears its attempts.
     pub(super) async fn last_boot(&mut self, observation: &Observation) -> Option<LastBoot> {
-        // Without a record nothing is known of it.
+        // Without a record the cause is unknown.
         let mut record = self.record().ok()?;
         let before = record.clone();
         let news = match self.came.is_some() {
@@ -24,7 +24,7 @@ impl RebootController {
         if record != before {
             let Record { came, waiting, .. } = record;
             let boot_id = self.boot_id.clone();
-            // A command may have changed the rest meanwhile, the attempts included.
+            // A command may have changed the rest of the record, including the attempts.
             let kept = self.update(|now| {
                 now.came = came;
                 now.waiting = waiting;
@@ -41,7 +41,8 @@ impl RebootController {
         self.came.clone()
     }
 
-    /// `Some`: news. What an earlier daemon of this boot has found out and said is only taken over.
+    /// Determines the cause. Returns it only if it is new; a cause that an earlier daemon of this boot has logged is only
+    /// adopted.
     async fn find_out(&mut self, record: &mut Record) -> Option<LastBoot> {
         if let Some(came) = record.came.as_ref().filter(|came| came.boot_id == self.boot_id) {
             self.came = Some(came.clone());

@@ -1,10 +1,9 @@
-//! The fleet's turn: takes a slot of the lock server before a reboot, and gives it back as soon as no reboot is to come
-//! of it. A server that fails is left alone for a while, and is then asked again without any event.
+//! Reboot lock: takes a slot of the lock server before a reboot, and releases it as soon as no reboot will follow. After a
+//! failure the server is retried on a timer, without any event.
 //!
-//! A slot that nobody uses starves the fleet: it is given back when the reboot is called off, by whatever it
-//! was (people, a hold, an inhibitor, a busy device, a closed window), and asked for again when the way is free. It is kept
-//! while a reboot is announced or under way, and by a host that came back from it and is not well: what a reboot has
-//! broken here it would break on the next host too.
+//! An unused slot blocks the fleet. So it is released whenever the reboot is cancelled (by an operator, a hold, an inhibitor,
+//! a busy device or a closed window), and taken again later. It is retained while a reboot is scheduled or in progress, and
+//! by a host that has a new fault after its reboot: the same reboot might break the next host too.
 
 mod wellness;
 
@@ -27,43 +26,43 @@ use bedplate_core::reboot_record::{LockSlot, Record};
 use bedplate_host::file;
 use wellness::{faults, format_release, has_no_new_fault};
 
-/// A lock server that takes longer is as good as none.
+/// Time limit of a request to a lock server.
 const SERVER_LIMIT: Duration = Duration::from_secs(20);
 
-/// A server as everybody may see it: a path in its URL may be what opens it.
+/// Returns the server's URL with its path masked: the path may be a secret.
 fn mask_server(server: &FleetLock) -> String {
     mask::server(&server.url)
 }
 
-/// Longest wait for an answer in the loop, which has people to answer. A later one is fetched by the next step.
+/// Longest wait for an answer inside the loop, which also serves operators. The next step fetches a later answer.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// Time to that step.
+/// Time until that step.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
-/// A question to a lock server.
+/// A request to a lock server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
-    /// For a slot.
+    /// Take a slot.
     PreReboot,
-    /// To take one back.
+    /// Release a slot.
     SteadyState,
 }
 
-/// Its answer; `Some`: there was no slot to take back, in the server's words.
+/// Its answer; `Some` is the server's message that there was no slot to release.
 type Answer = Option<String>;
 
-/// Why there is no answer.
+/// Reason for a missing answer.
 #[derive(Debug, thiserror::Error)]
 enum LockError {
-    /// The server is still at it.
+    /// The request is still pending.
     #[error("the lock server has not answered yet")]
     Pending,
-    /// It failed.
+    /// The request failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// A question under way, away from the loop.
+/// A pending request, run outside the loop.
 #[derive(Debug)]
 struct Pending {
     server: FleetLock,
@@ -71,21 +70,21 @@ struct Pending {
     task: JoinHandle<Result<Answer, String>>,
 }
 
-/// What is remembered of the lock server between two steps.
+/// State of the lock client between two steps.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pending: Option<Pending>,
     take: RetryDelay,
     give: RetryDelay,
-    /// The server knows since this boot that this host is well.
+    /// Whether this boot was reported to the server as well.
     reported_well: bool,
-    /// Why no slot could be given back, as it is in the journal: said once for each reason.
+    /// Last logged reason why no slot could be released; each reason is logged once.
     logged: Option<String>,
-    /// What became of the last request, for the status.
+    /// Result of the last request, for the status.
     said: Option<String>,
 }
 
-/// How long something that failed is left alone: longer after each failure.
+/// Retry delay after failures, growing with each.
 #[derive(Debug, Default)]
 struct RetryDelay {
     failures: u32,
@@ -108,7 +107,7 @@ impl RetryDelay {
 }
 
 impl Lock {
-    /// When the server may be asked for a slot again, if that has failed.
+    /// Returns when the server may be asked for a slot again after a failure.
     pub(super) fn retry_at(&self) -> Option<Duration> {
         if self.pending.is_some() {
             return Some(POLL);
@@ -116,18 +115,18 @@ impl Lock {
         self.take.time_left().or_else(|| self.give.time_left())
     }
 
-    /// Whether the server has not answered the last question yet.
+    /// Whether the server has not answered the last request yet.
     pub(super) fn is_waiting(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| !pending.task.is_finished())
     }
 
-    /// A reboot that could not be announced although there was a slot: the slot goes back, and another one is not asked
-    /// for at once. poseidon/fleetlock drains the node each time.
+    /// Records that a reboot could not be scheduled although a slot was taken: the slot is released and not taken again at
+    /// once. poseidon/fleetlock drains the node each time.
     pub(super) fn note_failed_reboot(&mut self, why: &str) {
         self.take.failed(why);
     }
 
-    /// A server that holds a slot of this host (`held`), or may, could not be told that it is not needed.
+    /// Records that the release of a slot failed. `held`: the server has, or may have, a slot of this host.
     fn not_given_back(&mut self, server: &FleetLock, held: bool, why: &str) {
         self.give.failed(why);
         let what = match held {
@@ -138,7 +137,7 @@ impl Lock {
         self.said = Some(format!("{what}: {why}"));
     }
 
-    /// Says why a slot is not given back, once for each reason.
+    /// Logs why a slot is not released, once for each reason.
     fn log_unreleased_slot(&mut self, why: &str) {
         if self.logged.as_deref() != Some(why) {
             log_message(journal::LOCK_KEPT, why);
@@ -148,7 +147,7 @@ impl Lock {
 }
 
 impl RebootController {
-    /// Without its record bedplate does not know of a slot; the fleet waits for it all the same.
+    /// Handles an unreadable record: a slot is then unknown to bedplate, but the fleet still waits for it.
     fn cannot_keep(
         &mut self,
         status: &mut Status,
@@ -163,7 +162,7 @@ impl RebootController {
         Some(OBSERVE_AGAIN)
     }
 
-    /// One question to the lock server. No other one is asked meanwhile: a server may take two in either order.
+    /// Sends one request to the lock server, never two at a time: a server may process them in either order.
     async fn ask(&mut self, server: &FleetLock, question: Question) -> Result<Answer, LockError> {
         if let Some(earlier) = self.lock.pending.take() {
             let is_same = earlier.server == *server && earlier.question == question;
@@ -197,14 +196,14 @@ impl RebootController {
         }
     }
 
-    /// This host, as lock servers know it.
+    /// Returns the id of this host at lock servers.
     fn fleetlock_id(&self) -> Result<String, String> {
         let text = file::text(&self.root.join("etc/machine-id")).map_err(|e| e.to_string())?;
         let machine_id = identity::parse_machine_id(text.trim())?;
         Ok(identity::hex(identity::app_specific(machine_id, identity::FLEETLOCK_APP_ID)))
     }
 
-    /// Takes a slot; `false`: the server has not answered yet.
+    /// Takes a slot. Returns `false` if the server has not answered yet.
     pub(super) async fn take_lock(
         &mut self,
         observation: &Observation,
@@ -213,7 +212,7 @@ impl RebootController {
         if self.lock.take.time_left().is_some() {
             return Err(RebootError::new(WaitsFor::Lock, self.lock.take.why.clone()));
         }
-        // The record has room for one slot: that of a server that the profile no longer names would be forgotten.
+        // The record holds one slot: a slot of a server that the profile no longer names would be lost.
         let mut record = self.record()?;
         if let Some(old) =
             record.lock.as_ref().map(|held| held.server.clone()).filter(|old| *old != server)
@@ -225,7 +224,7 @@ impl RebootController {
                 RebootError::new(WaitsFor::Lock, why)
             })?;
         }
-        // The record first: an answer that gets lost may have been yes, and such a slot has to be given back.
+        // Record first: a lost answer may have granted a slot, which must be released later.
         let held = LockSlot {
             server: server.clone(),
             certain: false,
@@ -255,15 +254,15 @@ impl RebootController {
         }
     }
 
-    /// Gives back a slot that no reboot is to come of, and tells the server once in a boot that this host is well; it may
-    /// hold a slot that nobody remembers. `taking`: one is being asked for. Returns when to come again.
+    /// Releases a slot that no reboot will use, and reports to the server once per boot that this host is well, because the
+    /// server may have a slot that is no longer recorded. `taking`: a slot is being requested. Returns when to call again.
     pub(super) async fn release_slot(
         &mut self,
         status: &mut Status,
         observation: Option<&Observation>,
         taking: bool,
     ) -> Option<Duration> {
-        // A reboot is announced, so whatever kept one from being announced is over.
+        // A reboot is scheduled, so the earlier obstacle is gone.
         if status.reboot.state.is_coming() {
             self.lock.take = RetryDelay::default();
         }
@@ -293,13 +292,13 @@ impl RebootController {
             }
             None => {}
         }
-        // Read again: that a reboot was called off may have been found out only now.
+        // Read again: the cancellation of a reboot may have been found only now.
         let mut record = match self.record() {
             Ok(record) => record,
             Err(error) => return self.cannot_keep(status, observation, &error.to_string()),
         };
         if let Some(server) = unused {
-            // That it failed is in the journal.
+            // The failure is in the journal.
             let done = self.release(&mut record, &server, well).await;
             again = done.is_err().then(|| self.lock.retry_at().unwrap_or(OBSERVE_AGAIN));
         }
@@ -311,7 +310,7 @@ impl RebootController {
         again
     }
 
-    /// Tells a server that this host needs no slot of its; the record has none then.
+    /// Reports to a server that this host needs no slot, and removes it from the record.
     async fn release(
         &mut self,
         record: &mut Record,
@@ -323,7 +322,7 @@ impl RebootController {
         }
         let held = record.lock.is_some();
         if let Some(held) = record.lock.as_mut().filter(|held| held.certain) {
-            // The record first: an answer that gets lost may have been yes, and without a slot there is no reboot.
+            // Record first: a lost answer may have confirmed the release, and without a slot no reboot is allowed.
             held.certain = false;
             let uncertain = record.lock.clone();
             if let Err(error) = self.update(|record| record.lock = uncertain).await {
@@ -354,7 +353,7 @@ impl RebootController {
         }
     }
 
-    /// Whether this host is about to boot, as far as is known: then its slot is not to be given to another one.
+    /// Whether this host is about to reboot, as far as known. Its slot must then not go to another host.
     async fn goes_down(&mut self) -> bool {
         let phase = self.record().map(|record| record.phase).unwrap_or_default();
         let seen = self.see(&phase, None).await;
@@ -365,10 +364,10 @@ impl RebootController {
         match (&seen.schedule, &phase) {
             (_, Phase::GoingDown { .. } | Phase::Scheduling { .. }) => true,
             (_, Phase::CommandRun { arranged, .. }) => arranged.late(seen.now) < GOING_DOWN_US,
-            // It is not known what has become of it: there is no logind to ask.
+            // Its result is unknown: logind cannot be asked.
             (Err(_), _) => at_logind || self.logind.is_some(),
             (Ok(Some((kind, usec))), phase) => {
-                // Who asked for it, this host will be away; of a poweroff nobody knows for how long.
+                // This host will be away, by any program's request. A poweroff has no known end, so it does not count.
                 let ours = phase.at_logind().is_some_and(|arranged| arranged.is(kind, *usec));
                 ours || ["reboot", "kexec", "soft-reboot"].contains(&kind.as_str())
             }
@@ -380,7 +379,7 @@ impl RebootController {
 /// For jitter only.
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without random numbers the jitter is none.
+    // Without random numbers there is no jitter.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     u32::from_ne_bytes(bytes)
 }

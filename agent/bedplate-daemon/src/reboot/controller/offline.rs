@@ -1,4 +1,4 @@
-//! The same state machine for commands, beside a daemon or without one: they ask logind themselves, and read its answer back.
+//! State machine for commands, with or without a running daemon: they call logind themselves, and verify the result.
 
 use std::path::Path;
 
@@ -18,32 +18,32 @@ use bedplate_core::reboot_record::Record;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase};
 use bedplate_host::boot_id;
 
-/// A way to the record and to logind.
+/// Access to the record and to logind.
 pub struct Offline(RebootController);
 
-/// Where bedplate's reboot is.
+/// State of bedplate's reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtLogind {
     /// logind does not have it.
     Nothing,
     /// logind has it.
     Scheduled {
-        /// Its due time.
+        /// Due time.
         at: Timestamp,
     },
-    /// The machine goes down by it.
+    /// The machine is going down for it.
     GoingDown,
     /// It was scheduled, and logind cannot be asked.
     Unknown {
-        /// Its due time.
+        /// Due time.
         at: Timestamp,
-        /// Why not.
+        /// Reason why logind cannot be asked.
         why: String,
     },
 }
 
 impl Offline {
-    /// For the running machine, whose files are below `root`. Without a bus only the record is there.
+    /// Connects for the running machine, with files below `root`. Without a bus only the record is available.
     pub async fn connect(root: &Path) -> Self {
         let launch = Launch::Children("/proc/self/exe".into());
         let helpers = Helpers::new(launch, root);
@@ -55,11 +55,11 @@ impl Offline {
         Offline(controller)
     }
 
-    /// Has logind forget what an operator's hold forbids, and reads its schedule back. Returns the time of the cancelled
-    /// reboot.
+    /// Cancels a reboot that an operator's hold forbids, and reads logind's schedule back. Returns the time
+    /// of the cancelled reboot.
     ///
     /// # Errors
-    /// logind may still have it, or the machine goes down already.
+    /// If logind may still have it, or the machine is already going down.
     pub async fn reconcile(&mut self) -> Result<Option<Timestamp>, RebootError> {
         let locked = match self.0.locked().await {
             Ok(locked) => locked,
@@ -78,12 +78,12 @@ impl Offline {
         Ok(driven.before.phase.at_logind().map(ArrangedReboot::at))
     }
 
-    /// The owner of what logind has is unknown.
+    /// Handles an unreadable record: the owner of a shutdown at logind is unknown.
     async fn without_record(
         &mut self,
         error: StoreError,
     ) -> Result<Option<Timestamp>, RebootError> {
-        // A daemon that knows the record from memory may be asking logind.
+        // A daemon with the record in memory may be calling logind.
         let _lock = self.0.store.lock().await?;
         match self.0.see(&Phase::Rest, None).await.schedule {
             Ok(None) => Ok(None),
@@ -98,18 +98,18 @@ impl Offline {
         }
     }
 
-    /// Cancels what an operator asked for, or bedplate has scheduled.
+    /// Cancels the reboot that an operator requested or bedplate scheduled.
     ///
     /// # Errors
-    /// Nothing was cancelled.
+    /// If nothing was cancelled.
     pub async fn cancel(&mut self, by: String) -> Result<String, RebootError> {
         self.0.cancel(by).await
     }
 
-    /// The record, and where bedplate's reboot is. Changes nothing.
+    /// Returns the record and the state of bedplate's reboot. Changes nothing.
     ///
     /// # Errors
-    /// The record cannot be read.
+    /// If the record cannot be read.
     pub async fn find(&mut self) -> Result<(Record, AtLogind), RebootError> {
         let record = self.0.record()?;
         let arranged =
@@ -127,7 +127,7 @@ impl Offline {
     }
 }
 
-/// Whether the reboot is cancelled, as far as the record tells. `unasked`: why logind could not be asked.
+/// Checks that the reboot is cancelled, by the record. `unasked`: reason why logind could not be asked.
 fn expect_cancelled(driven: &DriveResult, unasked: Option<Veto>) -> Result<(), RebootError> {
     let phase = &driven.record.phase;
     if matches!(phase, Phase::GoingDown { .. } | Phase::CommandRun { .. }) {
@@ -135,7 +135,7 @@ fn expect_cancelled(driven: &DriveResult, unasked: Option<Veto>) -> Result<(), R
     }
     match (driven.failed.clone().or(unasked), phase.at_logind()) {
         (Some(why), Some(_)) => Err(RebootError::Failed(why)),
-        // Without it: the announcement of a command that a hold forbids at its time.
+        // Excludes the announcement of a command, which a hold forbids at its time.
         (None, Some(arranged)) if !arranged.is_dry() => {
             Err(RebootError::not_forgotten(arranged.at()))
         }

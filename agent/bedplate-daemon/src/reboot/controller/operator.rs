@@ -1,4 +1,4 @@
-//! Requests and cancellations of operators, and the end of a reboot that cannot be judged any more.
+//! Operators' requests and cancellations, and the cancellation of a reboot that can no longer be verified.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -14,12 +14,12 @@ use bedplate_base::format_utc;
 use bedplate_core::reboot_record::RebootRequest;
 use bedplate_core::reboot_record::phase::{Ending, Phase};
 
-/// A request for a time that is longer ago is refused. A shorter one was on its way here.
+/// A request for an earlier time than this is refused; a shorter delay is that of the call itself.
 const ON_ITS_WAY: SignedDuration = SignedDuration::from_secs(60);
 
 impl RebootController {
-    /// Whether the machine goes down, whatever logind has scheduled. Asked only before something is taken back because of it:
-    /// under a flood each question of the bus takes long.
+    /// Whether the machine is going down, even if logind has no schedule. Call it only before a cancellation for this reason:
+    /// on a flooded bus each request takes long.
     pub(crate) async fn machine_stops(&self) -> bool {
         match &self.logind {
             Some(logind) => logind::machine_stops(logind.inner().connection()).await,
@@ -27,21 +27,21 @@ impl RebootController {
         }
     }
 
-    /// The host cannot be compared with its profile any more: what was announced is taken back, since nobody can tell
-    /// whether it is still right.
+    /// Cancels a scheduled reboot, because the host cannot be compared with its profile: the reboot may no
+    /// longer be needed or safe.
     pub(crate) async fn cancel_unverified(&mut self, status: &mut Status, why: &str) {
         let driven = self.drive(|seen| Event::Observed(seen, Err(why)), None).await;
         if let Err(error) = driven {
             self.log_failure(&error.to_string());
         }
-        // It fails: the next observation comes by itself, and with it the next try.
+        // On failure, the next observation retries it.
         self.release_slot(status, None, false).await;
     }
 
-    /// An operator asks for a reboot.
+    /// Records an operator's request for a reboot.
     ///
     /// # Errors
-    /// Why it cannot even be noted.
+    /// If the request cannot be recorded.
     pub(crate) async fn request(
         &mut self,
         why: String,
@@ -66,10 +66,10 @@ impl RebootController {
         }
     }
 
-    /// An operator cancels a request, or bedplate's own announcement. `by`: who and when, for display.
+    /// Cancels an operator's request, or bedplate's own scheduled reboot. `by`: user and time, for display.
     ///
     /// # Errors
-    /// Why nothing was taken back.
+    /// If nothing was cancelled.
     pub(crate) async fn cancel(&mut self, by: String) -> Result<String, RebootError> {
         let locked = self.locked().await?.readable()?;
         let (driven, seen) = self
@@ -80,10 +80,10 @@ impl RebootController {
         Ok(said)
     }
 
-    /// Reads logind once more where a reboot was cancelled, unless that was its last answer.
+    /// Reads logind once more after a cancellation, unless that was its last answer.
     ///
     /// # Errors
-    /// logind has it, or may have it.
+    /// If logind has, or may have, the reboot.
     pub(super) async fn expect_cancelled(&self, driven: &DriveResult) -> Result<(), RebootError> {
         if driven.is_cancelled {
             return Ok(());
@@ -105,7 +105,7 @@ impl RebootController {
     }
 }
 
-/// Answer to a cancellation.
+/// Returns the answer to a cancellation.
 fn answer(seen: &FastFacts, driven: &DriveResult, by: &str) -> Result<String, RebootError> {
     let before = &driven.before;
     let after = &driven.record.phase;

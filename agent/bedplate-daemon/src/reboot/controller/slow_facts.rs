@@ -1,4 +1,4 @@
-//! The slow facts: what the profile wants, busy devices, methods, inhibitors, the boot entry.
+//! Facts that take time: the profile's settings, busy devices, methods, inhibitors, the boot entry.
 
 use std::time::{Duration, Instant};
 
@@ -18,32 +18,33 @@ use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::plan::{Effect, NextBoot, RebootNeed};
 use bedplate_core::profile::model::{AgentMode, Reboot, RebootMethod, RebootPolicy};
 
-/// Reason against a reboot whose boot entry was not read in its last seconds.
+/// Reason against a reboot whose boot entry was not read in the last seconds before it.
 const NOT_READ: &str = "it was not read in time before the reboot";
-/// Reason against a reboot before which nothing is known of running work.
+/// Reason against a reboot if neither devices nor busy command answered.
 const BUSY_LATE: &str =
     "neither devices nor the busy command have answered in time before the reboot";
 
-/// The first method that works, and the text on each.
+/// The first method that works, and a message about each.
 type Methods = (Option<RebootMethod>, Vec<String>);
 
 /// Result of reading the boot entry.
 enum Entry {
-    /// It was not to be read.
+    /// It was not requested.
     NotAsked,
     /// It was read.
     Read(NextBoot),
-    /// It was not read again in time, and was read in the final phase before.
+    /// The second reading was late; an earlier one in the final phase exists.
     ReadBefore,
     /// It was not read in time.
     Late,
 }
 
-/// Characters of an argument that are shown to everybody who is logged in.
+/// Longest argument in the wall message, in characters.
 const LONGEST_SUBJECT: usize = 200;
 
 impl RebootController {
-    /// Gathers them; whether a reboot is asked for at all. `fresh`: the boot entry is observed again.
+    /// Gathers the facts. Returns also whether a reboot is requested, due by policy, or in progress. `fresh`: the
+    /// boot entry is read again.
     pub(super) async fn gather<'a>(
         &mut self,
         status: &mut Status,
@@ -62,14 +63,14 @@ impl RebootController {
             self.gather_slow_facts(&mut wanted, status, observation, (fresh, left)).await;
         }
         if asked {
-            // An operator's own word counts.
+            // An operator's request overrides a pause of enforcement.
             wanted.held = None;
         }
         wanted.replaced = self.helpers.is_replaced();
         (wanted, closely)
     }
 
-    /// The part that the observation tells.
+    /// Returns the facts from the observation.
     fn facts_of_observation<'a>(
         &self,
         status: &Status,
@@ -112,7 +113,7 @@ impl RebootController {
         wanted.vetoes.extend(forgotten.map(|text| Veto::new(WaitsFor::Record, text)));
         let is_final = left.is_some_and(|left| left <= final_phase());
         let due = left.map(|left| Instant::now() + left);
-        // No event tells when an unknown entry becomes known.
+        // No event reports when an unknown entry is known again.
         let again = self.inspect_again.is_some_and(|at| at <= Instant::now());
         let rest = self.ask_the_rest(observation.need, fresh || is_final || again, due);
         let (busy, (methods, inhibitors, entry)) = match is_final {
@@ -153,8 +154,8 @@ impl RebootController {
         wanted.inhibited_for = SignedDuration::try_from(inhibited).unwrap_or(SignedDuration::MAX);
     }
 
-    /// Processes that use devices, and the operator's command. Before a scheduled reboot they have until its final phase; then
-    /// their last answer counts.
+    /// Checks processes that use devices, and runs the operator's command. Before a scheduled reboot they have until its
+    /// final phase; then their last answer is used.
     async fn ask_busy(&self, settings: &Reboot, left: Option<Duration>) -> BusyAnswer {
         let begun = Instant::now();
         let last = self.busy.as_ref().filter(|last| last.is_recent());
@@ -183,8 +184,7 @@ impl RebootController {
         vetoes
     }
 
-    /// Methods (`None`: no answer in time), inhibitors and the boot entry, beside each other, so that operators are answered
-    /// sooner.
+    /// Queries methods (`None` on timeout), inhibitors and the boot entry concurrently, so that operators get an answer sooner.
     async fn ask_the_rest(
         &self,
         need: RebootNeed,
@@ -208,7 +208,7 @@ impl RebootController {
         tokio::join!(methods, self.inhibitors(), entry)
     }
 
-    /// Block inhibitors. Without a logind to ask, that it cannot be asked is a veto already.
+    /// Returns the block inhibitors; empty without logind, which is a veto of its own.
     async fn inhibitors(&self) -> Result<Vec<String>, Veto> {
         let Some(logind) = &self.logind else { return Ok(Vec::new()) };
         let listed = logind.list_inhibitors().await;

@@ -1,12 +1,12 @@
-//! Steps of a reboot that belong together: once begun they are run to their end, also by a daemon that is told to end.
+//! Tracking of reboot steps that must run to their end, even when the daemon is stopped.
 
 use tokio::sync::watch;
 
-/// Knows whether such a step is under way.
+/// Counts the running steps.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Steps(watch::Sender<usize>);
 
-/// One that is under way, until this is dropped. One may hold another.
+/// A running step, until dropped. Steps may be nested.
 #[derive(Debug)]
 pub(super) struct Step(watch::Sender<usize>);
 
@@ -16,7 +16,7 @@ impl Steps {
         Step(self.0.clone())
     }
 
-    /// Waits until none is under way.
+    /// Waits until no step is running.
     pub(crate) async fn over(&self) {
         // The sender lives as long as this.
         let _ = self.0.subscribe().wait_for(|steps| *steps == 0).await;

@@ -1,11 +1,11 @@
-//! Whether this host is well after its reboot, and how giving its slot back is reported.
+//! Health of this host after its reboot, and messages about the release of its slot.
 
 use crate::observation::Observation;
 use crate::reboot::state::RebootState;
 use crate::status::Status;
 use bedplate_core::plan::RebootNeed;
 
-/// What people have to deal with on this host, and what cannot be read of it.
+/// Returns the blockers and unreadable values of this host.
 pub(super) fn faults(observation: &Observation) -> Vec<String> {
     let blockers = observation.blockers.iter().map(|one| (&one.subject, &one.reason));
     let troubles =
@@ -13,7 +13,7 @@ pub(super) fn faults(observation: &Observation) -> Vec<String> {
     troubles.map(|(subject, reason)| format!("{subject}: {reason}")).collect()
 }
 
-/// Whether nothing is wrong with this host but what was known `before` it was rebooted.
+/// Whether this host has no fault except those known `before` its reboot.
 pub(super) fn has_no_new_fault(
     status: &Status,
     observation: &Observation,
@@ -28,8 +28,8 @@ pub(super) fn has_no_new_fault(
         && faults(observation).iter().all(|trouble| before.contains(trouble))
 }
 
-/// What is said of a slot that was given back: in the journal, and in the status. `held_none`: the server's words, where it says that
-/// there was none.
+/// Returns the journal message and the status text about a released slot. `held_none`: the server's message that there was no
+/// slot.
 pub(super) fn format_release(held_none: Option<&str>, url: &str, well: bool) -> (String, String) {
     let (journal, status) = match (held_none, well) {
         (Some(said), _) => (
