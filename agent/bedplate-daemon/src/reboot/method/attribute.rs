@@ -1,4 +1,4 @@
-//! Reading and writing the sysfs attributes that the reboot methods need, under a root directory.
+//! Access to the sysfs attributes that the reboot methods need, under a root directory.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::{MethodError, Unusable, under, unusable};
 
-/// An attribute's text without the white space around it.
+/// Reads an attribute, with surrounding white space removed.
 ///
 /// # Errors
-/// It cannot be read.
+/// If it cannot be read.
 pub fn read(root: &Path, path: &str) -> Result<String, MethodError> {
     match std::fs::read_to_string(under(root, path)) {
         Ok(text) => Ok(text.trim().to_owned()),
@@ -18,10 +18,10 @@ pub fn read(root: &Path, path: &str) -> Result<String, MethodError> {
     }
 }
 
-/// Writes an attribute in one write(2). It must be there: nothing is created.
+/// Writes an attribute in one write(2). The attribute must exist: no file is created.
 ///
 /// # Errors
-/// It cannot be written.
+/// If it cannot be written.
 pub(crate) fn write(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
     let opened = OpenOptions::new().write(true).truncate(true).open(under(root, path));
     let written = opened.and_then(|mut file| file.write_all(value.as_bytes()));
@@ -31,10 +31,10 @@ pub(crate) fn write(root: &Path, path: &str, value: &str) -> Result<(), MethodEr
     })
 }
 
-/// Writes an attribute, and makes sure that it shows the value.
+/// Writes an attribute, and checks that it reads back the value.
 ///
 /// # Errors
-/// It cannot be written or read, or shows another value.
+/// If it cannot be written or read, or reads another value.
 pub(crate) fn write_and_check(root: &Path, path: &str, value: &str) -> Result<(), MethodError> {
     write(root, path, value)?;
     let found = read(root, path)?;
@@ -45,11 +45,11 @@ pub(crate) fn write_and_check(root: &Path, path: &str, value: &str) -> Result<()
     Err(MethodError::new(what))
 }
 
-/// Whether an attribute could be written, without writing: by its mode, which root may ignore elsewhere and sysfs
-/// does not (`KERNFS_ROOT_EXTRA_OPEN_PERM_CHECK`), and by opening it, which a read-only /sys refuses.
+/// Checks that an attribute could be written, without writing: by its mode, which root may ignore elsewhere but not in sysfs
+/// (`KERNFS_ROOT_EXTRA_OPEN_PERM_CHECK`), and by opening it, which fails on a read-only /sys.
 ///
 /// # Errors
-/// What is in the way.
+/// The obstacle.
 pub(crate) fn writable(root: &Path, path: &str) -> Result<(), Unusable> {
     let real = under(root, path);
     let meta = match real.metadata() {

@@ -1,7 +1,7 @@
-//! The `bmc` method: an ordinary reboot whose very last step is a power cycle by the BMC. The cut is abrupt, so it may
-//! only come when file systems are read-only: a request is left under /run, and the hook that systemd-shutdown runs
-//! at that point (systemd/system-shutdown/bedplate) calls [`power_cycle`]. When the BMC refuses, the hook ends and the
-//! ordinary reboot goes on; the kernel's ipmi_poweroff would power *down* instead (handbook §2.3), hence not that.
+//! The `bmc` method: an ordinary reboot whose last step is a power cycle by the BMC. The cut is abrupt, so file systems must
+//! be read-only by then. A request is left under /run. The hook that systemd-shutdown runs at that point
+//! (systemd/system-shutdown/bedplate) calls [`power_cycle`]. If the BMC refuses, the hook ends and the ordinary reboot
+//! continues. The kernel's ipmi_poweroff is not used: it would power *down* instead (handbook §2.3).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,45 +17,44 @@ use bedplate_host::boot_id::PATH as BOOT_ID;
 use bedplate_host::published;
 use bedplate_host::write::replace_own_file;
 
-/// Where the request is left. /run is there until the machine is, and never outlives the boot.
+/// File of the request. /run exists until the machine is down, and never survives the boot.
 const REQUEST: &str = published::POWER_CYCLE;
-/// What reads it, and what that calls.
+/// The hook that reads the request, and the program it calls.
 const HOOK: &str = "/usr/lib/systemd/system-shutdown/bedplate";
 const PROGRAM: &str = "/usr/bin/bedplate";
 
-/// How long the BMC may take to cut the power before the ordinary reboot goes on. systemd-shutdown gives its hooks
-/// 90 s.
+/// Time within which the BMC must cut the power before the ordinary reboot continues. systemd-shutdown gives its hooks 90 s.
 pub const ACTS_WITHIN: Duration = Duration::from_secs(20);
-/// How long to wait before a busy BMC is asked again.
+/// Wait before a retry with a busy BMC.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// The request. The hook reads it as text: one line, `boot_id` as serde_json writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Request {
-    /// A request of an earlier boot counts for nothing.
+    /// A request of an earlier boot is ignored.
     boot_id: String,
     plan: String,
     /// RFC 3339, for the record.
     requested_at: String,
 }
 
-/// Why the power was not cycled. The caller ends, and the ordinary reboot goes on.
+/// Reason why the power was not cycled. The caller exits, and the ordinary reboot continues.
 #[derive(Debug, thiserror::Error)]
 pub enum PowerCycleError {
-    /// Nobody asked for it in this boot.
+    /// No power cycle was requested in this boot.
     #[error("no power cycle was asked for in this boot: {0}")]
     NotAsked(String),
-    /// The BMC did not take the command.
+    /// The BMC did not accept the command.
     #[error("the power was not cycled, so the ordinary reboot goes on")]
     Failed(#[source] IpmiError),
-    /// The BMC took the command and did nothing.
+    /// The BMC accepted the command, but the power stayed on.
     #[error(
         "the BMC accepted the power cycle, but the power is still on after {0} s; the ordinary reboot goes on"
     )]
     StillOn(u64),
 }
 
-/// Its entry in the table.
+/// Registry entry.
 pub(super) const ROW: Row = Row {
     subject: "a power cycle by the BMC",
     next: Next::LogindReboot,
@@ -66,7 +65,7 @@ pub(super) const ROW: Row = Row {
     survives_boot: false,
 };
 
-/// Whether it can be promised.
+/// Checks that the method can be used.
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     for path in [HOOK, PROGRAM] {
         if !is_executable(&under(env.root, path)) {
@@ -89,12 +88,12 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     Ok("the BMC cycles the power at the end of an ordinary reboot; if it refuses, the ordinary reboot goes on".into())
 }
 
-/// Without the request the reboot is an ordinary one.
+/// Removing the request makes the reboot an ordinary one.
 fn find_undo() -> Vec<Undo> {
     vec![Undo::Remove { path: REQUEST.into() }]
 }
 
-/// Leave the request, whole or not at all.
+/// Writes the request, completely or not at all.
 fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     let failed = |source| MethodError {
         what: format!("cannot leave the request for a power cycle in {REQUEST}"),
@@ -108,17 +107,17 @@ fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     replace_own_file(&path, format!("{line}\n").as_bytes(), 0o644, 0o755).map_err(failed)
 }
 
-/// Whether this takes the request back.
+/// Whether this step removes the request.
 fn undoes(step: &Undo) -> bool {
     matches!(step, Undo::Remove { path } if path == REQUEST)
 }
 
-/// Have the BMC cycle the power, if that was asked for in this boot. For the shutdown hook only: nothing is shut down
-/// first. Does not return while the BMC does its work; returns within `limit` and the time of one answer.
-/// [`ACTS_WITHIN`] is the limit outside tests.
+/// Requests a power cycle from the BMC if this boot requested one. For the shutdown hook only: nothing is shut down first.
+/// Does not return if the power is cut; otherwise returns within `limit` plus the time of one answer. `limit` is
+/// [`ACTS_WITHIN`] outside tests.
 ///
 /// # Errors
-/// [`PowerCycleError`]: always, if it returns at all.
+/// [`PowerCycleError`], whenever it returns.
 pub fn power_cycle(root: &Path, ipmi: &dyn Ipmi, limit: Duration) -> PowerCycleError {
     if let Err(why) = asked(root) {
         return PowerCycleError::NotAsked(why);
@@ -131,7 +130,7 @@ pub fn power_cycle(root: &Path, ipmi: &dyn Ipmi, limit: Duration) -> PowerCycleE
             Err(IpmiError::Refused { code: Code::BUSY, .. }) if left() > BUSY => {
                 std::thread::sleep(BUSY)
             }
-            // It may have understood all the same, and must not cut the power when the next boot has begun.
+            // The BMC may have accepted the command, and must not cut the power after the next boot has started.
             Err(silent @ IpmiError::Silent(_)) => {
                 std::thread::sleep(left());
                 return PowerCycleError::Failed(silent);
@@ -154,7 +153,7 @@ fn asked(root: &Path) -> Result<(), String> {
     }
 }
 
-/// The boot's identity. What does not look like one would match what it should not.
+/// Returns the boot id. A malformed one is rejected, because it could match a wrong request.
 fn boot_id(root: &Path) -> Result<String, MethodError> {
     let id = attribute::read(root, BOOT_ID)?;
     // The kernel prints it with %pU: 36 characters (`drivers/char/random.c`).

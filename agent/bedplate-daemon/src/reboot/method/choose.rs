@@ -1,10 +1,10 @@
-//! Which method is taken, from the profile's order and the probes' answers. Pure. Falling back is a stated choice:
-//! only what the profile lists is ever taken, so a list of one entry has nothing to fall back to.
+//! Choice of the method from the profile's order and the probes' results. Pure. Only methods that the profile lists are used,
+//! so a list of one entry has no fallback.
 
 use super::{Method, Unusable};
 
-/// Takes the first of `order` that works, and what to tell people, a line each: first what was skipped, then what happens.
-/// `answer` is asked in that order, and not beyond the method taken. `None`: do not reboot.
+/// Returns the first usable method of `order`, with one message per line: the skipped methods, then the result. `answer` is
+/// called in order, and not beyond the chosen method. `None` means that the host must not be rebooted.
 pub(crate) fn choose(
     order: &[Method],
     mut answer: impl FnMut(Method) -> Result<String, Unusable>,
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_works_is_taken_and_no_more_are_asked() {
+    fn first_usable_method_ends_the_probing() {
         let mut asked = Vec::new();
         let order = [Method::Bmc, Method::Firmware, Method::Ordinary];
         let (taken, lines) = choose(&order, |method| {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_not_listed_is_ever_taken() {
+    fn unlisted_method_is_never_chosen() {
         for (order, says) in [
             (&[][..], "lists no reboot method"),
             (&[Method::Bmc], "no other"),

@@ -1,5 +1,5 @@
-//! The `command` method: the operator's own program has the machine cycled from outside (Redfish, MAAS, a PDU …). It
-//! is run instead of asking logind: what cycles the machine is expected to shut it down in order, or not to need to.
+//! The `command` method: the operator's own program has the machine power-cycled from outside (Redfish, MAAS, a PDU …). It
+//! runs in place of a logind reboot: the external tool must shut the machine down in order itself, or not need to.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use bedplate_host::{ToolEnd, Writer};
 /// The operator's command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    /// The program by its absolute path, and its arguments. No shell reads them.
+    /// Absolute path of the program, and its arguments; no shell is used.
     pub argv: Vec<String>,
-    /// Seconds after which it is killed with everything it started.
+    /// Seconds after which it is killed with all its children.
     pub timeout_s: u32,
-    /// Seconds after its success within which the machine goes down.
+    /// Seconds after its success within which the machine must go down.
     pub grace_s: u32,
 }
 
-/// Its entry in the table.
+/// Registry entry.
 pub(super) const ROW: Row = Row {
     subject: "a power cycle by the profile's command",
     next: Next::RunCommand,
@@ -31,13 +31,13 @@ pub(super) const ROW: Row = Row {
     survives_boot: false,
 };
 
-/// Whether it can be promised.
+/// Checks that the method can be used.
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     let Some(command) = env.command else { return unusable("the profile names no command") };
     let Some(program) = command.argv.first() else {
         return unusable("the command in the profile is empty");
     };
-    // The daemon's PATH is not the operator's: a name alone may be another program.
+    // The daemon's PATH is not the operator's: a bare name may resolve to another program.
     if !Path::new(program).is_absolute() {
         return unusable(format!("the command `{program}` must be named by its absolute path"));
     }
@@ -55,11 +55,11 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     ))
 }
 
-/// Run it: there is no way back from here. Returns how long to wait for the machine to go down before this counts as
-/// failed. Blocks for up to the command's timeout.
+/// Runs the command; this cannot be undone. Returns how long to wait for the machine to go down before it counts as failed.
+/// Blocks for up to the command's timeout.
 ///
 /// # Errors
-/// It did not succeed.
+/// If the command did not succeed.
 pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodError> {
     let ran = host.run_tool(&command.argv, command.timeout_s);
     if ran.end == ToolEnd::Exited(0) {
@@ -67,7 +67,7 @@ pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodE
     }
     let last = ran.output.lines().rev().map(str::trim).find(|line| !line.is_empty());
     let last = last.map(|line| format!(": {line}")).unwrap_or_default();
-    // Only its first word: the arguments may hold a password.
+    // Only the program name: the arguments may contain a password.
     let program = command.argv.first().map_or("", String::as_str);
     let what = format!("the reboot command `{program}` did not succeed ({}){last}", ran.end);
     Err(MethodError::new(what))
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_command_that_is_there_is_promised() {
+    fn only_an_existing_command_is_usable() {
         let tree = Tree::new();
         assert!(cannot(Method::Command, &tree.env()).contains("no command"));
         let says = |argv: &[&str], timeout_s| {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn success_starts_the_grace_and_failure_says_the_last_line_without_the_arguments() {
+    fn failure_shows_last_line_without_arguments() {
         let mut host = DirWriter::live();
         assert_eq!(run(&sh("exit 0"), &mut host).unwrap(), Duration::from_secs(90));
         let said = run(&sh("echo first; echo 401 unauthorized >&2; echo; exit 7"), &mut host)
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_is_killed_with_what_it_started() {
+    fn hung_command_is_killed_with_its_children() {
         let tree = Tree::new();
         let mark = tree.0.join("mark");
         let started = Instant::now();

@@ -1,7 +1,7 @@
-//! The `firmware` method: the kernel's own last step, made as cold as it can be, by /sys/kernel/reboot (since 5.11)
-//! just before an ordinary reboot. The default type, `acpi`, writes the platform's reset register whatever the mode
-//! (handbook §2.2); `efi` asks the firmware for EfiResetCold, `pci` writes 0x0E to port 0xCF9, whose bit 3 asks for
-//! a cycle of the power rails on Intel platforms.
+//! The `firmware` method: makes the kernel's last step of an ordinary reboot as cold as possible, by /sys/kernel/reboot
+//! (since 5.11). The default type, `acpi`, writes the platform's reset register in any mode (handbook §2.2). `efi`
+//! requests EfiResetCold from the firmware; `pci` writes 0x0E to port 0xCF9, whose bit 3 requests a cycle of the power
+//! rails on Intel platforms.
 
 use super::{Env, MethodError, Next, Row, Undo, Unusable, attribute, under, unusable};
 use bedplate_host::capability::{self, STATUS};
@@ -9,18 +9,18 @@ use bedplate_host::capability::{self, STATUS};
 const DIRECTORY: &str = "/sys/kernel/reboot";
 const MODE: &str = "/sys/kernel/reboot/mode";
 const TYPE: &str = "/sys/kernel/reboot/type";
-/// There while the machine was booted by EFI (`drivers/firmware/efi/efi.c`).
+/// Exists if the machine was booted by EFI (`drivers/firmware/efi/efi.c`).
 const EFI: &str = "/sys/firmware/efi";
 const COLD: &str = "cold";
 
-/// What the attributes take (`kernel/reboot.c`). Anything else that one reads, such as `undefined`, could not be put
-/// back.
+/// Values that the attributes accept (`kernel/reboot.c`). Any other current value, for example `undefined`, could not be
+/// restored.
 const VALUES: [(&str, &[&str]); 2] = [
     (MODE, &[COLD, "warm", "hard", "soft", "gpio"]),
     (TYPE, &["bios", "acpi", "kbd", "triple", "efi", "pci"]),
 ];
 
-/// Its entry in the table.
+/// Registry entry.
 pub(super) const ROW: Row = Row {
     subject: "a reset by the firmware",
     next: Next::LogindReboot,
@@ -31,7 +31,7 @@ pub(super) const ROW: Row = Row {
     survives_boot: false,
 };
 
-/// Whether it can be promised.
+/// Checks that the method can be used.
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !under(env.root, DIRECTORY).is_dir() {
         let why = "the kernel must be 5.11 or newer, and /sys mounted";
@@ -56,14 +56,14 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     })
 }
 
-/// Both as they are now, the one that is written last first.
+/// Returns the current values of both, the last written first.
 fn find_undo(env: &Env<'_>) -> Result<Vec<Undo>, MethodError> {
     let step =
         |path: &str| Ok(Undo::Write { path: path.into(), value: attribute::read(env.root, path)? });
     [TYPE, MODE].into_iter().map(step).collect()
 }
 
-/// Write both.
+/// Writes both attributes.
 fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     for (path, value) in [(MODE, COLD), (TYPE, reset(env))] {
         attribute::write_and_check(env.root, path, value)?;
@@ -71,13 +71,13 @@ fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     Ok(())
 }
 
-/// Whether this puts one of the two back.
+/// Whether this step restores one of the two.
 fn undoes(step: &Undo) -> bool {
     let Undo::Write { path, value } = step else { return false };
     VALUES.iter().any(|(ours, values)| path == ours && values.contains(&value.as_str()))
 }
 
-/// The coldest type that this machine has.
+/// Returns the coldest type that this machine has.
 fn reset(env: &Env<'_>) -> &'static str {
     if under(env.root, EFI).exists() { "efi" } else { "pci" }
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_follows_how_the_machine_was_booted_and_undo_restores_both() {
+    fn type_follows_the_boot_mode_and_undo_restores_both() {
         for (efi, expected) in [(false, "pci"), (true, "efi")] {
             let tree = tree();
             if efi {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_read_only_or_strange_is_said() {
+    fn missing_read_only_or_unknown_values_are_reported() {
         let old = Tree::new();
         assert!(cannot(Method::Firmware, &old.env()).contains("5.11"));
         let arm = tree();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_capability_must_be_there_and_known() {
+    fn capability_must_be_present_and_known() {
         let tree = tree();
         tree.put("/proc/self/status", "CapEff:\t000001ffffbfffff\n");
         assert!(cannot(Method::Firmware, &tree.env()).contains("CAP_SYS_BOOT"));
@@ -158,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_has_no_effect_is_an_error_and_the_way_back_is_known() {
+    fn ineffective_write_is_an_error_with_undo_steps() {
         let tree = tree();
-        // Takes every write and shows none, as an attribute may whose store is stubbed out.
+        // Accepts every write and shows none, like an attribute with an empty store function.
         std::fs::remove_file(under(&tree.0, TYPE)).unwrap();
         std::os::unix::fs::symlink("/dev/null", under(&tree.0, TYPE)).unwrap();
         let steps = super::find_undo(&tree.env()).unwrap();

@@ -1,5 +1,5 @@
-//! Three chassis commands to the machine's own BMC: Get Chassis Status, Get System Restart Cause, and Chassis Control
-//! with power cycle. No other control is known here: power down, above all, would leave the host off.
+//! Three chassis commands to the machine's own BMC: Get Chassis Status, Get System Restart Cause, and Chassis Control with
+//! power cycle. No other control is implemented, because power down would leave the host off.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,17 +16,17 @@ const STATUS: u8 = 0x01;
 const CONTROL: u8 = 0x02;
 /// Get System Restart Cause (IPMI v2.0 §28.11).
 const RESTART_CAUSE: u8 = 0x07;
-/// Chassis Control, "power cycle": off for a second at least, then on. 0x00 is power down, 0x03 a hard reset (IPMI
-/// v2.0 §28.3; `IPMI_CHASSIS_POWER_CYCLE`, `drivers/char/ipmi/ipmi_poweroff.c`).
+/// Chassis Control, "power cycle": off for at least a second, then on. 0x00 is power down, 0x03 a hard reset (IPMI v2.0
+/// §28.3; `IPMI_CHASSIS_POWER_CYCLE`, `drivers/char/ipmi/ipmi_poweroff.c`).
 const POWER_CYCLE: u8 = 0x02;
-/// How long an answer is waited for. The driver itself gives a BMC 5 s for each step of a transfer before it tries
-/// again (`IBF_RETRY_TIMEOUT`, `drivers/char/ipmi/ipmi_kcs_sm.c`), so less would give up before it does.
+/// Longest wait for an answer. The driver itself gives a BMC 5 s for each step of a transfer before it retries
+/// (`IBF_RETRY_TIMEOUT`, `drivers/char/ipmi/ipmi_kcs_sm.c`), so a shorter limit would end before its retry.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a chassis command came to nothing.
+/// Error of a chassis command.
 #[derive(Debug, thiserror::Error)]
 pub enum IpmiError {
-    /// There is no such device.
+    /// The device cannot be opened.
     #[error(
         "{path} cannot be opened; load the modules ipmi_devintf and ipmi_si (or ipmi_ssif), and run as root"
     )]
@@ -37,7 +37,7 @@ pub enum IpmiError {
         #[source]
         source: std::io::Error,
     },
-    /// The BMC is silent. It may have acted all the same.
+    /// The BMC is silent. It may have acted anyway.
     #[error(
         "the BMC did not answer `{0}` in time; try `ipmitool mc info`, and reset the BMC if that hangs too"
     )]
@@ -59,12 +59,12 @@ pub enum IpmiError {
         /// Its reason.
         code: Code,
     },
-    /// The answer is too short to mean anything.
+    /// The answer is too short.
     #[error("the BMC answered `{command}` with {length} bytes; that is too short")]
     Short {
         /// The command.
         command: Command,
-        /// Bytes that came, the completion code not counted.
+        /// Bytes received, without the completion code.
         length: usize,
     },
 }
@@ -81,7 +81,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Command number and data on the wire.
+    /// Returns command number and data on the wire.
     pub fn bytes(self) -> (u8, &'static [u8]) {
         match self {
             Command::Status => (STATUS, &[]),
@@ -106,9 +106,9 @@ impl fmt::Display for Command {
 pub struct Code(pub u8);
 
 impl Code {
-    /// The BMC is busy: ask again.
+    /// The BMC is busy: retry.
     pub const BUSY: Code = Code(0xC0);
-    /// The BMC, or the kernel's driver in its name, gave up waiting. The command may have been carried out.
+    /// The BMC, or the kernel's driver on its behalf, timed out. The command may have been executed.
     pub const TIMEOUT: Code = Code(0xC3);
 }
 
@@ -134,33 +134,33 @@ impl fmt::Display for Code {
 pub struct Answer {
     /// The completion code; 0 = success.
     pub code: u8,
-    /// What follows it.
+    /// Data after the completion code.
     pub data: Vec<u8>,
 }
 
-/// The way to a BMC.
+/// Connection to a BMC.
 pub trait Ipmi {
-    /// Send one chassis command and wait for its answer.
+    /// Sends one chassis command and waits for its answer.
     ///
     /// # Errors
     /// [`IpmiError::Device`], [`IpmiError::Silent`], [`IpmiError::Driver`]. A refusal is an answer.
     fn ask(&self, command: Command) -> Result<Answer, IpmiError>;
 }
 
-/// The BMC of this machine, by the kernel's IPMI driver. Opened for each command: a descriptor held open would keep
-/// the driver from being unloaded.
+/// The BMC of this machine, through the kernel's IPMI driver. Opened for each command: an open descriptor would keep the
+/// driver from being unloaded.
 #[derive(Debug, Clone)]
 pub struct Device {
     path: PathBuf,
 }
 
 impl Device {
-    /// `/dev/ipmi0`.
+    /// Returns `/dev/ipmi0`.
     pub fn first() -> Device {
         Device { path: "/dev/ipmi0".into() }
     }
 
-    /// A device by its path.
+    /// Returns the device at a path.
     pub fn at(path: impl Into<PathBuf>) -> Device {
         Device { path: path.into() }
     }
@@ -176,7 +176,7 @@ impl Ipmi for Device {
         let mut request = Request::new(message, RequestTargetAddress::Bmc(LogicalUnit::Zero));
         match file.send_recv(&mut request) {
             Ok(response) => answer(command, &response),
-            // What the crate makes of a poll that ended with nothing.
+            // The crate returns this error for a poll that timed out.
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 Err(IpmiError::Silent(command))
             }
@@ -185,7 +185,7 @@ impl Ipmi for Device {
     }
 }
 
-/// An answer must be to what was asked: the number alone says "success" to any command.
+/// Checks that the answer belongs to the command: the number alone says "success" to any command.
 fn answer(command: Command, response: &Response) -> Result<Answer, IpmiError> {
     if response.netfn() != NetFn::Chassis || response.cmd() != command.bytes().0 {
         let source = std::io::Error::other("the answer is to another command");
@@ -194,16 +194,16 @@ fn answer(command: Command, response: &Response) -> Result<Answer, IpmiError> {
     Ok(Answer { code: response.cc(), data: response.data().to_vec() })
 }
 
-/// What the BMC says of the chassis, as far as it matters here.
+/// Chassis status, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
-    /// Main power is on. A BMC that denies it, to a running machine, does not control that machine's power.
+    /// Main power is on. A BMC that denies it for a running machine does not control that machine's power.
     pub power_on: bool,
-    /// The power subsystem reports a fault: what is turned off may not come back.
+    /// The power subsystem reports a fault: a machine turned off may not turn on again.
     pub power_fault: bool,
 }
 
-/// Ask for the chassis status.
+/// Requests the chassis status.
 ///
 /// # Errors
 /// Any [`IpmiError`].
@@ -227,12 +227,12 @@ impl RestartCause {
     /// The operating system, or Ctrl-Alt-Del.
     pub(crate) const SOFT_RESET: RestartCause = RestartCause(0xA);
 
-    /// From the answer's byte.
+    /// Parses the answer's byte.
     pub(crate) fn from_byte(byte: u8) -> Self {
         RestartCause(byte & 0x0F)
     }
 
-    /// Whether it names no cause: the BMC does not know, it is the vendor's own, or nothing that the specification knows.
+    /// Whether it names no cause: unknown to the BMC, vendor-specific, or not in the specification.
     pub(crate) fn is_unknown(self) -> bool {
         matches!(self.0, 0x0 | 0x5 | 0xC..)
     }
@@ -256,7 +256,7 @@ impl fmt::Display for RestartCause {
     }
 }
 
-/// Ask what the machine was last started by. Many BMCs know only what they did themselves.
+/// Requests the cause of the last start. Many BMCs know only their own actions.
 ///
 /// # Errors
 /// Any [`IpmiError`].
@@ -270,10 +270,10 @@ pub(crate) fn restart_cause(ipmi: &dyn Ipmi) -> Result<RestartCause, IpmiError> 
     Ok(RestartCause::from_byte(cause))
 }
 
-/// Ask for a power cycle. Success means that the BMC took the command; the power goes some seconds later.
+/// Requests a power cycle. Success means that the BMC accepted the command; the power is cut some seconds later.
 ///
 /// # Errors
-/// Any [`IpmiError`]; after [`IpmiError::Silent`] the power may go all the same.
+/// Any [`IpmiError`]; after [`IpmiError::Silent`] the power may still be cut.
 pub fn power_cycle(ipmi: &dyn Ipmi) -> Result<(), IpmiError> {
     let command = Command::PowerCycle;
     success(command, ipmi.ask(command)?).map(drop)
@@ -293,14 +293,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_power_cycle_is_two_and_nothing_else_is_ever_sent() {
+    fn only_three_chassis_commands_are_sent() {
         assert_eq!(Command::PowerCycle.bytes(), (0x02, &[0x02][..]));
         assert_eq!(Command::Status.bytes(), (0x01, &[][..]));
         assert_eq!(Command::RestartCause.bytes(), (0x07, &[][..]));
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn status_answers_are_classified() {
         let says = |answer| status(&Bmc::new(vec![answer]));
         assert_eq!(says(Ok(on())).unwrap(), Status { power_on: true, power_fault: false });
         let fault = Answer { code: 0, data: vec![0x09, 0, 0] };
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_of_a_restart_is_the_lower_half_of_a_byte() {
+    fn restart_cause_is_the_lower_half_of_a_byte() {
         let says = |answer| restart_cause(&Bmc::new(vec![answer]));
         let bytes = |data: &[u8]| Ok(Answer { code: 0, data: data.to_vec() });
         assert_eq!(says(bytes(&[0xF1, 0x0E])).unwrap(), RestartCause::CHASSIS_CONTROL);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_another_command_is_no_success() {
+    fn answer_to_another_command_is_an_error() {
         let response = |netfn, cmd, data: &[u8]| {
             Response::new(Message::new_response(netfn, cmd, data.to_vec()), 0).unwrap()
         };
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_missing_or_another_one_is_an_error() {
+    fn missing_or_wrong_device_is_an_error() {
         let missing = Device::at("/nonexistent/ipmi0").ask(Command::Status).unwrap_err();
         assert!(
             matches!(&missing, IpmiError::Device { .. })

@@ -1,6 +1,6 @@
-//! How a machine is made to go through its firmware: each method has a small file with its entry of the table [`row`]. A method is
-//! probed before it is promised, prepared just before the shutdown is asked for, and undone when the shutdown does not come.
-//! Asking logind, and deciding whether to reboot at all, is not done here.
+//! Reboot methods: ways to restart a machine through its firmware, each in a file with its entry for [`row`]. A method is
+//! probed before it is used, armed just before the shutdown is requested, and undone if the shutdown does not happen. The
+//! calls to logind and the decision to reboot are elsewhere.
 
 pub mod attribute;
 pub mod bmc;
@@ -23,44 +23,44 @@ pub(crate) use bedplate_host::file::under;
 
 pub use bedplate_core::profile::model::RebootMethod as Method;
 
-/// What the methods work with.
+/// Environment of the methods.
 pub(crate) struct Env<'a> {
     /// The machine's root directory: `/`, or a temporary tree in tests.
     pub root: &'a Path,
-    /// The way to the BMC: [`ipmi::Device`] outside tests.
+    /// Connection to the BMC: [`ipmi::Device`] outside tests.
     pub ipmi: &'a dyn ipmi::Ipmi,
-    /// The operator states that the firmware wakes a machine that is off when the clock's alarm rings. Nothing that
-    /// Linux can read tells.
+    /// Whether the operator states that the firmware turns on a machine that is off when the clock's alarm
+    /// rings. Linux cannot read this.
     pub rtc_wakes: bool,
     /// Seconds from [`prepare`] to the alarm; [`rtc::AFTER_S`] are allowed.
     pub rtc_after_s: u32,
     /// The operator's command, if there is one.
     pub command: Option<&'a command::Command>,
-    /// The plan that the reboot is for.
+    /// Hash of the plan that the reboot is for.
     pub plan_hash: &'a str,
     /// The wall clock, for the record only.
     pub now: jiff::Timestamp,
 }
 
-/// A reboot method.
+/// Registry entry of a reboot method.
 pub(crate) struct Row {
-    /// The reboot that it makes, for a sentence: `an ordinary reboot`.
+    /// The reboot that it causes, for a sentence: `an ordinary reboot`.
     pub subject: &'static str,
-    /// What to do once it is prepared.
+    /// Action after it is armed.
     pub next: Next,
-    /// Whether it can be promised, and how it goes. Reads only.
+    /// Checks that it can be used, and describes it. Reads only.
     probe: fn(&Env<'_>) -> Result<String, Unusable>,
-    /// The steps that undo `prepare`, the last change first. Reads only.
+    /// Returns the steps that undo `prepare`, the last change first. Reads only.
     find_undo: fn(&Env<'_>) -> Result<Vec<Undo>, MethodError>,
-    /// Makes it ready.
+    /// Arms the method.
     prepare: fn(&Env<'_>) -> Result<(), MethodError>,
-    /// Whether the method leaves this step.
+    /// Whether the method produces this undo step.
     undoes: fn(&Undo) -> bool,
-    /// Whether a boot leaves its preparation in place.
+    /// Whether its armed state survives a boot.
     pub survives_boot: bool,
 }
 
-/// The table of methods.
+/// The registry of methods.
 pub(crate) fn row(method: Method) -> &'static Row {
     match method {
         Method::Ordinary => &ordinary::ROW,
@@ -71,7 +71,7 @@ pub(crate) fn row(method: Method) -> &'static Row {
     }
 }
 
-/// Why a method cannot be promised and what would help, with all causes.
+/// Reason why a method cannot be used, with all causes and a fix.
 #[derive(Debug)]
 pub(crate) struct Unusable(String);
 
@@ -81,12 +81,12 @@ impl<E: std::error::Error + 'static> From<E> for Unusable {
     }
 }
 
-/// A method that cannot be promised.
+/// Returns the error with this reason.
 fn unusable<T>(why: impl Into<String>) -> Result<T, Unusable> {
     Err(Unusable(why.into()))
 }
 
-/// Why a method could not be prepared, run or undone.
+/// Error of arming, running or undoing a method.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct MethodError {
@@ -95,47 +95,47 @@ pub struct MethodError {
 }
 
 impl MethodError {
-    /// Without a cause of the system's.
+    /// Creates an error without a system error.
     pub(crate) fn new(what: String) -> Self {
         MethodError { what, source: None }
     }
 
-    /// The probe's answer has changed since it was promised.
+    /// Creates the error for a probe whose result has changed since the method was chosen.
     pub(crate) fn unusable(method: Method, why: &str) -> Self {
         MethodError::new(format!("the reboot method `{method}` cannot be used: {why}"))
     }
 
-    /// A file or attribute cannot be read. `path` is without the root directory.
+    /// Creates the error for an unreadable file or attribute. `path` is without the root directory.
     fn read(path: &str, source: std::io::Error) -> Self {
         MethodError { what: format!("cannot read {path}"), source: Some(source) }
     }
 }
 
-/// How `method` goes, if it can be promised now. Reads only.
+/// Checks that `method` can be used now, and describes it. Reads only.
 ///
 /// # Errors
-/// It cannot.
+/// The reason, if it cannot be used.
 pub(crate) fn probe(method: Method, env: &Env<'_>) -> Result<String, Unusable> {
     (row(method).probe)(env)
 }
 
-/// How `method` goes, with the way back from what [`prepare`] is about to change: all of it, before any of it is changed, so that
-/// it can be kept first. Reads only.
+/// Returns the next action of `method` and all undo steps for the changes of [`prepare`], so that they can be stored before
+/// the first change. Reads only.
 ///
 /// # Errors
-/// A fresh probe says no, or something cannot be read.
+/// If a fresh probe fails, or a value cannot be read.
 pub(crate) fn find_undo(method: Method, env: &Env<'_>) -> Result<Preparation, MethodError> {
-    // What was promised may be hours old.
+    // The earlier probe may be hours old.
     probe(method, env).map_err(|Unusable(why)| MethodError::unusable(method, &why))?;
     let undo = (row(method).find_undo)(env)?;
     Ok(Preparation { method, next: row(method).next, undo })
 }
 
-/// Make `method` ready. The shutdown must be asked for right after: what this writes changes the next reboot of the
-/// machine, whatever asks for it. A failure leaves nothing behind, or says what.
+/// Arms `method`. The shutdown must be requested right after: the written values change the next reboot of the machine by any
+/// program. A failure leaves no state behind, or the error describes it.
 ///
 /// # Errors
-/// A fresh probe says no, or a step failed.
+/// If a fresh probe or a step fails.
 pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Preparation, MethodError> {
     let prepared = find_undo(method, env)?;
     let Err(failed) = (row(method).prepare)(env) else { return Ok(prepared) };
@@ -148,26 +148,26 @@ pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Preparation, Meth
     }
 }
 
-/// The part of a preparation that a boot leaves in place; `None`: there is none.
+/// Returns the part of an armed method that survives a boot, if any.
 pub(crate) fn surviving(prepared: &Preparation) -> Option<Preparation> {
     (row(prepared.method).survives_boot && !prepared.undo.is_empty()).then(|| prepared.clone())
 }
 
-/// Whether one of the methods leaves this step. Steps are stored and come back from the daemon, and are done with
-/// rights that neither of them has.
+/// Whether a method produces this undo step. Stored steps are returned by the daemon, and are performed with rights that
+/// neither daemon nor store has.
 fn is_known(step: &Undo) -> bool {
     Method::ALL.into_iter().any(|method| (row(method).undoes)(step))
 }
 
-/// Take a preparation back: the shutdown was cancelled, or failed. Every step is tried; one that was never taken, or is undone
-/// already, is none.
+/// Undoes an armed method after a shutdown was cancelled or failed. Every step is tried. A step that is already undone, or
+/// was never performed, succeeds.
 ///
 /// # Errors
 /// The first step that failed.
 pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodError> {
     let step = |step: &Undo| match step {
         Undo::Write { path, .. } | Undo::Remove { path } if !is_known(step) => {
-            // What stores or sends the steps may have been taken over.
+            // The store or the sender of the steps may be compromised.
             let why = "is not put back: no reboot method changes it so";
             Err(MethodError::new(format!("{path} {why}")))
         }
@@ -179,7 +179,7 @@ pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodErro
         Undo::Write { path, value } => attribute::write(root, path, value),
         Undo::Remove { path } => match std::fs::remove_file(under(root, path)) {
             Ok(()) => Ok(()),
-            // Nothing there, or nowhere to be.
+            // The file does not exist, or its directory does not.
             Err(source)
                 if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
             {
@@ -192,12 +192,12 @@ pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodErro
             }
         },
     };
-    // Collected first: a failure must not keep the steps after it from being tried.
+    // Collected first, so that a failure does not prevent later steps.
     let results: Vec<_> = prepared.undo.iter().map(step).collect();
     results.into_iter().collect()
 }
 
-/// Whether a path leads to a file that somebody may execute.
+/// Whether a path leads to a regular file with an execute bit.
 fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

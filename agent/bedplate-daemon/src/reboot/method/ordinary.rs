@@ -1,8 +1,8 @@
-//! The `ordinary` method: logind's reboot, for which nothing is prepared.
+//! The `ordinary` method: logind's reboot, without preparation.
 
 use super::{Next, Row};
 
-/// Its entry in the table.
+/// Registry entry.
 pub(super) const ROW: Row = Row {
     subject: "an ordinary reboot",
     next: Next::LogindReboot,

@@ -1,5 +1,5 @@
 //! The `rtc` method: power off with an alarm set, so that the real-time clock turns the machine on again. Whether the
-//! firmware obeys the alarm from S5 cannot be read anywhere (handbook §2.3), so the operator must say that it does.
+//! firmware obeys the alarm from S5 is not readable (handbook §2.3), so the operator must confirm it in the profile.
 
 use std::ops::RangeInclusive;
 
@@ -13,13 +13,12 @@ const NONE: &str = "0";
 const WAKES: &str = "/sys/class/rtc/rtc0/device/power/wakeup";
 const SINCE_EPOCH: &str = "/sys/class/rtc/rtc0/since_epoch";
 
-/// Seconds to the alarm that are allowed. An alarm that rings before the power is off wakes nothing, and the host
-/// stays off: units have 90 s to stop by default and the last killing another 90 s (`DefaultTimeoutStopSec=`,
-/// systemd-shutdown), so five minutes is the least. A clock whose alarm has no date takes no more than a day
-/// (`drivers/rtc/rtc-cmos.c`).
+/// Allowed seconds until the alarm. An alarm that rings before the power is off has no effect, and the host stays off. Units
+/// have 90 s to stop by default and the last killing another 90 s (`DefaultTimeoutStopSec=`, systemd-shutdown), so five
+/// minutes is the least. A clock whose alarm has no date accepts at most a day (`drivers/rtc/rtc-cmos.c`).
 pub(crate) const AFTER_S: RangeInclusive<u32> = 300..=86_399;
 
-/// Its entry in the table.
+/// Registry entry.
 pub(super) const ROW: Row = Row {
     subject: "a power-off with wake-up by the real-time clock",
     next: Next::LogindPoweroff,
@@ -30,7 +29,7 @@ pub(super) const ROW: Row = Row {
     survives_boot: true,
 };
 
-/// Whether it can be promised.
+/// Checks that the method can be used.
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !env.rtc_wakes {
         return unusable(
@@ -63,7 +62,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     attribute::writable(env.root, ALARM)?;
     now(env)?;
     let alarm = attribute::read(env.root, ALARM)?;
-    // Others count on it, and undo could not tell it from ours.
+    // Other tools may rely on it, and undo could not distinguish it from bedplate's.
     if !alarm.is_empty() && alarm != NONE {
         return unusable(format!(
             "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nothing needs it"
@@ -74,26 +73,26 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     ))
 }
 
-/// There was no alarm, or the method could not be used.
+/// There was no alarm before, or the method could not be used.
 fn find_undo() -> Vec<Undo> {
     vec![Undo::Write { path: ALARM.into(), value: NONE.into() }]
 }
 
-/// Set the alarm. Only when the shutdown starts: the alarm counts from here.
+/// Sets the alarm. Call it only when the shutdown starts: the alarm time counts from here.
 fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     let at = now(env)?.saturating_add(env.rtc_after_s.into());
-    // Over an active alarm the kernel answers EBUSY (`drivers/rtc/sysfs.c`).
+    // The kernel rejects a new alarm over an active one with EBUSY (`drivers/rtc/sysfs.c`).
     attribute::write(env.root, ALARM, NONE)?;
     attribute::write_and_check(env.root, ALARM, &at.to_string())
 }
 
-/// Whether this takes the alarm back.
+/// Whether this step clears the alarm.
 fn undoes(step: &Undo) -> bool {
     matches!(step, Undo::Write { path, value } if path == ALARM && value == NONE)
 }
 
-/// The clock's own time in seconds. Not the system's: a clock that keeps local time is hours away from it, and the
-/// alarm is compared with the clock.
+/// Returns the clock's own time in seconds. Not the system's: a clock in local time differs by hours, and the alarm is
+/// compared with the clock.
 fn now(env: &Env<'_>) -> Result<u64, MethodError> {
     let text = attribute::read(env.root, SINCE_EPOCH)?;
     let invalid = |error| std::io::Error::new(std::io::ErrorKind::InvalidData, error);
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alarm_counts_from_the_clocks_own_time_and_undo_clears_it() {
+    fn alarm_uses_the_clocks_own_time_and_undo_clears_it() {
         let tree = tree();
         let env = Env { rtc_wakes: true, ..tree.env() };
         works(Method::Rtc, &env);
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_operators_word_it_is_never_promised() {
+    fn method_requires_the_operators_confirmation() {
         let tree = tree();
         assert!(cannot(Method::Rtc, &tree.env()).contains("profile"));
         assert!(prepare(Method::Rtc, &tree.env()).is_err());
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_leave_the_host_off_is_refused() {
+    fn conditions_that_leave_the_host_off_are_refused() {
         let said = |spoil: &dyn Fn(&Tree)| {
             let tree = tree();
             spoil(&tree);

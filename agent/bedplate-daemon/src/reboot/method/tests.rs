@@ -1,4 +1,4 @@
-//! A temporary tree, a BMC that answers from a list, and what holds for every method.
+//! A temporary tree, a BMC with scripted answers, and tests of all methods.
 
 use std::cell::RefCell;
 use std::os::unix::fs::PermissionsExt as _;
@@ -31,7 +31,7 @@ impl Tree {
         std::fs::set_permissions(under(&self.0, path), permissions).unwrap();
     }
 
-    /// No BMC, no command, no word on the clock.
+    /// Without BMC and command, and without confirmed wake-up by the clock.
     pub(crate) fn env(&self) -> Env<'_> {
         Env {
             root: &self.0,
@@ -53,7 +53,7 @@ impl Ipmi for NoBmc {
     }
 }
 
-/// A BMC that gives these answers in order, and keeps what it was asked.
+/// A BMC that gives these answers in order, and records the commands.
 pub(in crate::reboot) struct Bmc {
     answers: RefCell<Vec<Result<Answer, IpmiError>>>,
     asked: RefCell<Vec<Command>>,
@@ -77,7 +77,7 @@ impl Ipmi for Bmc {
     }
 }
 
-/// What QEMU's ipmi-bmc-sim answers while the machine runs.
+/// The answer of QEMU's ipmi-bmc-sim for a running machine.
 pub(in crate::reboot) fn on() -> Answer {
     Answer { code: 0, data: vec![0x61, 0, 0] }
 }
@@ -86,7 +86,7 @@ pub(in crate::reboot) fn code(code: u8) -> Answer {
     Answer { code, data: Vec::new() }
 }
 
-/// Why it cannot be promised.
+/// Returns why the method cannot be used.
 pub(in crate::reboot) fn cannot(method: Method, env: &Env<'_>) -> String {
     match probe(method, env) {
         Err(Unusable(why)) => why,
@@ -94,14 +94,14 @@ pub(in crate::reboot) fn cannot(method: Method, env: &Env<'_>) -> String {
     }
 }
 
-/// That it can be promised.
+/// Asserts that the method can be used.
 pub(in crate::reboot) fn works(method: Method, env: &Env<'_>) {
     let answer = probe(method, env);
     assert!(answer.is_ok(), "{answer:?}");
 }
 
 #[test]
-fn an_ordinary_reboot_always_works_and_changes_nothing() {
+fn ordinary_method_always_works_and_changes_nothing() {
     let tree = Tree::new();
     works(Method::Ordinary, &tree.env());
     let prepared = prepare(Method::Ordinary, &tree.env()).unwrap();
@@ -110,7 +110,7 @@ fn an_ordinary_reboot_always_works_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_prepared_survives_a_restart_of_the_daemon() {
+fn preparation_round_trips_through_json() {
     let undo = vec![
         Undo::Write { path: "/sys/kernel/reboot/type".into(), value: "acpi".into() },
         Undo::Remove { path: "/run/bedplate/power-cycle".into() },
@@ -125,7 +125,7 @@ fn what_is_prepared_survives_a_restart_of_the_daemon() {
 }
 
 #[test]
-fn one_step_back_that_fails_does_not_keep_the_others() {
+fn failed_undo_step_does_not_stop_later_steps() {
     let tree = Tree::new();
     let [absent, there] = ["/sys/kernel/reboot/type", "/sys/class/rtc/rtc0/wakealarm"];
     tree.put(there, "1");
@@ -140,7 +140,7 @@ fn one_step_back_that_fails_does_not_keep_the_others() {
 }
 
 #[test]
-fn the_names_are_those_of_the_profile() {
+fn method_names_match_the_profile() {
     for method in Method::ALL {
         assert_eq!(serde_json::to_string(&method).unwrap(), format!("\"{method}\""));
     }

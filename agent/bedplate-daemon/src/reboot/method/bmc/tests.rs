@@ -1,4 +1,4 @@
-//! The `bmc` method: what is promised, what is left for the hook, what the hook does, and what the BMC may answer.
+//! The `bmc` method: probe, request, hook, and the possible answers of the BMC.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ fn asked_for() -> Tree {
 }
 
 #[test]
-fn the_request_names_boot_and_plan_and_undo_removes_it() {
+fn request_names_boot_and_plan_and_undo_removes_it() {
     let tree = tree();
     let bmc = Bmc::new(vec![Ok(on()), Ok(on())]);
     let env = Env { ipmi: &bmc, ..tree.env() };
@@ -56,7 +56,7 @@ fn the_request_names_boot_and_plan_and_undo_removes_it() {
 }
 
 #[test]
-fn it_is_promised_only_when_the_bmc_answers_and_the_hook_is_there() {
+fn method_requires_answering_bmc_and_installed_hook() {
     let says = |answer, spoil: &dyn Fn(&Tree)| {
         let tree = tree();
         spoil(&tree);
@@ -78,7 +78,7 @@ fn it_is_promised_only_when_the_bmc_answers_and_the_hook_is_there() {
 }
 
 #[test]
-fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
+fn failed_request_leaves_no_files() {
     let tree = tree();
     tree.put("/run", "not a directory");
     let bmc = Bmc::new(vec![Ok(on())]);
@@ -86,7 +86,7 @@ fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
     let what = format!("cannot leave the request for a power cycle in {REQUEST}");
     assert_eq!(failed.to_string(), what);
     assert_eq!(tree.get("/run"), "not a directory");
-    // Where the request should go there is a directory: half of it was written by then.
+    // The request's path is a directory, so the write fails half-way.
     std::fs::remove_file(under(&tree.0, "/run")).unwrap();
     std::fs::create_dir_all(under(&tree.0, REQUEST)).unwrap();
     let bmc = Bmc::new(vec![Ok(on())]);
@@ -96,7 +96,7 @@ fn a_request_that_cannot_be_left_is_an_error_with_nothing_behind() {
 }
 
 #[test]
-fn the_power_is_cycled_once_and_the_wait_ends() {
+fn power_cycle_is_sent_once_and_wait_ends() {
     let tree = asked_for();
     let bmc = Bmc::new(vec![Ok(code(0))]);
     let started = Instant::now();
@@ -115,7 +115,7 @@ fn refusal(end: PowerCycleError) -> u8 {
 }
 
 #[test]
-fn a_refusal_ends_at_once_and_silence_after_the_wait() {
+fn refusal_returns_at_once_and_silence_after_the_wait() {
     let tree = asked_for();
     let cycle = |answer, limit| {
         let started = Instant::now();
@@ -133,7 +133,7 @@ fn a_refusal_ends_at_once_and_silence_after_the_wait() {
 }
 
 #[test]
-fn a_busy_bmc_is_asked_again_until_the_time_is_up() {
+fn busy_bmc_is_retried_until_the_limit() {
     let tree = asked_for();
     let bmc = Bmc::new(vec![Ok(code(0xC0)), Ok(code(0xC1))]);
     let end = power_cycle(&tree.0, &bmc, Duration::from_secs(30));
@@ -145,7 +145,7 @@ fn a_busy_bmc_is_asked_again_until_the_time_is_up() {
 }
 
 #[test]
-fn without_a_request_of_this_boot_the_bmc_hears_nothing() {
+fn no_command_without_a_request_of_this_boot() {
     let bmc = Bmc::new(Vec::new());
     let end = |tree: &Tree| power_cycle(&tree.0, &bmc, Duration::ZERO);
     let tree = asked_for();
@@ -162,10 +162,10 @@ fn without_a_request_of_this_boot_the_bmc_hears_nothing() {
     assert!(bmc.asked().is_empty());
 }
 
-/// What the hook tells the console by.
+/// Where the hook writes its messages.
 const KERNEL_LOG: &str = "/dev/kmsg";
 
-/// The shipped hook with its paths led into a tree.
+/// Runs the shipped hook with its paths redirected into a tree.
 fn hook(tree: &Tree, verb: &str) -> Output {
     let shipped = include_str!("../../../../systemd/system-shutdown/bedplate");
     let mut text = shipped.to_owned();
@@ -179,7 +179,7 @@ fn hook(tree: &Tree, verb: &str) -> Output {
 }
 
 #[test]
-fn the_hook_calls_bedplate_for_a_reboot_of_this_boot_and_for_nothing_else() {
+fn hook_runs_only_for_a_requested_reboot_of_this_boot() {
     let tree = asked_for();
     tree.put(PROGRAM, "#!/bin/sh\necho \"called: $*\" >&2\nexit 9\n");
     let said = |verb: &str| {
@@ -205,7 +205,7 @@ fn the_hook_calls_bedplate_for_a_reboot_of_this_boot_and_for_nothing_else() {
 }
 
 #[test]
-fn a_hook_without_its_program_ends_so_that_the_reboot_goes_on() {
+fn hook_without_its_program_exits() {
     let tree = asked_for();
     std::fs::remove_file(under(&tree.0, PROGRAM)).unwrap();
     assert_eq!(hook(&tree, "reboot").status.code(), Some(127));
@@ -213,7 +213,7 @@ fn a_hook_without_its_program_ends_so_that_the_reboot_goes_on() {
 }
 
 #[test]
-fn the_shipped_hook_is_executable() {
+fn shipped_hook_is_executable() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd/system-shutdown/bedplate");
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o111, 0o111);
 }
