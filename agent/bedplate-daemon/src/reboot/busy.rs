@@ -1,5 +1,5 @@
-//! Who is at work on this host: processes that hold GPUs or RDMA devices open, and the operator's own answer (`command`).
-//! Looks, and decides nothing. What is not known is said to be so, never "nobody".
+//! Detection of work on this host: processes that hold GPUs or RDMA devices open, and the operator's own check (`command`).
+//! Makes no decisions. An unknown state is reported as unknown, never as idle.
 
 mod command;
 
@@ -16,63 +16,64 @@ use bedplate_host::process::ProcessOwner;
 
 pub(crate) use command::busy_command;
 
-/// Daemons that hold the devices as long as they run, work or no work: by the name that the kernel keeps, cut to 15
-/// bytes (`TASK_COMM_LEN` of `include/linux/sched.h`, less the final NUL; handbook §14.7).
+/// Daemons that hold the devices while they run, with or without work. Names as the kernel stores them, cut to 15 bytes
+/// (`TASK_COMM_LEN` of `include/linux/sched.h`, less the final NUL; handbook §14.7).
 ///
-/// A process can call itself any of these. It then hides its own work only.
+/// A process can set its own name to any of these. It then hides only its own work.
 pub(crate) const DAEMONS: [&str; 13] = [
-    // nvidia-persistenced: to keep the devices open is all that it is for.
+    // nvidia-persistenced: keeping the devices open is its only purpose.
     "nvidia-persiste",
     // nv-fabricmanager: holds every NVSwitch and GPU from boot on HGX and DGX.
     "nv-fabricmanage",
-    // DCGM's host engine, and the exporter that has one inside itself: they watch through NVML.
+    // DCGM's host engine, and the exporter that embeds one: they monitor through NVML.
     "nv-hostengine",
     "dcgm-exporter",
     // nvidia-device-plugin of Kubernetes: waits for NVML's health events. It stays when a node is drained.
     "nvidia-device-p",
-    // nvidia-imex: joins the memory of several hosts over NVLink, for as long as they run (GB200, GB300 NVL72).
+    // nvidia-imex: joins the memory of several hosts over NVLink while they run (GB200, GB300 NVL72).
     "nvidia-imex",
-    // kubelet, and what finds and hands out devices on its behalf: MIG manager, feature discovery, AMD's device plugin,
-    // those of RDMA and SR-IOV.
+    // kubelet, and the tools that discover and assign devices for it: MIG manager, feature discovery, the device plugins
+    // of AMD, RDMA and SR-IOV.
     "kubelet",
     "nvidia-mig-mana",
     "gpu-feature-dis",
     "k8s-device-plug",
     "k8s-rdma-shared",
     "sriovdp",
-    // rdma-core's address resolution: `acm_open_dev` of `ibacm/src/acm.c` opens each device for good.
+    // rdma-core's address resolution: `acm_open_dev` of `ibacm/src/acm.c` opens each device permanently.
     "ibacm",
 ];
 
-/// The same for families of daemons: NVIDIA System Management of DGX (`nvsm_core`, `nvsm_api_gateway` …).
+/// Name prefixes of further daemons: NVIDIA System Management of DGX (`nvsm_core`, `nvsm_api_gateway` …).
 pub(crate) const FAMILIES: [&str; 1] = ["nvsm"];
 
-/// Bytes of a name that the kernel keeps.
+/// Bytes of a process name that the kernel stores.
 const KEPT: usize = 15;
 
-/// One process that has one device open.
+/// A process that has a device open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// The device's path, as the process sees it.
+    /// The device's path in the view of the process.
     pub device: String,
-    /// The process's name, at most 15 bytes; fit to be shown.
+    /// The process name, at most 15 bytes, without control characters.
     pub comm: String,
 }
 
-/// What can be said about who uses the devices.
+/// Users of the devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceUse {
-    /// Who holds what, by process and device.
+    /// Open devices, sorted by process and device.
     pub holders: Vec<Holder>,
-    /// Processes that could not be looked into.
+    /// Number of processes whose open files could not be read.
     pub unreadable: usize,
 }
 
 impl DeviceUse {
-    /// Why the host is not to be disturbed, in one line; none when nobody is at work for certain. `who` says whose a
-    /// process is and since when it runs; everybody reads the line, so its arguments are not in it.
+    /// Returns one line about the first holder, or about unreadable processes; `None` only if certainly no process
+    /// uses a device. `who` returns the owner and start time of a process. The line is public, so it omits the
+    /// arguments of the process.
     pub fn reason(&self, who: impl FnOnce(u32) -> Option<ProcessOwner>) -> Option<String> {
         let first = self.holders.first().map(|holder| {
             let more = match self.processes() {
@@ -97,7 +98,7 @@ impl DeviceUse {
     }
 }
 
-/// Whether a process of this name holds devices for good, work or no work. `idle`: those that the operator has named.
+/// Whether a process of this name holds devices permanently, with or without work. `idle`: names set by the operator.
 fn is_idle_process(comm: &str, idle: &[String]) -> bool {
     let kept = |name: &String| {
         // The kernel has cut the process's own name as well.
@@ -110,23 +111,23 @@ fn is_idle_process(comm: &str, idle: &[String]) -> bool {
         || idle.iter().any(kept)
 }
 
-/// Who holds GPUs (`/dev/nvidia*`, `/dev/kfd`) or RDMA devices (`/dev/infiniband/uverbs*`) open, but for [`DAEMONS`],
-/// [`FAMILIES`], the operator's `idle` ones and this process. `proc_root` is `/proc`, of the outermost process namespace:
-/// others do not show everybody.
+/// Lists the processes that hold GPUs (`/dev/nvidia*`, `/dev/kfd`) or RDMA devices (`/dev/infiniband/uverbs*`) open, except
+/// [`DAEMONS`], [`FAMILIES`], the operator's `idle` ones and this process. `proc_root` is the `/proc` of the outermost
+/// process namespace; other namespaces do not show all processes.
 ///
-/// Other users' processes open only to CAP_SYS_PTRACE (proc(5), `/proc/pid/fd`); without it they are `unreadable`.
+/// Processes of other users are readable only with CAP_SYS_PTRACE (proc(5), `/proc/pid/fd`); without it they are `unreadable`.
 ///
 /// # Errors
-/// Why nothing can be said about who uses the devices, in one sentence.
+/// The reason in one sentence, if the processes cannot be listed.
 pub fn holders(proc_root: &Path, idle: &[String]) -> Result<DeviceUse, String> {
     let list = |_| format!("the processes in {} cannot be listed", proc_root.display());
     let mut pids = BTreeSet::new();
     for entry in fs::read_dir(proc_root).map_err(list)? {
         let name = entry.map_err(list)?.file_name();
-        // Only processes have numbers for names.
+        // Only directories of processes have numeric names.
         pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
     }
-    // It is always there: `/proc` is not mounted, or hides processes (`hidepid`).
+    // Process 1 always exists: `/proc` is not mounted, or hides processes (`hidepid`).
     if !pids.contains(&1) {
         let root = proc_root.display();
         return Err(format!("{root} does not show all processes: process 1 is missing"));
@@ -154,7 +155,7 @@ pub fn holders(proc_root: &Path, idle: &[String]) -> Result<DeviceUse, String> {
     Ok(in_use)
 }
 
-/// The devices among the open files, and whether all of the files could be seen.
+/// Returns the devices among the open files, and whether all files were readable.
 fn devices(fds: &Path) -> (BTreeSet<String>, bool) {
     let mut devices = BTreeSet::new();
     let mut readable = true;
@@ -171,14 +172,14 @@ fn devices(fds: &Path) -> (BTreeSet<String>, bool) {
     (devices, readable)
 }
 
-/// The process, or the file, went away while we looked: it uses nothing any more.
+/// Whether the process or file disappeared during the read; then it uses no device any more.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32)
 }
 
-/// The device that a link of `/proc/PID/fd` leads to, if it is one that work is done on.
+/// Returns the device that a link of `/proc/PID/fd` leads to, if it is a GPU or RDMA device.
 fn device(target: &str) -> Option<String> {
-    // A node that is removed, as a driver's container does with its own, is in use all the same.
+    // A removed node is still in use, for example that of a driver's container.
     let path = target.strip_suffix(" (deleted)").unwrap_or(target);
     let counts = path.starts_with("/dev/nvidia")
         || path == "/dev/kfd"

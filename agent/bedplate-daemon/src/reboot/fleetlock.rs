@@ -1,8 +1,8 @@
-//! The fleet's turn: a client of FleetLock, the one protocol of airlock (etcd) and poseidon/fleetlock (Kubernetes) that
-//! hands out reboot slots. Says what the server answered; when to ask again is the caller's, by [`backoff`].
+//! FleetLock client: the protocol of airlock (etcd) and poseidon/fleetlock (Kubernetes) for reboot slots. Reports the
+//! server's answer; the caller retries, with delays from [`backoff`].
 //!
-//! Both calls may be repeated: the server knows a host by its id. There is no time limit on a slot, so a host that
-//! never reports `steady-state` keeps its slot for ever: report it after every healthy boot.
+//! Both calls are idempotent: the server identifies a host by its id. Slots do not expire, so a host that never reports
+//! `steady-state` blocks its slot forever: report it after every healthy boot.
 
 mod answer;
 mod line;
@@ -24,10 +24,10 @@ pub use answer::understood;
 
 /// First delay of [`backoff`], before jitter.
 pub(crate) const FIRST_DELAY: Duration = Duration::from_secs(10);
-/// Longest delay of [`backoff`]: a slot that was given back does not lie idle for long.
+/// Longest delay of [`backoff`]: a released slot must not stay unused for long.
 pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
-/// `value` cannot be `what` of FleetLock.
+/// Formats the error that `value` is not valid as `what` of FleetLock.
 fn unexpected(value: &str, what: &str, why: &str) -> String {
     format!("`{value}` cannot be a FleetLock {what}: {why}")
 }
@@ -36,7 +36,7 @@ fn unexpected(value: &str, what: &str, why: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     base: String,
     group: String,
     /// The body, which is the same for both calls.
@@ -55,14 +55,14 @@ struct ClientParams<'a> {
 }
 
 impl Client {
-    /// A client that takes at most `timeout` for one call, from the name's look-up to the last byte.
+    /// Creates a client with a time limit of `timeout` per call, from name resolution to the last byte.
     ///
-    /// Proxies are taken from the environment, ureq's default: `ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, but for the
-    /// hosts in `NO_PROXY`. Certificates are checked against the host's trust store, or what `SSL_CERT_FILE` and
-    /// `SSL_CERT_DIR` name instead of it. It is read by each client when it first calls.
+    /// Proxies are taken from the environment, ureq's default: `ALL_PROXY`, `HTTPS_PROXY`, `HTTP_PROXY`, except for the hosts
+    /// in `NO_PROXY`. Certificates are checked against the host's trust store, or the files of `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR` instead. Each client reads it at its first call.
     ///
     /// # Errors
-    /// The configuration is wrong: why, in one sentence. Nothing is sent.
+    /// The reason in one sentence, if the configuration is invalid. Nothing is sent.
     pub(crate) fn new(
         base_url: &str,
         group: &str,
@@ -95,7 +95,7 @@ impl Client {
         let body = Body { client_params: ClientParams { id, group } };
         let body = serde_json::to_string(&body)
             .map_err(|error| format!("the FleetLock request cannot be written as JSON: {error}"))?;
-        // Named, as ureq panics without them when it has no default of its own.
+        // Set explicitly: without a default provider ureq panics.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -103,9 +103,9 @@ impl Client {
         let config = Agent::config_builder()
             .timeout_global(Some(timeout))
             .http_status_as_error(false)
-            // A redirected POST loses its body or its method; the URL is to be fixed instead.
+            // A redirected POST loses its body or its method; the operator must correct the URL instead.
             .max_redirects(0)
-            // Calls are minutes apart: a kept connection would be a dead one.
+            // Calls are minutes apart: an idle connection would be dead.
             .max_idle_connections(0)
             .user_agent(concat!("bedplate/", env!("CARGO_PKG_VERSION")))
             .proxy(proxy)
@@ -114,20 +114,20 @@ impl Client {
         Ok(Client { agent: Agent::new_with_config(config), base, group: group.to_owned(), body })
     }
 
-    /// Takes a slot, or finds that this host has one: it may reboot.
+    /// Takes a slot, or confirms that this host has one: it may reboot.
     ///
     /// # Errors
     /// [`LockError`]: no slot, so no reboot. After [`LockError::Unreachable`] or [`LockError::BadAnswer`] the server may
-    /// have given one all the same; ask again, or report [`Client::steady_state`].
+    /// still have granted one; retry, or report [`Client::steady_state`].
     pub(crate) fn pre_reboot(&self) -> Result<(), LockError> {
         self.call("v1/pre-reboot", answer::pre_reboot)
     }
 
-    /// Gives the slot back if this host has one: it is back and well, or does not reboot after all. `Some`: it had none, as the
-    /// server says in these words.
+    /// Releases this host's slot, if any: the host is healthy again, or does not reboot after all. Returns the server's
+    /// message if there was no slot.
     ///
     /// # Errors
-    /// [`LockError`]: the slot may still be this host's; report again.
+    /// [`LockError`]: this host may still have the slot; report again.
     pub(crate) fn steady_state(&self) -> Result<Option<String>, LockError> {
         self.call("v1/steady-state", |response| answer::steady_state(response, &self.group))
     }
@@ -141,13 +141,13 @@ impl Client {
         let sent = self
             .agent
             .post(&url)
-            // What tells a client from a browser that was led here (the protocol's guard against request forgery).
+            // Distinguishes a client from a redirected browser (the protocol's guard against request forgery).
             .header("fleet-lock-protocol", "true")
             .header("content-type", "application/json")
             .send(self.body.as_str());
         match sent {
             Ok(response) => read(response),
-            // Who is told of it need not know the path, which may be what opens the server.
+            // The message omits the path, which may be a secret.
             Err(error) => {
                 let server = mask::server(&self.base);
                 let shown = format!("{}/{path}", server.trim_end_matches('/'));
@@ -157,10 +157,10 @@ impl Client {
     }
 }
 
-/// The base URL without the slash at its end. Joining by rules of relative links would drop a last segment without one.
+/// Returns the base URL without a trailing slash. The rules of relative links would drop a last segment without one.
 fn base(url: &str) -> Result<String, String> {
     let shown = || mask::server(&one_line(url));
-    // Before anything else, so that no error shows a password. An `@` of a path would do no harm, but nobody has one.
+    // First of all, so that no error shows a password. An `@` in a path would be harmless, but does not occur.
     if url.contains('@') {
         let why = "the URL of the FleetLock server holds a user or a password; the protocol knows neither";
         return Err(why.to_owned());
@@ -171,21 +171,21 @@ fn base(url: &str) -> Result<String, String> {
     if !["http", "https"].contains(&scheme) || uri.host().is_none_or(str::is_empty) {
         return no_server("expected http://HOST/ or https://HOST/");
     }
-    // The parser lets any port pass, and the call would go to the usual one.
+    // The parser accepts any port, and the call would use the default one.
     let has_port = uri.authority().map(|authority| authority.as_str()) != uri.host();
     if has_port && uri.port_u16().is_none_or(|port| port == 0) {
         return no_server("expected a port from 1 to 65535");
     }
-    // The parser drops a fragment without a word.
+    // The parser drops a fragment silently.
     if uri.query().is_some() || url.contains('#') {
         return no_server("a base URL has no `?` and no `#`");
     }
     Ok(url.trim_end_matches('/').to_owned())
 }
 
-/// How long to wait before the next call, after `attempt` failed ones before the last (0 after the first). Doubles from
-/// [`FIRST_DELAY`] to [`LONGEST_DELAY`]; `random` spreads it over the upper half, so that a rack that lost its server
-/// in the same second does not come back in the same second.
+/// Returns the wait before the next call, after `attempt` failed ones before the last (0 after the first). Doubles from
+/// [`FIRST_DELAY`] to [`LONGEST_DELAY`]. `random` spreads it over the upper half, so that the hosts of a rack do not all
+/// retry in the same second.
 pub fn backoff(attempt: u32, random: u32) -> Duration {
     let full = 2u32
         .checked_pow(attempt)

@@ -1,5 +1,5 @@
-//! The operator's own command that says whether the host is at work: run bounded in time, with a clean environment, and
-//! with everything it started killed at the limit. A command that does not answer is not a "no".
+//! Runs the operator's busy command: with a time limit and a clean environment. At the limit, it and all its children are
+//! killed. A command that does not answer does not mean idle.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use bedplate_base::terminal::one_line;
 use bedplate_host::child::{self, ChildEnd, ChildResult, KeptOutput, NotStarted};
 
-/// How many characters of a reason are kept: it goes into one line of a log or a status.
+/// Longest reason in characters: it is part of one line of a log or a status.
 const REASON: usize = 200;
-/// How much of the output is kept, from its start: more than [`REASON`] characters of UTF-8.
+/// Bytes read from the start of the output: more than [`REASON`] characters of UTF-8.
 const KEPT: usize = 4 << 10;
 
-/// Runs the operator's command; why the host counts as busy, in one line, or `None`. Status 0 is free, status 1 is busy and the
-/// first line it prints is the reason. Anything else, no end within `timeout` or no start is no answer.
+/// Runs the operator's command. Returns the reason in one line if the host counts as busy. Status 0 means idle. Status 1
+/// means busy, and the first printed line is the reason. Any other status, a timeout or a failed start also counts as busy.
 ///
-/// The program is an absolute path: what a search finds is up to others. Standard input is empty, the environment is
-/// `PATH`, `LC_ALL=C` and `HOME=/root`, the directory `/`.
+/// The program must be an absolute path, because other users could influence a search. Standard input is empty, the
+/// environment is `PATH`, `LC_ALL=C` and `HOME=/root`, the directory `/`.
 pub(crate) fn busy_command(argv: &[String], timeout: Duration) -> Option<String> {
     let why = match run(argv, timeout) {
         Ok((status, ran)) => match (status.code(), status.signal()) {
@@ -42,7 +42,7 @@ pub(crate) fn busy_command(argv: &[String], timeout: Duration) -> Option<String>
     Some(format!("the busy command did not answer: the busy command {why}"))
 }
 
-/// The first line that is not blank, cut to [`REASON`] characters.
+/// Returns the first line that is not blank, cut to [`REASON`] characters.
 fn first_line(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn status_0_is_free_and_1_is_busy_for_the_reason_printed() {
+    fn status_0_means_idle_and_1_busy_with_reason() {
         assert_eq!(sh("echo noise; echo more >&2; exit 0", LONG), None);
         assert_eq!(sh("exit 0", LONG), None);
         let busy =
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_short_and_cannot_steer_a_terminal() {
+    fn reason_is_short_without_control_characters() {
         let long = sh("yes é | head -c 100000 | tr -d '\\n'; exit 1", LONG);
         assert_eq!(long, says(&"é".repeat(REASON)));
         let steers = sh("printf 'a\\033[2Jb\\377'; exit 1", LONG);
@@ -131,25 +131,25 @@ mod tests {
     }
 
     #[test]
-    fn much_output_does_not_stop_the_command() {
+    fn large_output_does_not_block_the_command() {
         let script = "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2";
         assert_eq!(sh(script, LONG), None);
     }
 
     #[test]
-    fn it_gets_a_clean_environment_and_no_input() {
+    fn command_gets_clean_environment_and_no_input() {
         let script = "read line && exit 3; echo $(env | cut -d= -f1 | grep -v -e ^PWD -e ^SHLVL -e ^_ | sort); exit 1";
         assert_eq!(sh(script, LONG), says("HOME LC_ALL PATH"));
     }
 
     #[test]
-    fn a_command_that_hangs_is_no_answer() {
+    fn hung_command_counts_as_busy() {
         let hung = sh("sleep 300", Duration::from_secs(1));
         unknown(hung, "did not end within 1s and was killed");
     }
 
     #[test]
-    fn what_it_leaves_in_the_background_does_not_hold_us() {
+    fn background_child_does_not_delay_the_answer() {
         let started = Instant::now();
         assert_eq!(sh("sleep 20 & echo run 9; exit 1", LONG), says("run 9"));
         assert!(started.elapsed() < Duration::from_secs(10));

@@ -1,15 +1,15 @@
-//! Made-up `/proc` trees, and the real one.
+//! Tests with generated `/proc` trees and the real one.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
 use super::*;
 
-/// A `/proc` of its own that goes away with the test.
+/// A temporary `/proc`, removed with the test.
 struct Proc(PathBuf, #[expect(dead_code)] tempfile::TempDir);
 
 impl Proc {
-    /// With process 1, which holds nothing of note.
+    /// With process 1, which holds no device.
     fn new() -> Proc {
         let directory = tempfile::tempdir().unwrap();
         let proc = Proc(directory.path().to_owned(), directory);
@@ -32,7 +32,7 @@ impl Proc {
         holders(&self.0, &[]).unwrap()
     }
 
-    /// Holders as (pid, comm, device).
+    /// Returns the holders as (pid, comm, device).
     fn found(&self) -> Vec<(u32, String, String)> {
         let in_use = self.observe();
         assert_eq!(in_use.unreadable, 0);
@@ -45,7 +45,7 @@ fn row(pid: u32, comm: &str, device: &str) -> (u32, String, String) {
 }
 
 #[test]
-fn devices_of_work_are_found_sorted_and_once() {
+fn device_holders_are_sorted_and_unique() {
     let proc = Proc::new();
     proc.process(
         200,
@@ -79,7 +79,7 @@ fn devices_of_work_are_found_sorted_and_once() {
 }
 
 #[test]
-fn other_files_are_no_work() {
+fn other_open_files_are_ignored() {
     let proc = Proc::new();
     let files = [
         "/dev/infiniband/umad0",
@@ -96,7 +96,7 @@ fn other_files_are_no_work() {
 }
 
 #[test]
-fn daemons_that_always_hold_devices_are_passed_over_by_their_whole_kept_name() {
+fn known_daemons_are_skipped_by_full_comm() {
     for full in [
         "nvidia-persistenced",
         "nv-fabricmanager",
@@ -116,7 +116,7 @@ fn daemons_that_always_hold_devices_are_passed_over_by_their_whole_kept_name() {
         let proc = Proc::new();
         proc.process(50, kept, &["/dev/nvidia0", "/dev/infiniband/uverbs0"]);
         assert_eq!(proc.found(), [], "{full}");
-        // What merely begins like one is not one.
+        // A shorter name with the same start is another process.
         proc.process(51, &kept[..kept.len() - 1], &["/dev/nvidia0"]);
         assert_eq!(proc.found().len(), 1, "{full}");
     }
@@ -124,7 +124,7 @@ fn daemons_that_always_hold_devices_are_passed_over_by_their_whole_kept_name() {
 }
 
 #[test]
-fn families_and_what_the_operator_names_are_passed_over() {
+fn families_and_idle_holders_are_skipped() {
     let proc = Proc::new();
     proc.process(52, "nvsm_core", &["/dev/nvidia0"]);
     proc.process(53, "mmfsd", &["/dev/infiniband/uverbs0"]);
@@ -134,23 +134,23 @@ fn families_and_what_the_operator_names_are_passed_over() {
         let held = holders(&proc.0, &idle).unwrap().holders;
         held.into_iter().map(|holder| holder.comm).collect::<Vec<_>>()
     };
-    // A storage client's work is the operator's to judge, either way.
+    // The operator decides about a storage client's work, either way.
     assert_eq!(names(&[]), ["mmfsd", "a-storage-clien"]);
     assert_eq!(names(&["mmfsd", "mm"]), ["a-storage-clien"]);
     assert_eq!(names(&["mmfsd", "a-storage-client-daemon"]), [""; 0]);
 }
 
 #[test]
-fn this_process_does_not_count() {
+fn own_process_is_skipped() {
     let proc = Proc::new();
     proc.process(std::process::id(), "bedplate", &["/dev/nvidia0"]);
     assert_eq!(proc.found(), []);
 }
 
 #[test]
-fn processes_that_vanish_are_skipped() {
+fn vanished_processes_are_skipped() {
     let proc = Proc::new();
-    // Gone before its name, before its files.
+    // One disappeared before its name was read, one before its files.
     fs::create_dir_all(proc.0.join("60/fd")).unwrap();
     fs::create_dir_all(proc.0.join("61")).unwrap();
     fs::write(proc.0.join("61/comm"), "gone\n").unwrap();
@@ -160,9 +160,9 @@ fn processes_that_vanish_are_skipped() {
 }
 
 #[test]
-fn what_cannot_be_looked_into_is_counted_and_not_taken_for_nobody() {
+fn unreadable_processes_are_counted_as_unknown() {
     let proc = Proc::new();
-    // Fails for root as well, whom permissions do not stop: no directory, no links.
+    // Fails even for root, which ignores permissions: not a directory, not links.
     fs::create_dir_all(proc.0.join("70")).unwrap();
     fs::write(proc.0.join("70/comm"), "python3\n").unwrap();
     fs::write(proc.0.join("70/fd"), "").unwrap();
@@ -176,9 +176,9 @@ fn what_cannot_be_looked_into_is_counted_and_not_taken_for_nobody() {
 }
 
 #[test]
-fn files_that_permissions_keep_from_us_are_counted() {
+fn permission_denied_counts_as_unreadable() {
     if nix::unistd::geteuid().is_root() {
-        return; // Permissions do not stop root; the test above stands in.
+        return; // Root ignores permissions; the test above covers it.
     }
     let proc = Proc::new();
     proc.process(80, "python3", &["/dev/nvidia0"]);
@@ -189,7 +189,7 @@ fn files_that_permissions_keep_from_us_are_counted() {
 }
 
 #[test]
-fn a_name_that_cannot_be_read_hides_nobody() {
+fn unreadable_name_does_not_hide_a_process() {
     let proc = Proc::new();
     proc.process(90, "x", &["/dev/nvidia0"]);
     fs::remove_file(proc.0.join("90/comm")).unwrap();
@@ -199,7 +199,7 @@ fn a_name_that_cannot_be_read_hides_nobody() {
 }
 
 #[test]
-fn a_proc_that_shows_not_everybody_is_an_error() {
+fn proc_without_process_1_is_an_error() {
     let proc = Proc::new();
     fs::remove_dir_all(proc.0.join("1")).unwrap();
     assert!(holders(&proc.0, &[]).unwrap_err().ends_with("process 1 is missing"));
@@ -209,7 +209,7 @@ fn a_proc_that_shows_not_everybody_is_an_error() {
 }
 
 #[test]
-fn the_real_proc_is_understood() {
+fn real_proc_is_parsed() {
     let in_use = holders(Path::new("/proc"), &[]).unwrap();
     assert!(in_use.holders.iter().all(|holder| holder.device.starts_with("/dev/")), "{in_use:?}");
     assert!(in_use.holders.is_sorted());

@@ -1,5 +1,5 @@
-//! What a FleetLock server's answer means. The status decides; the body names the reason, and may be anything at all:
-//! between the host and the server stand ingresses and proxies with pages of their own.
+//! Meaning of a FleetLock server's answer. The status decides. The body names the reason and may be arbitrary: ingresses and
+//! proxies between host and server send their own pages.
 
 use std::io::Read as _;
 
@@ -11,28 +11,28 @@ use ureq::http::{Response, header};
 use super::line::one_line;
 use super::tls::TlsFault;
 
-/// How much of a body is read. The protocol's are a line; what is longer is no answer of a FleetLock server.
+/// Bytes read of a body. The protocol's bodies are one line; a longer one is not from a FleetLock server.
 const BODY: u64 = 64 << 10;
-/// How much of the body of a success is looked at.
+/// Bytes inspected of the body of a success.
 const START: u64 = 1 << 10;
-/// The most that a kind may have; it is to be fit for the label of a metric.
+/// Longest kind in bytes; it must be usable as a metric label.
 const KIND: usize = 64;
-/// The kind of an answer that names none.
+/// Kind of an answer without one.
 pub(super) const NO_KIND: &str = "unknown";
 
-/// Kinds by which poseidon, now and formerly, says that others hold all slots; with status 423.
+/// Kinds with which current and older poseidon report, with status 423, that other hosts hold all slots.
 const HELD: [&str; 2] = ["lock_held", "locked"];
-/// By which airlock says the same, with status 500, when it is asked for a slot. When it does not take one back either.
+/// Kind with which airlock reports the same, with status 500, when a slot is requested, and also when it fails to release one.
 const FAILED_LOCK: &str = "failed_lock";
-/// What poseidon says, with status 500, when it cannot give the node of this host back to the cluster; then it keeps the
-/// slot. When a slot is asked for it says nothing of that sort: it drains the node if it can.
+/// Message of poseidon, with status 500, when it cannot uncordon the node of this host; it then retains the slot. It has no
+/// such message when a slot is requested: it drains the node if it can.
 const NO_NODE: &str = "error uncordoning node";
 
-/// Why a call did not succeed. `kind` is the server's, of letters, digits, `_`, `.` and `-`, or `unknown`; `value` is
-/// its explanation in one line, without characters that steer a terminal.
+/// Reason of a failed call. `kind` is the server's, of letters, digits, `_`, `.` and `-`, or `unknown`; `value` is its
+/// explanation in one line, without control characters.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// All slots are taken, or the server could not tell (airlock says both in the same way): try again later.
+    /// All slots are taken, or the server could not determine it (airlock reports both alike): try again later.
     #[error("no reboot slot for now ({kind}: {value})")]
     Held {
         /// The server's kind of error.
@@ -40,20 +40,20 @@ pub enum LockError {
         /// The server's explanation.
         value: String,
     },
-    /// The request itself is wrong, or went to the wrong place: an operator must fix the configuration.
+    /// The request is wrong, or was sent to the wrong place: an operator must fix the configuration.
     #[error(
         "the FleetLock server refuses this host: status {status}, {kind}: {value}{}",
         refused_hint(kind)
     )]
     Refused {
-        /// HTTP status: 4xx, or 3xx as redirects are not followed (kind `redirected`).
+        /// HTTP status: 4xx, or 3xx because redirects are not followed (kind `redirected`).
         status: u16,
         /// The server's kind of error.
         kind: String,
         /// The server's explanation.
         value: String,
     },
-    /// The server knows no node that is this host, or may not change it, and keeps the slot.
+    /// The server has no node for this host, or may not change it, and retains the slot.
     #[error(
         "the FleetLock server keeps this host's slot ({value}): no node of its cluster has this host's machine id, or the \
          server may not change nodes. Compare /etc/machine-id with `kubectl get nodes -o yaml | grep machineID` (kubelet \
@@ -63,10 +63,10 @@ pub enum LockError {
     NoNode {
         /// The server's explanation.
         value: String,
-        /// The group whose slot it is.
+        /// Group of the slot.
         group: String,
     },
-    /// Something else than a FleetLock server says yes: that is no slot.
+    /// Another server than a FleetLock server answered with success: no slot.
     #[error(
         "what answers with status {status} is no FleetLock server, but a page ({shown}): a network's login page, a proxy, or \
          another server at this URL? It counts as no answer"
@@ -74,39 +74,39 @@ pub enum LockError {
     Page {
         /// HTTP status: 2xx.
         status: u16,
-        /// The content type, or how the body begins.
+        /// The content type, or the start of the body.
         shown: String,
     },
-    /// The server, or something before it, is in trouble: try again later.
+    /// The server, or a proxy in front of it, failed: try again later.
     #[error("the FleetLock server failed: status {status}, {kind}: {value}")]
     Server {
-        /// HTTP status: 5xx, 408, 425, 429, or one that HTTP does not have.
+        /// HTTP status: 5xx, 408, 425, 429, or one outside HTTP.
         status: u16,
         /// The server's kind of error.
         kind: String,
         /// The server's explanation.
         value: String,
     },
-    /// No connection over which a slot could be believed: an operator must see to a certificate, or to the URL.
+    /// No trusted connection: an operator must fix a certificate or the URL.
     #[error("no safe connection to {url}")]
     Unsafe {
-        /// What was called.
+        /// The URL called.
         url: String,
-        /// What is wrong, and what helps.
+        /// The fault and its fix.
         source: TlsFault,
     },
-    /// No answer: no such name, no connection, too late, or cut off.
+    /// No answer: unknown name, no connection, timeout, or cut off.
     #[error("{url} does not answer{}", hint(source))]
     Unreachable {
-        /// What was called.
+        /// The URL called.
         url: String,
         /// The failure.
         source: Box<ureq::Error>,
     },
-    /// An answer that is not HTTP.
+    /// The answer is not HTTP.
     #[error("what answers at {url} does not speak HTTP{}", scheme_hint(url))]
     BadAnswer {
-        /// What was called.
+        /// The URL called.
         url: String,
         /// The failure.
         source: Box<ureq::Error>,
@@ -114,7 +114,7 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// For a call that got no answer to read.
+    /// Returns the error of a call without a readable answer.
     pub(super) fn unanswered(url: String, error: ureq::Error) -> LockError {
         if let Some(source) = TlsFault::from_error(&error) {
             return LockError::Unsafe { url, source };
@@ -129,22 +129,22 @@ impl LockError {
     }
 }
 
-/// What to look at where the error itself does not say it.
+/// Returns a hint that the error itself lacks.
 fn hint(error: &ureq::Error) -> &'static str {
     let error = match error {
         ureq::Error::Io(error) => error,
-        // What IPAddressAllow= leaves out is dropped without a word.
+        // IPAddressAllow= drops other addresses silently.
         ureq::Error::Timeout(_) => {
             return " (it is slow, or a firewall drops what is sent, or IPAddressAllow= of bedplate.service leaves it out)";
         }
         _ => return "",
     };
     match error.raw_os_error().map(Errno::from_raw) {
-        // By the unit's RestrictAddressFamilies= and IPAddressDeny=, or by a firewall of this host.
+        // Caused by the unit's RestrictAddressFamilies= and IPAddressDeny=, or by a firewall of this host.
         Some(Errno::EAFNOSUPPORT | Errno::EPERM | Errno::EACCES) => {
             " (this host does not let bedplate use the network: is bedplate.service.d/fleetlock.conf in place?)"
         }
-        // The standard library has no kind for a failed look-up.
+        // The standard library has no error kind for a failed name lookup.
         None if error.to_string().starts_with("failed to lookup address") => {
             " (its name cannot be looked up: is the name right, and bedplate.service.d/fleetlock.conf in place?)"
         }
@@ -152,7 +152,7 @@ fn hint(error: &ureq::Error) -> &'static str {
     }
 }
 
-/// What to do where the server's words say what is wrong, and not what helps.
+/// Returns the fix if the server's message names only the fault.
 fn refused_hint(kind: &str) -> &'static str {
     match kind {
         "unknown_group" => {
@@ -166,7 +166,7 @@ fn scheme_hint(url: &str) -> &'static str {
     if url.starts_with("https:") { "" } else { "; if it speaks TLS, the URL begins with https://" }
 }
 
-/// The protocol's error body. Servers may say more.
+/// The protocol's error body. Servers may add fields.
 #[derive(Deserialize)]
 struct ErrorBody {
     kind: String,
@@ -174,7 +174,7 @@ struct ErrorBody {
     value: String,
 }
 
-/// Meaning of the answer when a slot was asked for.
+/// Interprets the answer to a request for a slot.
 pub(super) fn pre_reboot(response: Response<Body>) -> Result<(), LockError> {
     read(response).map_err(|failed| match failed {
         LockError::Server { kind, value, .. } if kind == FAILED_LOCK => {
@@ -184,10 +184,10 @@ pub(super) fn pre_reboot(response: Response<Body>) -> Result<(), LockError> {
     })
 }
 
-/// What an answer of these parts means when a slot was asked for: what the tests of hostile bytes call.
+/// Interprets an answer of these parts to a request for a slot; for tests with hostile bytes.
 ///
 /// # Errors
-/// [`LockError`]: it is no slot.
+/// [`LockError`] if it does not grant a slot.
 pub fn understood(status: u16, content_type: &str, body: &[u8]) -> Result<(), LockError> {
     let mut response = Response::new(Body::builder().data(body));
     if let Ok(status) = status.try_into() {
@@ -199,8 +199,8 @@ pub fn understood(status: u16, content_type: &str, body: &[u8]) -> Result<(), Lo
     pre_reboot(response)
 }
 
-/// Meaning of the answer when a slot of `group` was given back; `Some`: this host had none, since others hold them all, as the
-/// server says in these words (poseidon; airlock makes no difference).
+/// Interprets the answer to the release of a slot of `group`. Returns the server's message if this host had no slot, because
+/// other hosts hold all (poseidon; airlock does not distinguish it).
 pub(super) fn steady_state(
     response: Response<Body>,
     group: &str,
@@ -215,7 +215,7 @@ pub(super) fn steady_state(
     }
 }
 
-/// Any 2xx is success, as the protocol asks to be liberal, unless it is a page for people.
+/// Accepts any 2xx as success, because the protocol demands tolerance, except a web page.
 fn read(mut response: Response<Body>) -> Result<(), LockError> {
     let status = response.status().as_u16();
     if (200..300).contains(&status) {
@@ -230,21 +230,21 @@ fn read(mut response: Response<Body>) -> Result<(), LockError> {
         return Err(LockError::Refused { status, kind: "redirected".into(), value });
     }
     let mut body = Vec::new();
-    // The status has been given, so what comes before a cut or the limit is enough.
+    // The status is known, so the part before a cut or the limit is enough.
     let _ = response.body_mut().as_reader().take(BODY).read_to_end(&mut body);
     Err(failure(status, &body))
 }
 
-/// What stands where a FleetLock server would answer nothing (airlock's internal/server) or a line of plain text (poseidon's
-/// internal/server.go): a network's login page, or an ingress that knows no such host, answers 200 to everything.
+/// Detects a page that is not from a FleetLock server, which sends nothing (airlock's internal/server) or a line of plain text
+/// (poseidon's internal/server.go). A network's login page, or an ingress for an unknown host, answers 200 to everything.
 fn page(response: &mut Response<Body>) -> Option<String> {
     let kind = response.headers().get(header::CONTENT_TYPE).map(|kind| one_line(kind.as_bytes()));
     let mut start = Vec::new();
-    // What comes before a cut is enough.
+    // The part before a cut is enough.
     let _ = response.body_mut().as_reader().take(START).read_to_end(&mut start);
     let text = String::from_utf8_lossy(&start);
     let text = text.trim_start_matches('\u{feff}').trim();
-    // Nothing is no page, whatever type a server's framework gives to it.
+    // An empty body is not a page, even if a server's framework sets the type of one.
     if text.is_empty() {
         return None;
     }
@@ -265,7 +265,7 @@ fn failure(status: u16, body: &[u8]) -> LockError {
     match status {
         423 => LockError::Held { kind, value },
         400.. if HELD.contains(&kind.as_str()) => LockError::Held { kind, value },
-        // Timeout, Too Early, Too Many Requests: nothing is wrong with the request.
+        // Timeout, Too Early, Too Many Requests: the request itself is valid.
         408 | 425 | 429 => LockError::Server { status, kind, value },
         400..500 => LockError::Refused { status, kind, value },
         _ => LockError::Server { status, kind, value },

@@ -1,11 +1,11 @@
-//! What a server says, as it may stand in a log.
+//! Server messages made safe for a log.
 
 use bedplate_base::terminal::is_control;
 
-/// How many characters of a server's words are kept: they go into one line of a log.
+/// Longest server message in characters: it is part of one log line.
 const VALUE: usize = 200;
 
-/// Bytes from the network as one short line: blanks are single spaces, characters that steer a terminal are left out.
+/// Converts bytes from the network to one short line: single spaces, no control characters.
 pub(super) fn one_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text: String =

@@ -1,4 +1,4 @@
-//! A server on loopback that answers one call as told, in both dialects and in none.
+//! Tests with a server on loopback that sends one given answer, of both dialects and of neither.
 
 mod broken;
 mod tls;
@@ -16,10 +16,10 @@ use super::answer::NO_KIND;
 use super::*;
 
 const ID: &str = "583627a932274834a8ebd99f4ed41c0d";
-/// Longer than any answer takes on a machine that is busy with other things.
+/// Longer than any answer takes on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Starts a server for one connection: it reads the request, then does `answer`. Its base URL, and what it was sent.
+/// Starts a server for one connection: it reads the request, then runs `answer`. Returns its base URL and the request.
 fn server(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> (String, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -45,7 +45,7 @@ fn is_whole(request: &[u8]) -> bool {
 
 fn says(text: impl Into<Vec<u8>>) -> impl FnOnce(&mut TcpStream) + Send + 'static {
     let text = text.into();
-    // The client may have hung up: it does not read what it does not need.
+    // The client may have disconnected: it does not read more than it needs.
     move |stream| drop(stream.write_all(&text))
 }
 
@@ -60,12 +60,12 @@ fn error_body(kind: &str, value: &str) -> String {
     serde_json::json!({ "kind": kind, "value": value }).to_string()
 }
 
-/// Without the proxies of the environment that the tests run in.
+/// Ignores the proxies of the test's environment.
 fn client(base: &str, timeout: Duration) -> Client {
     Client::build(base, "default", ID, timeout, None).unwrap()
 }
 
-/// What a call comes to when the server answers so.
+/// Result of a call that gets this answer.
 fn ask(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> Result<(), LockError> {
     let (url, server) = server(answer);
     let result = client(&url, LONG).pre_reboot();
@@ -73,7 +73,7 @@ fn ask(answer: impl FnOnce(&mut TcpStream) + Send + 'static) -> Result<(), LockE
     result
 }
 
-/// What giving a slot back comes to when the server answers so.
+/// Result of releasing a slot with this answer.
 fn give_back(status: &str, kind: &str, value: &str) -> Result<Option<String>, LockError> {
     let (url, server) = server(says(http(status, &error_body(kind, value))));
     let result = client(&url, LONG).steady_state();
@@ -85,7 +85,7 @@ fn answer(status: &str, body: &str) -> LockError {
     ask(says(http(status, body))).unwrap_err()
 }
 
-/// Parts of an error: its name, the status (0: none), the server's kind, and the rest of its words.
+/// Parts of an error: its name, the status (0 without one), the server's kind, and its message.
 fn parts(error: &LockError) -> (&'static str, u16, &str, &str) {
     match error {
         LockError::Held { kind, value } => ("held", 0, kind, value),
@@ -99,14 +99,14 @@ fn parts(error: &LockError) -> (&'static str, u16, &str, &str) {
     }
 }
 
-/// [`parts`] without the words.
+/// [`parts`] without the message.
 fn told(error: &LockError) -> (&'static str, u16, &str) {
     let (name, status, kind, _) = parts(error);
     (name, status, kind)
 }
 
 #[test]
-fn the_request_is_the_protocols() {
+fn request_follows_the_protocol() {
     for (base, path) in
         [("", "/v1/"), ("fleet", "/fleet/v1/"), ("fleet/", "/fleet/v1/"), ("a/b//", "/a/b/v1/")]
     {
@@ -128,7 +128,7 @@ fn the_request_is_the_protocols() {
 }
 
 #[test]
-fn every_2xx_is_success_unless_it_is_a_page() {
+fn every_2xx_except_a_page_is_success() {
     ask(says("HTTP/1.1 204 No Content\r\n\r\n")).unwrap();
     for body in
         ["", "{}", "obtained reboot lease", "{\"kind\":\"failed_lock\",\"value\":\"\"}", "\u{0}"]
@@ -140,9 +140,9 @@ fn every_2xx_is_success_unless_it_is_a_page() {
     ask(says("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")).unwrap();
 }
 
-/// A network's login page answers 200 to everything. Taken for a slot, a whole fleet would reboot at once.
+/// A network's login page answers 200 to everything. Taken for a slot, it would let a whole fleet reboot at once.
 #[test]
-fn a_login_page_is_no_slot() {
+fn html_response_does_not_grant_slot() {
     let typed = |kind: &str, body: &str| {
         let length = body.len();
         format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
@@ -164,9 +164,9 @@ fn a_login_page_is_no_slot() {
         assert_eq!(parts(&error), ("page", 200, "", shown));
         assert!(error.to_string().contains("counts as no answer"), "{error}");
     }
-    // Small servers' frameworks give an empty answer that type.
+    // Frameworks of small servers set that type on an empty answer.
     ask(says(typed("text/html", ""))).unwrap();
-    // Nor is a slot given back to one.
+    // A slot cannot be released to one either.
     let (url, server) = server(says(typed("text/html", "log in")));
     let given = client(&url, LONG).steady_state().unwrap_err();
     server.join().unwrap();
@@ -174,7 +174,7 @@ fn a_login_page_is_no_slot() {
 }
 
 #[test]
-fn airlock_is_understood() {
+fn airlock_answers_are_classified() {
     let taken = "semaphore is already at full capacity: all 1 semaphore slots currently locked";
     let held = answer("500 Internal Server Error", &error_body("failed_lock", taken));
     assert_eq!(parts(&held), ("held", 0, "failed_lock", taken));
@@ -188,7 +188,7 @@ fn airlock_is_understood() {
 }
 
 #[test]
-fn poseidon_is_understood() {
+fn poseidon_answers_are_classified() {
     for (line, kind, name, status) in [
         ("423 Locked", "lock_held", "held", 0),
         ("423 Locked", "locked", "held", 0),
@@ -201,13 +201,13 @@ fn poseidon_is_understood() {
     ] {
         assert_eq!(told(&answer(line, &error_body(kind, "no"))), (name, status, kind));
     }
-    // The status alone says it, should a proxy take the body.
+    // The status alone is enough if a proxy drops the body.
     assert_eq!(told(&answer("423 Locked", "")), ("held", 0, NO_KIND));
 }
 
-/// By poseidon's rules: a host that holds none is told who does.
+/// poseidon tells a host without a slot which host has it.
 #[test]
-fn a_slot_that_others_hold_is_none_to_give_back() {
+fn slot_of_another_host_needs_no_release() {
     let held = "reboot lease unlock unavailable, held by 2aa1";
     for kind in ["lock_held", "locked", "x"] {
         let said = format!("{kind}: {held}");
@@ -217,9 +217,9 @@ fn a_slot_that_others_hold_is_none_to_give_back() {
     assert_eq!(unlocked.unwrap(), None);
 }
 
-/// airlock says with the same word that all slots are taken, and that it could not take one back.
+/// airlock uses the same kind for full slots and for a failed release.
 #[test]
-fn what_airlock_did_not_take_back_is_not_given_back() {
+fn failed_release_at_airlock_is_an_error() {
     for (kind, value) in [
         ("failed_lock", "conflict on semaphore detected, aborting"),
         ("failed_sem_init", "failed to initialize semaphore manager: context deadline exceeded"),
@@ -230,9 +230,9 @@ fn what_airlock_did_not_take_back_is_not_given_back() {
     }
 }
 
-/// poseidon gives any host a slot and takes it back from nodes of its cluster only.
+/// poseidon grants a slot to any host, and releases it only for nodes of its cluster.
 #[test]
-fn a_host_that_the_cluster_does_not_know_is_named_as_such() {
+fn unknown_node_error_names_the_fix() {
     let unknown = give_back("500 x", "internal_error", "error uncordoning node").unwrap_err();
     assert_eq!(told(&unknown), ("no node", 0, "default"));
     for words in [
@@ -248,7 +248,7 @@ fn a_host_that_the_cluster_does_not_know_is_named_as_such() {
 }
 
 #[test]
-fn delays_double_up_to_ten_minutes() {
+fn backoff_doubles_up_to_ten_minutes() {
     let longest: Vec<u64> = (0..8).map(|attempt| backoff(attempt, u32::MAX).as_secs()).collect();
     assert_eq!(longest, [10, 20, 40, 80, 160, 320, 600, 600]);
     let shortest: Vec<u64> = (0..8).map(|attempt| backoff(attempt, 0).as_secs()).collect();
@@ -257,7 +257,7 @@ fn delays_double_up_to_ten_minutes() {
 
 proptest! {
     #[test]
-    fn a_delay_is_never_short_nor_longer_than_ten_minutes(attempt: u32, random: u32) {
+    fn backoff_stays_within_bounds(attempt: u32, random: u32) {
         let delay = backoff(attempt, random);
         prop_assert!(delay >= FIRST_DELAY / 2 && delay <= LONGEST_DELAY);
         prop_assert!(delay >= backoff(attempt, 0) && delay <= backoff(attempt, u32::MAX));
@@ -265,12 +265,12 @@ proptest! {
     }
 
     #[test]
-    fn a_later_attempt_never_waits_less(attempt in 0u32..100, random: u32) {
+    fn backoff_grows_with_attempts(attempt in 0u32..100, random: u32) {
         prop_assert!(backoff(attempt, random) <= backoff(attempt + 1, random));
     }
 
     #[test]
-    fn chance_spreads_the_delays(attempt in 0u32..100, less: u32, more: u32) {
+    fn random_value_spreads_the_backoff(attempt in 0u32..100, less: u32, more: u32) {
         prop_assume!(more.abs_diff(less) > 1_000_000);
         prop_assert_eq!(less < more, backoff(attempt, less) < backoff(attempt, more));
     }

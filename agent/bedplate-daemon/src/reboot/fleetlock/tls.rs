@@ -1,5 +1,5 @@
-//! Why there is no safe connection to a server: the cause, and what to do about it. The words are the same every time
-//! for the same fault; the library's own hold the moment of the check, and would make a new fault of each call.
+//! Causes of TLS failures with their fixes. The text is constant for the same fault; the library's texts contain the time of
+//! the check, which would make each call a new fault.
 
 use jiff::Timestamp;
 use rustls::{CertificateError, Error};
@@ -7,17 +7,17 @@ use rustls::{CertificateError, Error};
 use super::line::one_line;
 use bedplate_base::format_utc;
 
-/// What is wrong with TLS, and what helps. Names of a certificate are in one line, without characters that steer a terminal.
+/// A TLS fault with its fix. Names of a certificate are in one line, without control characters.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TlsFault(String);
 
 impl TlsFault {
-    /// The fault behind an error, if it is one of TLS.
+    /// Returns the TLS fault behind an error, if any.
     pub(super) fn from_error(error: &ureq::Error) -> Option<TlsFault> {
         match error {
             ureq::Error::Rustls(error) => Some(TlsFault::new(error)),
-            // As the handshake reports it.
+            // The form in which the handshake reports it.
             ureq::Error::Io(error) => error.get_ref()?.downcast_ref().map(TlsFault::new),
             ureq::Error::Tls(what) => Some(TlsFault(format!("TLS fails: {what}"))),
             _ => None,
@@ -34,12 +34,12 @@ impl TlsFault {
                  network is to be trusted"
                     .to_owned()
             }
-            // Its name is that of RFC 8446, more or less.
+            // Names roughly as in RFC 8446.
             Error::AlertReceived(alert) => format!(
                 "the server breaks off TLS ({alert:?}); bedplate offers TLS 1.2 and 1.3, and has no certificate of its own \
                  to show"
             ),
-            // The platform's verifier has no other error when it is made.
+            // The platform's verifier has no other error at creation.
             Error::General(what) if what.starts_with("No CA certificates") => {
                 "no certificate can be trusted: this host's trust store is empty; install ca-certificates, or, where \
                  SSL_CERT_FILE or SSL_CERT_DIR is set for bedplate.service, have it name certificates that the service \
@@ -51,7 +51,7 @@ impl TlsFault {
     }
 }
 
-/// Why a certificate is not trusted, and what helps.
+/// Returns why a certificate is not trusted, and the fix.
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => {
@@ -75,13 +75,13 @@ fn certificate(error: &CertificateError) -> String {
             let at = time(not_after.as_secs());
             format!("it expired at {at}; renew it, or set this host's clock if that is wrong")
         }
-        // Or this host lives in the past, as one with an empty clock battery does.
+        // Or this host's clock is in the past, for example with an empty battery.
         CertificateError::NotValidYetContext { not_before, .. } => format!(
             "it is not valid before {}; set this host's clock if that is wrong, or have the certificate reissued",
             time(not_before.as_secs())
         ),
-        // What `openssl req -x509` makes unless told otherwise. rustls has no variant for it, and hands on the name that its
-        // verifier has.
+        // `openssl req -x509` creates such a certificate by default. rustls has no variant for it, and passes on
+        // the name from its verifier.
         CertificateError::Other(error) if error.to_string() == "CaUsedAsEndEntity" => {
             "it is a CA's own (CA:TRUE); have the server show one that this CA has signed".to_owned()
         }
@@ -94,7 +94,7 @@ fn reissue(fault: &dyn std::fmt::Display) -> String {
     format!("{}; have it reissued", one_line(fault.to_string().as_bytes()))
 }
 
-/// `DnsName("a")` and `IpAddress(10.0.0.1)`, as rustls has them, without their kinds.
+/// Returns the names `DnsName("a")` and `IpAddress(10.0.0.1)`, as rustls formats them, without their kinds.
 fn names(presented: &[String]) -> String {
     if presented.is_empty() {
         return "no name at all (subjectAltName; the CN does not count)".to_owned();
@@ -107,7 +107,7 @@ fn names(presented: &[String]) -> String {
     one_line(presented.iter().map(bare).collect::<Vec<_>>().join(", ").as_bytes())
 }
 
-/// A time of a certificate, as operators read it.
+/// Formats a time of a certificate.
 fn time(seconds: u64) -> String {
     let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
     time.map_or_else(|| format!("second {seconds} of the epoch"), format_utc)

@@ -1,9 +1,9 @@
-//! Servers that answer late, never, or with something else.
+//! Servers that answer late, never, or with invalid data.
 
 use super::*;
 
 #[test]
-fn what_stands_between_is_told_from_the_server() {
+fn proxy_answers_differ_from_server_answers() {
     // A wrong path at an ingress, and an ingress without its server.
     let page = "<html>\r\n<h1>404 page not found</h1>";
     assert_eq!(
@@ -15,13 +15,13 @@ fn what_stands_between_is_told_from_the_server() {
     {
         assert_eq!(told(&answer(line, page)), ("server", status, NO_KIND));
     }
-    // Who is not allowed in does not hold a slot for it.
+    // A refusal by permission does not mean that a slot is held.
     let forbidden = answer("403 Forbidden", &error_body("forbidden", ""));
     assert_eq!(told(&forbidden), ("refused", 403, "forbidden"));
 }
 
 #[test]
-fn redirects_are_refused_and_not_followed() {
+fn redirects_are_refused() {
     let (target, followed) = server(says(http("200 OK", "")));
     for status in [301, 302, 303, 307, 308] {
         let location =
@@ -32,14 +32,14 @@ fn redirects_are_refused_and_not_followed() {
     }
     assert_eq!(parts(&answer("304 x", "")), ("refused", 304, "redirected", "nowhere"));
     assert!(!followed.is_finished(), "the redirect was followed");
-    // Let the server go.
+    // Let the server end.
     client(&target, LONG).steady_state().unwrap();
     assert!(followed.join().unwrap().contains("steady-state"));
 }
 
 #[test]
-fn an_answer_that_comes_too_late_is_none() {
-    // Until the client hangs up.
+fn late_answer_is_unreachable() {
+    // Until the client disconnects.
     let wait = |stream: &mut TcpStream| drop(stream.read(&mut [0]));
     for begin in ["", "HTTP/1.1 200 OK\r\nContent-Len"] {
         let (url, server) = server(move |stream| {
@@ -57,7 +57,7 @@ fn an_answer_that_comes_too_late_is_none() {
 }
 
 #[test]
-fn an_error_whose_body_never_ends_is_told_by_its_status() {
+fn endless_error_body_is_classified_by_status() {
     let (url, server) = server(|stream| {
         says("HTTP/1.1 503 x\r\nContent-Length: 100\r\n\r\ndrip")(stream);
         drop(stream.read(&mut [0]));
@@ -68,20 +68,20 @@ fn an_error_whose_body_never_ends_is_told_by_its_status() {
 }
 
 #[test]
-fn a_connection_that_breaks_off_is_no_answer() {
+fn broken_connection_is_unreachable() {
     for part in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"] {
         let broken = ask(says(part)).unwrap_err();
         assert_eq!(told(&broken).0, "unreachable", "{part:?}: {broken:?}");
         assert!(broken.source().is_some());
     }
-    // In the body, the status has been said.
+    // Cut in the body: the status is known.
     let cut = ask(says("HTTP/1.1 423 Locked\r\nContent-Length: 50\r\n\r\n{\"kind\":\"lock_held\""))
         .unwrap_err();
     assert_eq!(told(&cut).0, "held");
 }
 
 #[test]
-fn nobody_there_is_no_answer() {
+fn refused_connection_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -92,7 +92,7 @@ fn nobody_there_is_no_answer() {
 }
 
 #[test]
-fn what_is_not_http_is_a_bad_answer() {
+fn non_http_response_is_a_bad_answer() {
     let long = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(200_000));
     for garbage in ["SSH-2.0-OpenSSH_9.6\r\n\r\n", "\0\u{1}\u{2}\r\n\r\n", "200 OK\r\n\r\n", &long]
     {
@@ -102,12 +102,12 @@ fn what_is_not_http_is_a_bad_answer() {
 }
 
 #[test]
-fn a_body_without_end_is_cut() {
+fn endless_body_is_cut() {
     for head in ["Content-Length: 100000000000", "Connection: close"] {
         let started = Instant::now();
         let failed = ask(move |stream| {
             says(format!("HTTP/1.1 500 x\r\n{head}\r\n\r\n"))(stream);
-            // Until the client hangs up.
+            // Until the client disconnects.
             while stream.write_all(&[b'a'; 4096]).is_ok() {}
         })
         .unwrap_err();
@@ -115,7 +115,7 @@ fn a_body_without_end_is_cut() {
         let (name, status, _, value) = parts(&failed);
         assert_eq!((name, status, value.chars().count()), ("server", 500, 201));
     }
-    // The limit itself: a kind that comes after it is not seen.
+    // The limit itself: a kind after it is not seen.
     let body = |room: usize| format!("{}{}", " ".repeat(room), error_body("failed_lock", "x"));
     assert_eq!(told(&answer("500 x", &body(60_000))).0, "held");
     assert_eq!(told(&answer("500 x", &body(65_536))).0, "server");
@@ -127,7 +127,7 @@ fn steers_nothing(error: &LockError) {
 }
 
 #[test]
-fn words_of_the_server_cannot_steer_a_terminal() {
+fn server_messages_contain_no_control_characters() {
     let evil = answer("400 x", &error_body("a\nb", "\u{1b}[2Jall\r\n is\u{202e} well\u{7}"));
     assert_eq!(parts(&evil), ("refused", 400, NO_KIND, "[2Jall is well"));
     for bytes in [&b"\xff\xfe\x1b]0;x\x07"[..], b"\x00\x00", b""] {
@@ -142,9 +142,9 @@ fn words_of_the_server_cannot_steer_a_terminal() {
     assert_eq!(told(&long), ("server", 500, NO_KIND));
 }
 
-/// What a unit without its drop-in meets; nobody can tell from the errors alone.
+/// Errors of a unit without its drop-in; the errors alone do not name the cause.
 #[test]
-fn a_closed_network_is_told_with_what_opens_it() {
+fn blocked_network_error_names_the_drop_in() {
     let shown = |error| {
         LockError::unanswered("http://h/v1/pre-reboot".into(), ureq::Error::Io(error)).to_string()
     };

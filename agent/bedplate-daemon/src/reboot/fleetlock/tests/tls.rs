@@ -1,10 +1,10 @@
-//! Servers of TLS, and configurations that no client can be made of.
+//! TLS servers, and invalid configurations.
 
 use super::*;
 
 #[test]
-fn a_server_of_tls_that_is_called_without_is_known() {
-    // An alert (RFC 8446, section 6), which is what most say to a request.
+fn plain_request_to_a_tls_server_names_https() {
+    // An alert (RFC 8446, section 6), which most servers send on a plain request.
     let (url, server) = server(says([21, 3, 3, 0, 2, 2, 50]));
     let bad = client(&url, LONG).pre_reboot().unwrap_err();
     server.join().unwrap();
@@ -17,7 +17,7 @@ fn a_server_of_tls_that_is_called_without_is_known() {
 }
 
 #[test]
-fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
+fn tls_fault_text_does_not_depend_on_time() {
     let fault = |error: rustls::Error| {
         let error = std::io::Error::new(std::io::ErrorKind::InvalidData, error);
         LockError::unanswered("https://h/".into(), ureq::Error::Io(error))
@@ -39,7 +39,7 @@ fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
         words(&alert).starts_with("the server breaks off TLS (CertificateRequired)"),
         "{alert:?}"
     );
-    // A certificate's names are a stranger's words.
+    // The names of a certificate are untrusted text.
     let other = fault(
         rustls::CertificateError::NotValidForNameContext {
             expected: "h.example".try_into().unwrap(),
@@ -54,7 +54,7 @@ fn a_fault_of_tls_is_told_the_same_way_at_any_time() {
 }
 
 #[test]
-fn https_never_speaks_in_plain_text() {
+fn https_never_sends_plain_text() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
@@ -72,7 +72,7 @@ fn https_never_speaks_in_plain_text() {
 }
 
 #[test]
-fn a_configuration_that_cannot_work_makes_no_client() {
+fn invalid_configuration_is_rejected() {
     let make =
         |url: &str, group: &str, id: &str, timeout| Client::new(url, group, id.into(), timeout);
     let url = |url: &str| make(url, "default", ID, LONG).unwrap_err();
