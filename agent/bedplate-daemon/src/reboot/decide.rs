@@ -1,4 +1,4 @@
-//! Whether to reboot, when, and what is in the way: one pure function. The clock, the host and the record are arguments.
+//! The decision about a reboot: whether, when, and its obstacles. One pure function; clock, host and record are arguments.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,44 +9,44 @@ use bedplate_core::profile::RebootWindow;
 use bedplate_core::profile::model::{Reboot, RebootMethod, RebootPolicy};
 use bedplate_core::reboot_record::{MOST_IN_A_ROW, RebootRequest, Record};
 
-/// Everything that counts, at one moment.
+/// Input of the decision at one moment.
 #[derive(Debug, Clone)]
 pub struct Situation<'a> {
-    /// What the host waits for.
+    /// Reboot that the pending changes need.
     pub need: RebootNeed,
-    /// Hash of what waits: the same before a boot and after one that did not help.
+    /// Hash of the pending changes; the same before a boot and after a boot that did not apply them.
     pub plan: &'a str,
-    /// Whether anything is still to be written before a boot would help.
+    /// Whether changes must still be written before a boot would help.
     pub unfinished: bool,
-    /// Whether any of that takes effect only after a boot.
+    /// Whether any of these changes takes effect only at a boot.
     pub planned: bool,
-    /// Whether the kernel was booted with all that was asked for and does not do it: no further boot would help.
+    /// Whether the kernel was booted with all requested arguments and rejects them: another boot would not help.
     pub refused: bool,
-    /// This boot.
+    /// Id of this boot.
     pub boot_id: &'a str,
-    /// The moment that the decision is for.
+    /// Time of the decision.
     pub now: Timestamp,
     /// `[reboot]`.
     pub settings: &'a Reboot,
     /// Earlier reboots and requests.
     pub record: &'a Record,
-    /// What forbids a reboot now: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
+    /// Vetoes: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
     pub vetoes: &'a [Veto],
-    /// An operator's hold on enforcement, where nobody asks for a reboot.
+    /// An operator's pause of enforcement; `None` if an operator requested the reboot.
     pub held: Option<&'a Veto>,
-    /// Soundness of the entry that boots next.
+    /// Soundness of the next boot entry.
     pub entry: &'a NextBoot,
-    /// The method by which this host would be restarted; `None`: none works.
+    /// Reboot method to use; `None` if none works.
     pub method: Option<RebootMethod>,
-    /// Whether what was announced in this boot was called off, or did not come.
+    /// Whether the scheduled reboot of this boot was cancelled, or did not happen.
     pub needs_operator: bool,
-    /// Block inhibitors, by who and why, and for how long they have been in the way.
+    /// Block inhibitors, by owner and reason.
     pub inhibitors: &'a [String],
-    /// Since when inhibitors have been in the way.
+    /// Duration for which inhibitors have blocked the reboot.
     pub inhibited_for: SignedDuration,
-    /// What logind has scheduled.
+    /// Shutdown scheduled with logind.
     pub scheduled: ScheduledShutdown,
-    /// Whether the fleet's lock is held for certain; `None`: there is no server to ask.
+    /// Whether the reboot lock is certainly held; `None` without a lock server.
     pub locked: Option<bool>,
 }
 
@@ -57,47 +57,47 @@ pub enum ScheduledShutdown {
     Nothing,
     /// bedplate's own reboot.
     Ours {
-        /// For when.
+        /// Due time.
         at: Timestamp,
-        /// Identity of the operator's request that it is for.
+        /// Identity of the operator's request that it fulfils.
         request: Option<Timestamp>,
     },
-    /// bedplate's own reboot, whose time has come: the machine is going down.
+    /// bedplate's own reboot, now due: the machine is going down.
     Underway(Timestamp),
     /// A shutdown that is not bedplate's.
     Foreign {
-        /// logind's kind: `reboot`, `poweroff`, …
+        /// logind's type: `reboot`, `poweroff`, …
         kind: String,
-        /// For when.
+        /// Due time.
         at: Timestamp,
     },
 }
 
-/// A request whose time is longer ago was blocked, or bedplate was not running at its time.
+/// A request that is older than this was blocked, or bedplate was not running at its time.
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// What is said after one boot that did not help.
+/// Reason after one boot that did not help.
 const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
 
-/// Text of the veto after a rehearsal.
+/// Veto after a dry run.
 const REHEARSED: &str = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
 
-/// Text of the veto where no method works.
+/// Veto if no method works.
 pub(crate) const NO_METHOD: &str = "no method of the profile can restart this host";
 
-/// Reason to take a reboot back that is not needed any more.
+/// Reason for cancelling a reboot that is no longer needed.
 const NOTHING_WAITS: &str = "nothing waits for a boot any more";
 
-/// Reason to take a reboot back that was scheduled before the operator asked for another time.
+/// Reason for cancelling a reboot after the operator requested another time.
 pub(crate) const MOVED: &str = "an operator asked for another time";
 
-/// What is said where the profile's windows are still to be chosen.
+/// Veto if the profile's windows are not chosen yet.
 const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate \
     reboot schedule`";
 
-/// The state that follows from what is so now: `taking-lock`, `announcing` and `calling-off` are for the caller to do.
+/// Decides on the state. The caller must act on `taking-lock`, `announcing` and `calling-off`.
 pub fn decide(situation: &Situation<'_>) -> RebootState {
-    // Nothing more is announced, and nothing is called off: the attempt that is under way has to stay counted.
+    // Nothing more is scheduled or cancelled: the running attempt must stay counted.
     if let ScheduledShutdown::Underway(at) = situation.scheduled {
         return RebootState::UnderWay { at };
     }
@@ -145,14 +145,14 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     RebootState::Announcing { at }
 }
 
-/// Everything that forbids a reboot now but a closed window.
+/// Returns all vetoes except a closed window.
 fn obstacles(situation: &Situation<'_>, asked: Option<&RebootRequest>) -> Vec<Veto> {
     let mut why = situation.vetoes.to_vec();
     why.extend(situation.held.cloned());
     let rehearsed = situation.record.rehearsed(situation.boot_id, situation.plan);
     if situation.settings.rehearse && situation.scheduled == ScheduledShutdown::Nothing && rehearsed
     {
-        // Before a slot is asked for that nothing would come of.
+        // Vetoed here, before a slot is taken that no reboot would use.
         why.push(Veto::new(WaitsFor::Rehearsal, REHEARSED));
     }
     if situation.method.is_none() {
@@ -174,7 +174,7 @@ fn obstacles(situation: &Situation<'_>, asked: Option<&RebootRequest>) -> Vec<Ve
     why
 }
 
-/// The veto of a boot entry that is not known to be sound.
+/// Returns the veto of a boot entry that is not known to be sound.
 pub fn entry_veto(entry: &NextBoot) -> Option<Veto> {
     let head = match entry {
         NextBoot::Sound => return None,
@@ -185,7 +185,7 @@ pub fn entry_veto(entry: &NextBoot) -> Option<Veto> {
     Some(Veto::new(WaitsFor::BootEntry, text))
 }
 
-/// Why there is no reboot that nobody has asked for, and the state of it; `None`: there may be one.
+/// Returns the reason and state if no reboot by policy is due; `None` if one may follow.
 fn at_rest(situation: &Situation<'_>) -> Option<(String, RebootState)> {
     if situation.need == RebootNeed::None {
         if situation.refused && situation.record.was_for_passthrough(situation.boot_id) {
@@ -194,7 +194,7 @@ fn at_rest(situation: &Situation<'_>) -> Option<(String, RebootState)> {
         let veto = entry_veto(situation.entry).map(|veto| veto.to_string());
         return Some(match situation.planned {
             true => (veto.unwrap_or_else(|| UNFINISHED.into()), unwritten(situation)),
-            // What waits for a boot is not known without the entry.
+            // Without the entry it is unknown whether a change is pending.
             false => (veto.unwrap_or_else(|| NOTHING_WAITS.into()), RebootState::Idle),
         });
     }
@@ -213,9 +213,9 @@ fn at_rest(situation: &Situation<'_>) -> Option<(String, RebootState)> {
     situation.unfinished.then(|| (UNFINISHED.to_owned(), unwritten(situation)))
 }
 
-/// The state while changes that a boot is for are still to be written.
+/// Returns the state while changes for a boot must still be written.
 fn unwritten(situation: &Situation<'_>) -> RebootState {
-    // A held change is written once the hold ends; a change may fail because of the entry.
+    // A paused change is written after the pause ends; a change may fail because of the entry.
     let why = situation.held.cloned().or_else(|| entry_veto(situation.entry));
     match why {
         Some(why) => RebootState::Waiting { why: vec![why], until: None, overdue: false },
@@ -223,7 +223,7 @@ fn unwritten(situation: &Situation<'_>) -> RebootState {
     }
 }
 
-/// The loop guard.
+/// Loop guard: returns a reason if the attempts are exhausted.
 fn attempts_exhausted(situation: &Situation<'_>) -> Option<String> {
     let used = situation.record.attempts_used(situation.plan, situation.boot_id);
     if used >= usize::from(situation.settings.attempts.max(1)) {
@@ -238,7 +238,7 @@ fn attempts_exhausted(situation: &Situation<'_>) -> Option<String> {
     })
 }
 
-/// The window that is open, `None` without windows; else why none is, and when the next one opens.
+/// Returns the end of the open window, or `None` without windows. `Err` holds the reason and the next opening.
 fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Option<Timestamp>)> {
     if situation.settings.windows.is_empty() {
         return Ok(None);
@@ -247,7 +247,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
         let window: RebootWindow = text.parse().ok()?;
         window.opening(situation.now).map(|(from, to)| (from, to, text))
     });
-    // One that is open and closes last, else the one that opens first.
+    // Prefer an open window that closes last, else the one that opens first.
     let mut openings: Vec<_> = openings.collect();
     openings.sort_by_key(|(from, _, _)| *from);
     let open =
@@ -261,7 +261,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
     }
 }
 
-/// After the delay and this host's share of the jitter, as far as the open window has room for it.
+/// Returns the reboot time: after the delay and this host's share of the jitter, if the open window is long enough.
 fn time(
     situation: &Situation<'_>,
     asked: Option<&RebootRequest>,
@@ -269,7 +269,7 @@ fn time(
 ) -> Result<Timestamp, String> {
     let settings = situation.settings;
     if let Some(asked) = asked {
-        // What was in the way has ended without a word to anybody: then the announcement gets its full delay.
+        // A veto has ended unnoticed by operators, so the announcement gets its full delay.
         let old = asked.at.duration_since(situation.now) < -AT_ONCE;
         let least = if asked.waited || old { i64::from(settings.delay_s) } else { 0 };
         let least = situation.now.saturating_add(SignedDuration::from_secs(least));
@@ -288,7 +288,7 @@ fn time(
         .ok_or_else(|| "the window closes before the announced delay would be over".to_owned())
 }
 
-/// A number that is this boot's own: boot ids are random (random(4)), so that no other randomness is needed.
+/// Returns a number specific to this boot: boot ids are random (random(4)), so no other randomness is needed.
 fn boot_number(boot_id: &str) -> i64 {
     let hash = bedplate_core::ledger::Sha::digest(boot_id.as_bytes());
     i64::from_str_radix(hash.as_str().get(..15).unwrap_or_default(), 16).unwrap_or_default()

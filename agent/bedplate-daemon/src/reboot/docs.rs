@@ -1,4 +1,4 @@
-//! docs/reboot.md, from the tables of the code.
+//! Generator of docs/reboot.md from the tables of the code.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::state::{STATES, WaitsFor, may_follow, names};
 const HEAD: &str = include_str!("docs/head.md");
 const TAIL: &str = include_str!("docs/tail.md");
 
-/// The whole document.
+/// Returns the whole document.
 pub fn markdown() -> String {
     let mut out = HEAD.to_owned();
     out.push_str("\n| state | meaning | may be followed by |\n|---|---|---|\n");

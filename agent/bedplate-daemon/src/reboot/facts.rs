@@ -1,4 +1,4 @@
-//! Everything that counts for a reboot at one moment, as [`step`](super::step) gets it: the host is read elsewhere.
+//! Input of [`step`](super::step) at one moment; the host is read elsewhere.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -6,59 +6,59 @@ use super::state::Veto;
 use bedplate_core::plan::{NextBoot, RebootNeed};
 use bedplate_core::profile::model::{Reboot, RebootMethod};
 
-/// Facts that logind, PID 1 and small files tell at once.
+/// Facts from logind, PID 1 and small files, read quickly.
 #[derive(Debug, Clone)]
 pub(crate) struct FastFacts {
-    /// The moment.
+    /// Time of reading.
     pub now: Timestamp,
-    /// This boot.
+    /// Id of this boot.
     pub boot_id: String,
-    /// Kind and time of what logind has scheduled; `Err`: logind cannot be asked.
+    /// Type and time of the shutdown scheduled with logind; `Err` if logind cannot be asked.
     pub schedule: Result<Option<(String, u64)>, Veto>,
-    /// Whether logind or PID 1 is on its way down. Read after `schedule`: logind forgets a schedule when another shutdown begins.
+    /// Whether logind or PID 1 is shutting down. Read after `schedule`: logind drops a schedule when another shutdown starts.
     pub goes_down: bool,
-    /// When this userspace started, by PID 1; `None`: not known. A soft-reboot starts another one in the same boot.
+    /// When this userspace started, by PID 1; `None` if unknown. A soft-reboot starts another one in the same boot.
     pub userspace: Option<u64>,
-    /// Vetoes that a small file tells: an operator's hold, a kernel loaded for kexec.
+    /// Vetoes from small files: an operator's hold, a kernel loaded for kexec.
     pub vetoes: Vec<Veto>,
     /// When the reboot was last seen at logind.
     pub last_ours: Option<Timestamp>,
-    /// Why the last effect failed; nothing more is tried until facts without it come.
+    /// Reason of the last failed effect; no further effect is tried until facts without it are read.
     pub failed: Option<Veto>,
 }
 
-/// The profile's settings, the observation, and facts that take their time.
+/// The profile's settings, the observation, and facts that take time.
 #[derive(Debug, Clone)]
 pub(crate) struct SlowFacts<'a> {
-    /// The reboot that the host waits for.
+    /// Reboot that the pending changes need.
     pub need: RebootNeed,
-    /// Hash of what waits: the same before a boot and after one that did not help.
+    /// Hash of the pending changes; the same before a boot and after a boot that did not apply them.
     pub plan: &'a str,
-    /// Whether anything is still to be written before a boot would help.
+    /// Whether changes must still be written before a boot would help.
     pub unfinished: bool,
-    /// Whether any of that takes effect only after a boot.
+    /// Whether any of these changes takes effect only at a boot.
     pub planned: bool,
-    /// Whether the kernel was booted with all that was asked for and does not do it: no further boot would help.
+    /// Whether the kernel was booted with all requested arguments and rejects them: another boot would not help.
     pub refused: bool,
-    /// Whether IOMMU passthrough is among what waits.
+    /// Whether IOMMU passthrough is among the pending changes.
     pub passthrough: bool,
     /// Subject of the reboot, for the wall message.
     pub subject: String,
     /// `[reboot]`.
     pub settings: &'a Reboot,
-    /// An operator's hold on enforcement, where nobody asks for a reboot.
+    /// An operator's pause of enforcement; `None` if an operator requested the reboot.
     pub held: Option<Veto>,
-    /// Vetoes beside those of [`FastFacts`]: busy devices, a busy command, a record that a boot forgets.
+    /// Vetoes in addition to those of [`FastFacts`]: busy devices, a busy command, a record that a boot erases.
     pub vetoes: Vec<Veto>,
-    /// Block inhibitors, by who and why.
+    /// Block inhibitors, by owner and reason.
     pub inhibitors: Vec<String>,
-    /// For how long inhibitors have been there.
+    /// Duration for which inhibitors have existed.
     pub inhibited_for: SignedDuration,
     /// The first method of the profile that works.
     pub method: Option<RebootMethod>,
-    /// Soundness of the entry that boots next.
+    /// Soundness of the next boot entry.
     pub entry: NextBoot,
-    /// Whether `entry` was read for this decision. Nothing is scheduled on an older reading.
+    /// Whether `entry` was read for this decision. An older reading must not lead to a scheduled reboot.
     pub fresh: bool,
     /// Whether another build takes over: nothing could be observed.
     pub replaced: bool,

@@ -1,33 +1,33 @@
-//! Who a host is towards others: systemd's application-specific machine id, which names the host without giving away
-//! its machine id (machine-id(5) asks to keep that one to the host). Pure; reading `/etc/machine-id` is the caller's.
+//! Identity of a host towards servers: systemd's application-specific machine id, which identifies the host without disclosing
+//! its machine id (machine-id(5) requires that one to stay confidential). Pure; the caller reads `/etc/machine-id`.
 
 use std::fmt::Write as _;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-/// The id of the application "FleetLock" (coreos/zincati, `src/identity/mod.rs`; poseidon/fleetlock looks up the node
-/// to drain by the same one).
+/// The id of the application "FleetLock" (coreos/zincati, `src/identity/mod.rs`). poseidon/fleetlock uses the same one
+/// to find the node to drain.
 pub(crate) const FLEETLOCK_APP_ID: [u8; 16] = [
     0xde, 0x35, 0x10, 0x6b, 0x6e, 0xc2, 0x46, 0x88, 0xb6, 0x3a, 0xfd, 0xda, 0xa1, 0x56, 0x67, 0x9b,
 ];
 
 const SHAPE: &str = "it is not a machine id: expected 32 hexadecimal digits";
-/// The first boot has not made one yet (machine-id(5), `uninitialized`).
+/// The first boot has not created one yet (machine-id(5), `uninitialized`).
 const UNINITIALIZED: &str = "this host has no machine id yet";
-/// systemd refuses it as well: every host with it would be the same one.
+/// systemd refuses it as well: all hosts with it would share one id.
 const ZERO: &str = "the machine id is all zeros";
 
-/// A machine id from the content of `/etc/machine-id`: 32 hexadecimal digits and at most one line end.
+/// Parses the content of `/etc/machine-id`: 32 hexadecimal digits and at most one line end.
 ///
 /// # Errors
-/// Why the text is not one.
+/// The reason, if the text is not a machine id.
 pub(crate) fn parse_machine_id(text: &str) -> Result<[u8; 16], &'static str> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     if text.is_empty() || text == "uninitialized" {
         return Err(UNINITIALIZED);
     }
-    // A sign before the digits would pass as a number.
+    // A sign before the digits would be accepted as part of a number.
     if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(SHAPE);
     }
@@ -38,11 +38,11 @@ pub(crate) fn parse_machine_id(text: &str) -> Result<[u8; 16], &'static str> {
     }
 }
 
-/// The id of this host for one application: `sd_id128_get_machine_app_specific(3)`. HMAC-SHA256 of the application's
+/// Returns the id of this host for one application: `sd_id128_get_machine_app_specific(3)`. HMAC-SHA256 of the application's
 /// id, keyed with the machine id, cut to 16 bytes and marked as a random UUID (version 4, variant 1).
 pub(crate) fn app_specific(machine_id: [u8; 16], app: [u8; 16]) -> [u8; 16] {
-    // A key shorter than SHA-256's block of 64 bytes is filled up with zeros (RFC 2104, section 2); filling it up here
-    // takes the way that cannot fail.
+    // A key shorter than SHA-256's block of 64 bytes is padded with zeros (RFC 2104, section 2); padding it here uses
+    // the infallible constructor.
     let mut key = [0; 64];
     key[..16].copy_from_slice(&machine_id);
     let mut mac = Hmac::<Sha256>::new(&key.into());
@@ -55,7 +55,7 @@ pub(crate) fn app_specific(machine_id: [u8; 16], app: [u8; 16]) -> [u8; 16] {
     id
 }
 
-/// An id the way systemd writes it: 32 lower-case hexadecimal digits.
+/// Formats an id like systemd: 32 lower-case hexadecimal digits.
 pub(crate) fn hex(id: [u8; 16]) -> String {
     id.iter().fold(String::with_capacity(32), |mut text, byte| {
         // Writing to a String cannot fail.
@@ -68,10 +68,10 @@ pub(crate) fn hex(id: [u8; 16]) -> String {
 mod tests {
     use super::*;
 
-    /// What `systemd-id128 machine-id --app-specific=APP` (systemd 252) prints on a host with a made-up machine id; the
-    /// others are Python's `hmac`.
+    /// First case: output of `systemd-id128 machine-id --app-specific=APP` (systemd 252) with a made-up machine id. The rest
+    /// are from Python's `hmac`.
     #[test]
-    fn the_ids_are_systemds() {
+    fn app_specific_ids_match_systemd() {
         let fleetlock = hex(FLEETLOCK_APP_ID);
         assert_eq!(fleetlock, "de35106b6ec24688b63afddaa156679b");
         for (machine, app, expected) in [
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_id_is_a_random_uuid_and_not_the_machine_id() {
+    fn app_specific_id_is_a_random_uuid() {
         for seed in 0..=255 {
             let machine = [seed; 16];
             let id = app_specific(machine, FLEETLOCK_APP_ID);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_id_reads_as_systemd_writes_it() {
+    fn machine_id_is_parsed_as_systemd_writes_it() {
         let id = parse_machine_id("0123456789ABCDEF0123456789abcdef\n").unwrap();
         assert_eq!(hex(id), "0123456789abcdef0123456789abcdef");
         for bad in [

@@ -1,16 +1,16 @@
-//! Whether a reboot would skip the firmware: some distributions turn `reboot` into kexec when a kernel is loaded
-//! (handbook §2.4), and then nothing of what the reboot is for happens. Reads one file, changes nothing.
+//! Check for a reboot that would skip the firmware: some distributions turn `reboot` into kexec when a kernel is loaded
+//! (handbook §2.4), and the reboot then has no effect on firmware settings. Reads one file, changes nothing.
 
 use std::path::Path;
 
 use bedplate_host::file;
 
-/// `1` while a kernel is loaded for kexec (`kernel/ksysfs.c`). Not `kexec_crash_loaded`: kdump's kernel waits for a
-/// crash and has no part in a reboot.
+/// `1` while a kernel is loaded for kexec (`kernel/ksysfs.c`). Not `kexec_crash_loaded`: kdump's kernel waits for a crash and
+/// has no part in a reboot.
 const LOADED: &str = "/sys/kernel/kexec_loaded";
 
-/// What keeps the machine under `root` from a reboot through its firmware, in one sentence; `None`: nothing. What cannot
-/// be found out does.
+/// Returns why the machine under `root` must not be rebooted through its firmware, in one sentence; `None` if it may. An
+/// unknown state counts as a reason.
 pub(crate) fn block(root: &Path) -> Option<String> {
     let path = file::under(root, LOADED);
     match file::text(&path) {
@@ -20,8 +20,7 @@ pub(crate) fn block(root: &Path) -> Option<String> {
              `kexec --unload`",
             text.trim()
         )),
-        // Without CONFIG_KEXEC_CORE the directory is there and the file is not. Without the directory there is no
-        // sysfs to ask.
+        // Without CONFIG_KEXEC_CORE the directory exists without the file. Without the directory sysfs is not mounted.
         Err(error)
             if error.kind() == std::io::ErrorKind::NotFound
                 && path.parent().is_some_and(Path::is_dir) =>
@@ -40,7 +39,7 @@ mod tests {
     use crate::reboot::method::tests::Tree;
 
     #[test]
-    fn only_a_plain_zero_or_no_kexec_support_lets_a_reboot_pass() {
+    fn only_zero_or_no_kexec_support_allows_a_reboot() {
         let tree = Tree::new();
         let is_unknown = || block(&tree.0).unwrap().contains("is unknown");
         assert!(is_unknown(), "no sysfs at all");

@@ -1,6 +1,6 @@
-//! Which reboot it was that a boot follows: the one that bedplate announced, the way it announced it, or another. Pure:
-//! what is known after the boot goes in (the announcement, when the kernel started, what the BMC says), one answer comes
-//! out. Where that does not tell, the answer is "not known": a power cycle is never claimed without the BMC's word.
+//! Cause of the last boot: bedplate's scheduled reboot, by its method or another, or an unrelated one. Pure: derived from the
+//! scheduled reboot, the start time of the kernel and the BMC's answer. If these do not determine it, the cause is unknown: a
+//! power cycle is never claimed without confirmation by the BMC.
 
 use bedplate_core::reboot_record::last_boot::{LastBoot, RebootOrigin};
 use jiff::{SignedDuration, Timestamp};
@@ -11,19 +11,19 @@ use bedplate_base::format_utc;
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::attempt::Attempt;
 
-/// Clocks may be set between an announcement and the boot: only what came earlier by more than this came before its time.
+/// Clocks may be set between scheduling and boot: only a boot that is earlier by more than this is too early.
 const EARLY: SignedDuration = SignedDuration::from_mins(2);
-/// An orderly shutdown, a machine that is off until its clock wakes it, and the firmware's self-test of a large server
-/// fit into this. What came later may have another cause.
+/// Long enough for an orderly shutdown, a machine that is off until its clock wakes it, and the self-test of a large server.
+/// A later boot may have another cause.
 const LATE: SignedDuration = SignedDuration::from_hours(2);
-/// Where the end of the boot before is to be seen.
+/// Hint where the end of the previous boot is visible.
 const LOOK: &str = "`journalctl -b -1 -e` shows how the boot before ended";
 
-/// What the BMC says of the last restart, or why it says nothing.
+/// Restart cause by the BMC, or the reason for its absence.
 pub(crate) type BmcAnswer = Result<RestartCause, String>;
 
-/// Judges the boot `boot_id`, whose kernel started at `began`. `announced`: what bedplate announced in the boot before;
-/// `waited`: something waited for a boot. A boot that nothing was announced for and nothing waited for is nobody's news.
+/// Classifies the boot `boot_id`, whose kernel started at `began`. `announced`: reboot that bedplate scheduled in the
+/// previous boot. `waited`: a change was pending. Returns `None` if nothing was scheduled and no change was pending.
 pub(crate) fn classify(
     boot_id: &str,
     announced: Option<&Attempt>,
@@ -91,7 +91,7 @@ fn of_announced(
     }
 }
 
-/// Whether the BMC did it is for the BMC to say: the hook at the end of the shutdown has nowhere to leave a word.
+/// Only the BMC can confirm its power cycle: the hook at the end of the shutdown has no place to store a result.
 fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, String) {
     let unknown = |why: &str| {
         let text = format!("bedplate had announced a power cycle by the BMC for {time}");
@@ -122,7 +122,7 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
     }
 }
 
-/// When this boot's kernel started, from the text of /proc/stat.
+/// Returns the start time of this boot's kernel, from the text of /proc/stat.
 pub(crate) fn began(stat: &str) -> Option<Timestamp> {
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     Timestamp::from_second(seconds.trim().parse().ok()?).ok()

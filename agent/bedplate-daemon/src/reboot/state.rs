@@ -1,6 +1,6 @@
-//! The state of the reboot as it is shown: one value for the status, the metrics, the journal and the commands. It follows from
-//! the persisted [`Record`](bedplate_core::reboot_record::Record) and the facts of a moment; [`step`](super::step) decides it. docs/reboot.md
-//! is generated from the tables here.
+//! Published state of the reboot: one value for the status, the metrics, the journal and the commands. It follows from the
+//! persisted [`Record`](bedplate_core::reboot_record::Record) and the facts of a moment; [`step`](super::step) decides it.
+//! docs/reboot.md is generated from the tables here.
 
 use std::fmt;
 
@@ -10,82 +10,82 @@ use serde::{Deserialize, Serialize};
 use crate::state::NOT_OBSERVED;
 use bedplate_base::format_utc;
 
-/// Where the reboot stands.
+/// State of the reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum RebootState {
-    /// Whether a reboot is due is not known.
+    /// It is unknown whether a reboot is due.
     Unknown {
-        /// Why, in words.
+        /// The reason.
         why: String,
     },
-    /// Nothing waits for a boot.
+    /// No change is pending.
     Idle,
-    /// A reboot is due, and the policy leaves it to people.
+    /// A reboot is due; the policy `never` makes it manual.
     LeftToPeople,
-    /// A reboot is due, and the policy leaves it to what reads /run/reboot-required.
+    /// A reboot is due; the policy leaves it to an external tool that reads /run/reboot-required.
     LeftToOthers,
-    /// The boots that were given did not help: no more of them.
+    /// Attempts exhausted: reboots did not bring the change into effect.
     Stuck {
-        /// In words.
+        /// The reason.
         why: String,
     },
-    /// Announced in this boot and cancelled; announced again only when an operator asks.
+    /// Scheduled in this boot and cancelled; scheduled again only on an operator's request.
     #[serde(rename = "called-off")]
     Cancelled {
-        /// What else is in the way.
+        /// Further obstacles.
         why: Vec<Veto>,
     },
-    /// Changes that the boot is for are still to be written.
+    /// Changes for the boot must still be written.
     Converging,
-    /// Something is in the way.
+    /// An obstacle prevents the reboot.
     Waiting {
-        /// What; never empty.
+        /// The obstacles; never empty.
         why: Vec<Veto>,
-        /// When the next window opens, if it is that.
+        /// When the next window opens, if a closed window is an obstacle.
         until: Option<Timestamp>,
-        /// Whether it is worth an alarm: an inhibitor has been there for longer than allowed.
+        /// Whether it deserves an alert: an inhibitor exceeds its allowed time.
         overdue: bool,
     },
-    /// A slot of the lock server is asked for.
+    /// A slot of the lock server is being requested.
     TakingLock,
-    /// logind is asked for a reboot at this time.
+    /// logind is being asked to schedule the reboot.
     Announcing {
-        /// When.
+        /// Due time.
         at: Timestamp,
     },
-    /// It is announced; `bedplate reboot cancel` still takes it back.
+    /// Scheduled; `bedplate reboot cancel` can still cancel it.
     Announced {
-        /// For when.
+        /// Due time.
         at: Timestamp,
     },
-    /// Its time has come: the machine is going down.
+    /// Due: the machine is going down.
     UnderWay {
-        /// Since when.
+        /// Due time.
         at: Timestamp,
     },
-    /// bedplate cancels its own announcement.
+    /// bedplate cancels its own scheduled reboot.
     #[serde(rename = "calling-off")]
     Cancelling {
-        /// Why, in words.
+        /// The reasons.
         why: Vec<String>,
     },
 }
 
-/// One thing that is in the way.
+/// An obstacle to the reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Veto {
-    /// What kind of thing.
+    /// Condition that removes the obstacle.
     pub waits_for: WaitsFor,
-    /// In words.
+    /// Human-readable reason.
     pub text: String,
 }
 
 bedplate_base::named! {
-    /// What a reboot waits for.
+    /// Condition that a reboot waits for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum WaitsFor {
-        /// A window of the profile, or room in it for the delay.
+        /// An open window of the profile that is long enough for the delay.
         Window = "window",
         /// A slot of the lock server.
         Lock = "lock",
@@ -93,17 +93,17 @@ bedplate_base::named! {
         Inhibitor = "inhibitor",
         /// The end of an operator's hold on reboots.
         Hold = "hold",
-        /// The end of an operator's hold on enforcement.
+        /// The end of an operator's pause of enforcement.
         EnforceHold = "enforce-hold",
         /// The end of a shutdown that bedplate did not schedule.
         OtherShutdown = "other-shutdown",
-        /// Processes that have a GPU or an RDMA device open.
+        /// The end of processes that have a GPU or an RDMA device open.
         Devices = "devices",
-        /// The profile's `busy_command`.
+        /// Success of the profile's `busy_command`.
         BusyCommand = "busy-command",
-        /// A kexec kernel that is loaded.
+        /// No loaded kexec kernel.
         Kexec = "kexec",
-        /// The power, which the profile's command is about to cycle.
+        /// The power cycle by the profile's command.
         PowerCommand = "power-command",
         /// A reboot method that works on this host.
         Method = "method",
@@ -119,7 +119,7 @@ bedplate_base::named! {
 }
 
 impl WaitsFor {
-    /// The condition that ends the wait.
+    /// Returns the condition that ends the wait.
     pub fn meaning(self) -> &'static str {
         match self {
             WaitsFor::Window => "an open window with room for the delay",
@@ -142,7 +142,7 @@ impl WaitsFor {
 }
 
 impl Veto {
-    /// In words, what it is.
+    /// Creates a veto with a human-readable reason.
     pub fn new(waits_for: WaitsFor, text: impl Into<String>) -> Self {
         Veto { waits_for, text: text.into() }
     }
@@ -154,12 +154,12 @@ impl fmt::Display for Veto {
     }
 }
 
-/// Reasons in one line.
+/// Joins reasons into one line.
 pub(crate) fn joined(why: &[Veto]) -> String {
     why.iter().map(|reason| reason.text.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-/// States in which bedplate has asked neither a lock server nor logind for anything: any of them may follow any other.
+/// States without a request to lock server or logind: any of them may follow any other.
 const AT_REST: [&str; 8] = [
     "unknown",
     "idle",
@@ -171,25 +171,25 @@ const AT_REST: [&str; 8] = [
     "waiting",
 ];
 
-/// Which states may follow which, besides staying. A table and not a rule: what is missing here must not happen.
+/// Allowed transitions, except staying in a state. A table instead of a rule: a transition that is not listed must not happen.
 pub(crate) const TRANSITIONS: [(&[&str], &[&str]); 9] = [
     (&AT_REST, &AT_REST),
-    // A daemon that starts finds what an earlier one has announced.
+    // A new daemon finds the reboot that an earlier one has scheduled.
     (&["unknown"], &["announced", "under-way", "calling-off"]),
     (&AT_REST, &["taking-lock", "announcing"]),
-    // At rest where the server refuses, or something has come in the way meanwhile.
+    // At rest if the server refuses, or an obstacle has appeared.
     (&["taking-lock"], &["announcing"]),
     (&["taking-lock"], &AT_REST),
     // logind may refuse, too.
     (&["announcing"], &["announced", "waiting"]),
-    // At rest: called off through logind, by `bedplate reboot cancel`, or rehearsed.
+    // At rest after a cancellation through logind or by `bedplate reboot cancel`, or after a dry run.
     (&["announced", "under-way", "calling-off"], &AT_REST),
     (&["announced"], &["under-way", "calling-off"]),
-    // Another shutdown has come to nothing before the reboot's own time.
+    // Another shutdown was aborted before the reboot's own time.
     (&["under-way"], &["announced", "calling-off"]),
 ];
 
-/// Every state by name, in order, and its meaning.
+/// Name and meaning of every state, in order.
 pub(crate) const STATES: [(&str, &str); 13] = [
     (
         "unknown",
@@ -215,7 +215,7 @@ pub(crate) const STATES: [(&str, &str); 13] = [
     ("calling-off", "logind is asked to forget it, or what was armed is undone; over in seconds"),
 ];
 
-/// Every state by name, in order: what metrics count.
+/// Returns the names of all states in order, for metrics.
 pub(crate) fn names() -> [&'static str; 13] {
     STATES.map(|(name, _)| name)
 }
@@ -227,20 +227,20 @@ pub(crate) fn may_follow(now: &str, next: &str) -> bool {
 }
 
 impl Default for RebootState {
-    /// Before the first observation.
+    /// Returns the state before the first observation.
     fn default() -> Self {
         RebootState::Unknown { why: NOT_OBSERVED.into() }
     }
 }
 
 impl RebootState {
-    /// Waits for one thing.
+    /// Creates a waiting state with one obstacle.
     pub fn waiting(waits_for: WaitsFor, text: impl Into<String>) -> Self {
         let why = vec![Veto::new(waits_for, text)];
         RebootState::Waiting { why, until: None, overdue: false }
     }
 
-    /// As it is written.
+    /// Returns the name used in JSON and metrics.
     pub fn name(&self) -> &'static str {
         match self {
             RebootState::Unknown { .. } => "unknown",
@@ -259,7 +259,7 @@ impl RebootState {
         }
     }
 
-    /// Whether logind has a reboot of bedplate's, or is about to: the host is going to restart.
+    /// Whether logind has a reboot of bedplate, or is about to: the host will restart.
     pub fn is_coming(&self) -> bool {
         matches!(
             self,
@@ -270,10 +270,10 @@ impl RebootState {
     }
 }
 
-/// Text for an announcement that was cancelled.
+/// Text for a cancelled reboot.
 pub const CANCELLED: &str =
     "the announced reboot was called off; `bedplate reboot schedule` asks for it again";
-/// What is said while the boot would bring only a part.
+/// Text while a boot would apply only a part of the changes.
 pub(crate) const UNFINISHED: &str = "not all changes that need this boot are written yet";
 
 impl fmt::Display for RebootState {
@@ -309,9 +309,9 @@ impl fmt::Display for RebootState {
 mod tests {
     use super::*;
 
-    /// Names are what JSON says, and each has its place in the table.
+    /// Names match the JSON, and each is in the table.
     #[test]
-    fn names_are_those_of_the_json() {
+    fn state_names_match_the_json() {
         let at = Timestamp::UNIX_EPOCH;
         let text = || "w".to_owned();
         let all = [
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_follow_does_not() {
+    fn forbidden_transitions_are_rejected() {
         for (now, next) in [
             ("announced", "announcing"),
             ("announced", "taking-lock"),

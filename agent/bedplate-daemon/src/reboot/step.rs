@@ -1,6 +1,6 @@
-//! The transitions of the persisted state. [`step`] is pure: time and everything that the host tells are in the event. It returns
-//! the next record and at most one effect. The record is on the disk before the effect is carried out; the effect's result is
-//! the next event. Effects can be repeated, so that a crash at any point costs nothing but time.
+//! Transitions of the persisted state. [`step`] is pure: time and all facts of the host are in the event. It returns the next
+//! record and at most one effect. The record must be on disk before the effect is performed; the effect's result is the next
+//! event. Effects are repeatable, so that a crash at any point costs only time.
 
 mod command;
 mod observed;
@@ -20,48 +20,48 @@ use bedplate_core::reboot_record::{RebootRequest, Record};
 pub(crate) use observed::FINAL_PHASE_LENGTH;
 pub(crate) use reconcile::DID_NOT_COME;
 
-/// Everything that can happen.
+/// Input events of the state machine.
 #[derive(Debug)]
 pub(crate) enum Event<'s, 'w> {
-    /// Some time has passed: logind, PID 1 and small files were read.
+    /// Time has passed: logind, PID 1 and small files were read.
     Polled(&'s FastFacts),
-    /// The same, by a command beside the daemon, which may be in the middle of arming a method: that is left to the daemon.
+    /// The same, read by a command. The daemon may be arming a method at the same time; the command leaves that to the daemon.
     PolledByCommand(&'s FastFacts),
-    /// The host was observed; `Err`: it cannot be compared with its profile, and why.
+    /// The host was observed; `Err` is the reason why it cannot be compared with its profile.
     Observed(&'s FastFacts, Result<&'w SlowFacts<'w>, &'w str>),
-    /// The record cannot be read: only the memory of this process tells what is arranged.
+    /// The record is unreadable: only this process's memory has the scheduled reboot.
     RecordLost(&'s FastFacts, &'w str),
-    /// An operator asks for a reboot.
+    /// An operator requests a reboot.
     Requested(RebootRequest),
-    /// An operator cancels: who and when, for display.
+    /// An operator cancels: user and time, for display.
     CancelRequested(&'s FastFacts, String),
     /// Result of [`Effect::FindUndo`].
     UndoFound(Result<Preparation, Veto>),
     /// Result of [`Effect::Arm`].
     Armed(Result<Preparation, Veto>),
-    /// Result of [`Effect::Schedule`]: logind confirms it.
+    /// Result of [`Effect::Schedule`]: `Ok` if logind confirms it.
     ScheduleAnswered(Result<(), Veto>),
     /// Result of [`Effect::Cancel`].
     CancelAnswered(Result<CancelResult, Veto>),
-    /// Result of [`Effect::Disarm`]: the steps that are left.
+    /// Result of [`Effect::Disarm`]: the remaining steps.
     Disarmed(Vec<Undo>),
     /// Result of [`Effect::RunCommand`].
     CommandEnded(CommandResult),
 }
 
-/// Result of asking logind to forget a reboot.
+/// Result of a cancellation at logind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelResult {
-    /// It does not have it.
+    /// logind does not have the reboot.
     Absent,
-    /// It is too late: the machine goes down.
+    /// Too late: the machine is going down.
     GoingDown,
 }
 
 /// How the operator's command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommandResult {
-    /// It succeeded: the power should be cycled within so many seconds.
+    /// It succeeded; the power should be cycled within this many seconds.
     Done(u64),
     /// Another build of this program refused to run it.
     Replaced,
@@ -71,7 +71,7 @@ pub(crate) enum CommandResult {
     Failed(String),
 }
 
-/// Input that a decision lacks. Another observation follows, with it.
+/// Input that a decision lacks; another pass provides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingInput {
     /// A fresh observation of the boot entry.
@@ -80,7 +80,7 @@ pub(crate) enum MissingInput {
     Slot,
 }
 
-/// One action on the host. Each may be repeated after a crash, and each reads back.
+/// One action on the host. Each may be repeated after a crash, and each verifies its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Find the steps that undo a method. Changes nothing.
@@ -94,21 +94,21 @@ pub(crate) enum Effect {
     Arm {
         /// The method.
         method: RebootMethod,
-        /// Hash of what it is for.
+        /// Hash of the pending changes.
         plan: String,
         /// Due time.
         at: Timestamp,
     },
-    /// Have logind schedule it, unless logind has it already.
+    /// Schedule it with logind, unless logind has it already.
     Schedule {
         /// The reboot.
         arranged: ArrangedReboot,
         /// Reason, for the wall message.
         why: String,
     },
-    /// Have logind forget it, if logind has it.
+    /// Cancel it at logind, if logind has it.
     Cancel(ArrangedReboot),
-    /// Undo what was armed.
+    /// Disarm the method.
     Disarm(Preparation),
     /// Run the operator's command.
     RunCommand,
@@ -117,15 +117,15 @@ pub(crate) enum Effect {
 /// Result of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The next state: persisted before `effect` is carried out.
+    /// The next state; must be persisted before `effect` is performed.
     pub record: Record,
-    /// The action to take; its result is the next event.
+    /// The action to perform; its result is the next event.
     pub effect: Option<Effect>,
     /// Input that the decision lacks.
     pub missing: Option<MissingInput>,
-    /// Lines for the journal, once the record is persisted.
+    /// Journal messages, logged once the record is persisted.
     pub notes: Vec<(Message, String)>,
-    /// The state to show; `None`: as before, or still being decided.
+    /// The state to show; `None` if unchanged or not decided yet.
     pub shown: Option<RebootState>,
 }
 
@@ -158,13 +158,13 @@ impl Step {
         self.notes.push((message, text.into()));
     }
 
-    /// Asks logind to forget the reboot. Its attempt stays counted until logind confirms.
+    /// Cancels the reboot at logind. Its attempt stays counted until logind confirms.
     fn cancel(self, arranged: ArrangedReboot, ending: Ending) -> Self {
         self.enter(Phase::Cancelling { arranged: arranged.clone(), ending })
             .then(Effect::Cancel(arranged))
     }
 
-    /// logind does not have the reboot, and the machine does not go down: it will not come.
+    /// Ends a reboot that logind does not have while the machine does not go down.
     fn end(mut self, arranged: ArrangedReboot, ending: Ending) -> Self {
         self.end_request(&arranged, &ending);
         if ending != Ending::DidNotCome {
@@ -179,8 +179,8 @@ impl Step {
         }
     }
 
-    /// A request goes with the reboot that was called off, or it would be announced again at once. Of one that bedplate took
-    /// back itself it stays, for the whole delay.
+    /// Removes the request of a cancelled reboot, which would otherwise be scheduled again at once. After a cancellation by
+    /// bedplate itself the request stays, and gets the full delay.
     fn end_request(&mut self, arranged: &ArrangedReboot, ending: &Ending) {
         match ending {
             Ending::Cancelled { .. } | Ending::DidNotCome => self.record.asked = None,
@@ -194,7 +194,7 @@ impl Step {
     }
 }
 
-/// Phase after the end of a reboot of which nothing is left.
+/// Returns the phase after the end of a reboot with nothing left to undo.
 fn over(boot_id: String, ending: Ending) -> Phase {
     match ending {
         Ending::CancelledByAgent { .. } => Phase::Rest,
@@ -206,7 +206,7 @@ fn because(why: impl Into<String>) -> Ending {
     Ending::CancelledByAgent { why: why.into() }
 }
 
-/// The next state, and what follows from it.
+/// Returns the next state and its effect.
 pub(crate) fn step(record: &Record, event: Event<'_, '_>) -> Step {
     let step = Step::new(record.clone());
     match event {
@@ -226,7 +226,7 @@ pub(crate) fn step(record: &Record, event: Event<'_, '_>) -> Step {
     }
 }
 
-/// An earlier cancellation does not count against an operator who asks now; a command that was run does.
+/// A new request overrides an earlier cancellation, but not a command that was run.
 fn requested(mut step: Step, asked: RebootRequest) -> Step {
     step.record.asked = Some(asked);
     match &mut step.record.phase {
@@ -239,9 +239,9 @@ fn requested(mut step: Step, asked: RebootRequest) -> Step {
     step
 }
 
-/// logind's schedule is judged first: a reboot that has ended by itself is not cancelled.
+/// logind's schedule is evaluated first: a reboot that has already ended is not cancelled.
 fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
-    // A daemon beside this command has begun to arrange it, and would begin again.
+    // A concurrent daemon has started to arrange it, and would start again.
     let arranging = matches!(&step.record.phase, Phase::Arming { arranged } | Phase::Scheduling { arranged }
         if arranged.boot_id == seen.boot_id);
     let mut step = reconcile::reconcile_phase(step, seen);
@@ -250,7 +250,7 @@ fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
     match step.record.phase.clone() {
         Phase::Scheduling { arranged } | Phase::Scheduled { arranged } => {
             if arranged.runs_command() && arranged.late(seen.now) >= 0 && seen.lacks(&arranged) {
-                // logind has done its part; only the command is left.
+                // logind has already ended the announcement; only the command is left.
                 step.note(journal::REBOOT_CANCELLED, command::not_run("`bedplate reboot cancel`"));
                 return step.end(arranged, ending);
             }
@@ -277,7 +277,7 @@ fn has(schedule: Option<&(String, u64)>, arranged: &ArrangedReboot) -> bool {
     schedule.is_some_and(|(kind, usec)| arranged.is(kind, *usec))
 }
 
-/// Kind for the armed method, for the phases that follow.
+/// Returns the shutdown type for the armed method.
 fn kind(prepared: &Preparation) -> Shutdown {
     Shutdown::for_preparation(Some(prepared))
 }

@@ -67,16 +67,16 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
 /// A window that is open now and too short for the delay.
 const TOO_SHORT: &str = "02:00-03:00 UTC";
 
-/// What stays the same over many moments.
+/// Conditions shared by all moments of a case.
 struct Given<'a> {
     settings: &'a Reboot,
     record: &'a Record,
     requested: bool,
-    /// Boots were given that did not help.
+    /// Whether earlier boots did not help.
     tried: bool,
 }
 
-/// One moment.
+/// One combination of conditions.
 struct Moment {
     need: RebootNeed,
     unfinished: bool,
@@ -115,7 +115,7 @@ impl Moment {
             needs_operator: digit(2) == 1,
             unsound: digit(2) == 1,
         };
-        // What is scheduled was not called off.
+        // A scheduled reboot was not cancelled.
         moment.needs_operator &= !moment.is_ours() && !moment.is_underway();
         moment
     }
@@ -132,7 +132,7 @@ impl Moment {
         matches!(self.scheduled, ScheduledShutdown::Foreign { .. })
     }
 
-    /// Whether a reboot may be announced, or stay so.
+    /// Whether a reboot may be scheduled, or stay so.
     fn allows(&self, given: &Given<'_>) -> bool {
         let sound = !self.unsound;
         let free = !self.vetoed && !self.inhibited && !self.is_foreign() && sound;
@@ -145,19 +145,19 @@ impl Moment {
         free && (given.requested || by_itself)
     }
 
-    /// Whether the state before this moment may have been this one.
+    /// Whether `before` may be the state before this moment.
     fn follows(&self, before: &str) -> bool {
         match before {
             "announced" => self.is_ours() || self.is_underway() || self.needs_operator,
             "under-way" => self.is_underway() || self.needs_operator,
-            // The caller does these at once, and decides again with what came of it.
+            // The caller acts on these at once, and decides again with the result.
             "announcing" | "taking-lock" | "calling-off" => false,
             "unknown" => true,
             _ => !self.is_ours() && !self.is_underway(),
         }
     }
 
-    /// Whether the state may be decided on in this moment.
+    /// Whether the state is allowed as the decision for this moment.
     fn allows_state(&self, given: &Given<'_>, decision: &RebootState) -> bool {
         let (allowed, requested) = (self.allows(given), given.requested);
         match decision {
@@ -174,7 +174,7 @@ impl Moment {
             RebootState::Cancelling { why } => !allowed && self.is_ours() && !why.is_empty(),
             RebootState::Waiting { why, .. } => !allowed && !why.is_empty(),
             RebootState::Stuck { .. } => !requested && given.tried,
-            // What was rebooted for and refused must not be taken for done.
+            // A change that a reboot did not bring into effect must not be taken for done.
             RebootState::Idle => {
                 self.need == RebootNeed::None && !requested && !(self.refused && given.tried)
             }
@@ -184,7 +184,7 @@ impl Moment {
     }
 }
 
-/// The decision of a moment, checked.
+/// Makes the decision for a moment and checks it.
 fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     let vetoes = [Veto::new(WaitsFor::Devices, "busy")];
     let inhibitors = ["backup".to_owned()];
@@ -209,7 +209,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     };
     let decision = decide(&situation);
     for before in names().into_iter().filter(|before| moment.follows(before)) {
-        // An operator may ask before bedplate has seen that it was called off.
+        // An operator may request a reboot before bedplate has noticed the cancellation.
         let asked_again = moment.needs_operator && given.requested;
         let next = decision.name();
         assert!(asked_again || may_follow(before, next), "{before} → {next}: {situation:?}");
@@ -219,7 +219,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
         return decision;
     }
     assert!(moment.allows_state(given, &decision), "{situation:?}: {decision:?}");
-    // Nothing of ours stays announced once it is not allowed, and nothing allowed is left undone.
+    // A reboot that is not allowed does not stay scheduled, and an allowed one is not omitted.
     let acts = match moment.allows(given) {
         true => matches!(decision.name(), "announcing" | "taking-lock" | "announced"),
         false => !moment.is_ours() || matches!(decision, RebootState::Cancelling { .. }),
@@ -228,7 +228,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     decision
 }
 
-/// One of four pasts: nothing tried, this plan, three others, this plan in this boot.
+/// One of four histories: nothing tried, this plan, three other plans, this plan in this boot.
 fn past(number: usize, requested: bool) -> Record {
     let mut record = Record::default();
     match number {
@@ -241,9 +241,9 @@ fn past(number: usize, requested: bool) -> Record {
     record
 }
 
-/// All that can be, combined: what must never happen does not, and each decision is reached.
+/// All combinations of conditions: no forbidden decision is made, and each decision is reached.
 #[test]
-fn every_combination() {
+fn every_combination_gets_an_allowed_decision() {
     let mut seen = std::collections::BTreeSet::new();
     for policy in [RebootPolicy::Never, RebootPolicy::Mark, RebootPolicy::Schedule] {
         for windows in [&[][..], &["02:00-05:00 UTC"], &[TOO_SHORT]] {
@@ -260,9 +260,9 @@ fn every_combination() {
     assert_eq!(seen.len(), names().len() - 1, "all but `unknown`: {seen:?}");
 }
 
-/// Boots are counted by their ids: no clock, however wrong, gives a second attempt.
+/// Attempts are counted by boot id: no clock value allows a second attempt.
 #[test]
-fn no_clock_makes_a_second_attempt() {
+fn clock_value_never_allows_a_second_attempt() {
     let mut record = Record::default();
     record.attempt(tried("p", "b-1"));
     let settings = settings(RebootPolicy::Schedule, &[]);
@@ -274,7 +274,7 @@ fn no_clock_makes_a_second_attempt() {
 }
 
 #[test]
-fn an_inhibitor_that_stays_is_reported_and_not_forced() {
+fn lasting_inhibitor_is_reported_and_not_overridden() {
     let record = Record::default();
     let settings = settings(RebootPolicy::Schedule, &[]);
     let inhibitors = vec!["apt (1234): upgrading".to_owned()];
@@ -292,18 +292,18 @@ fn an_inhibitor_that_stays_is_reported_and_not_forced() {
     assert!(!waits(3599) && waits(3600) && waits(1_000_000));
 }
 
-/// A request of an earlier boot was fulfilled by this one.
+/// The current boot fulfilled the request of an earlier one.
 #[test]
-fn a_request_is_for_one_boot() {
+fn request_is_valid_for_one_boot() {
     let asked = RebootRequest { boot_id: "b-1".into(), ..request() };
     let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);
     assert_eq!(decide(&free(&settings, &record)), RebootState::LeftToPeople);
 }
 
-/// A request for now, and one that had to wait: nobody expects the machine to go down when a hold ends.
+/// A request for now is immediate. One that had to wait gets the full delay, so that operators are warned.
 #[test]
-fn a_request_that_waited_is_announced_with_the_whole_delay() {
+fn delayed_request_gets_the_full_delay() {
     let settings = Reboot { delay_s: 900, ..settings(RebootPolicy::Never, &[]) };
     let mut record = Record::default();
     for (waited, hours, after) in [(false, 0, 0), (true, 0, 900), (false, 4, 900)] {
@@ -316,9 +316,9 @@ fn a_request_that_waited_is_announced_with_the_whole_delay() {
     }
 }
 
-/// A window that is still to be chosen: nothing goes down at an hour that nobody has set, unless an operator asks.
+/// With windows not chosen yet, the host reboots only on an operator's request.
 #[test]
-fn a_window_that_is_not_chosen_never_opens() {
+fn unchosen_window_never_opens() {
     let record = Record::default();
     let settings = settings(RebootPolicy::Schedule, &["never"]);
     let RebootState::Waiting { why, until: None, .. } = decide(&free(&settings, &record)) else {
@@ -343,7 +343,7 @@ fn request_moves_scheduled_reboot() {
     }
 }
 
-/// Changes that a boot is for are still to be written, or held.
+/// Changes for a boot must still be written, or are paused.
 #[test]
 fn unwritten_changes_keep_need_from_idle() {
     let settings = settings(RebootPolicy::Never, &[]);

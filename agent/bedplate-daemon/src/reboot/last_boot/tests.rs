@@ -1,4 +1,4 @@
-//! Every method with every time and every word of the BMC.
+//! Every method with every time and every answer of the BMC.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn announced(method: RebootMethod) -> Attempt {
     }
 }
 
-/// What comes of it when the boot begins so many seconds after the announced time.
+/// Result if the boot starts this many seconds after the scheduled time.
 fn after(method: RebootMethod, seconds: i64, bmc: &BmcAnswer) -> LastBoot {
     let began = due() + SignedDuration::from_secs(seconds);
     classify("b-2", Some(&announced(method)), true, Some(began), bmc).unwrap()
@@ -32,7 +32,7 @@ fn bmc_answers() -> Vec<BmcAnswer> {
 }
 
 #[test]
-fn a_boot_that_nothing_was_asked_for_is_no_news_unless_something_waited() {
+fn unscheduled_boot_matters_only_with_pending_change() {
     for bmc in bmc_answers() {
         assert_eq!(classify("b-2", None, false, Some(due()), &bmc), None);
         let came = classify("b-2", None, true, Some(due()), &bmc).unwrap();
@@ -44,7 +44,7 @@ fn a_boot_that_nothing_was_asked_for_is_no_news_unless_something_waited() {
 }
 
 #[test]
-fn what_came_at_its_time_is_what_was_announced() {
+fn boot_on_time_is_the_scheduled_reboot() {
     for (method, words) in [
         (RebootMethod::Ordinary, "an ordinary reboot, announced by bedplate for 2026-03-03 03:00"),
         (RebootMethod::Firmware, "a reset by the firmware, announced by bedplate for 2026-03-03"),
@@ -58,7 +58,7 @@ fn what_came_at_its_time_is_what_was_announced() {
         let kept = serde_json::to_string(&by).unwrap();
         assert_eq!(kept, format!("\"{method}\""));
         assert_eq!(serde_json::from_str::<RebootOrigin>(&kept).unwrap(), by);
-        // The clock may have been set, shutdowns and self-tests take their time.
+        // The clock may have been set; shutdowns and self-tests take time.
         for seconds in [-120, -1, 0, 40, 7200] {
             for bmc in bmc_answers() {
                 let came = after(method, seconds, &bmc);
@@ -71,7 +71,7 @@ fn what_came_at_its_time_is_what_was_announced() {
 }
 
 #[test]
-fn whether_the_bmc_did_it_is_the_bmcs_word() {
+fn bmc_power_cycle_needs_confirmation_by_the_bmc() {
     for bmc in bmc_answers() {
         let came = after(RebootMethod::Bmc, 40, &bmc);
         let (by, words) = match &bmc {
@@ -109,7 +109,7 @@ fn whether_the_bmc_did_it_is_the_bmcs_word() {
 }
 
 #[test]
-fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
+fn early_boot_is_not_attributed_to_bedplate() {
     for method in RebootMethod::ALL {
         for bmc in bmc_answers() {
             let came = after(method, -121, &bmc);
@@ -121,11 +121,11 @@ fn what_came_before_its_time_is_not_bedplates_whatever_the_bmc_says() {
 }
 
 #[test]
-fn what_came_hours_later_or_at_no_known_time_is_not_known() {
+fn boot_hours_late_or_without_time_is_unknown() {
     let unheard = Err("it was not asked".into());
     for method in RebootMethod::ALL {
         let known = announced(method);
-        // From a record of a version that did not keep the time.
+        // From a record of a version that did not store the time.
         let old = Attempt { due: None, ..announced(method) };
         let no_time = "the start of this boot is not known";
         for (attempt, began, words) in [
@@ -141,7 +141,7 @@ fn what_came_hours_later_or_at_no_known_time_is_not_known() {
 }
 
 #[test]
-fn the_start_of_the_kernel_is_read() {
+fn kernel_start_is_read_from_proc_stat() {
     let stat = "cpu  1 2 3\nintr 5\nctxt 7\nbtime 1772506800\nprocesses 9\n";
     assert_eq!(began(stat), Some(due()));
     for nothing in ["", "btime\n", "btime x\n", "cpu 1 btime 7\n", "btime 99999999999999\n"] {

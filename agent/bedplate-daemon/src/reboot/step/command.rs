@@ -1,6 +1,6 @@
-//! The operator's command that cycles the power. logind only rehearses its time (`dry-reboot`), so nothing but bedplate
-//! stands between a hold, an inhibitor or `shutdown -c` and the command: it is run only right after its time, when logind
-//! was seen with the announcement right before it, and when nothing forbids it. Anything else calls it off.
+//! The operator's command that cycles the power. logind only announces its time (`dry-reboot`), so bedplate alone must honour
+//! a hold, an inhibitor or `shutdown -c`. The command runs only right after its time, if logind was seen with the
+//! announcement right before it, and without any veto. Otherwise it is cancelled.
 
 use jiff::SignedDuration;
 
@@ -12,28 +12,28 @@ use crate::reboot::state::{Veto, WaitsFor, joined};
 use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, GOING_DOWN_US, Phase};
 
-/// Before its time the announcement has to be seen at logind: one that was not seen since may have been called off.
+/// The announcement must be seen at logind within this time before it is due; an unseen one may have been cancelled.
 pub(crate) const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
-/// Later than this after its time nobody expects it any more.
+/// Latest start after its time; later the command would be unexpected.
 pub(crate) const LATEST: SignedDuration = SignedDuration::from_secs(120);
 
 const UNSEEN: &str = "bedplate could not check whether it had been called off";
-/// Reason to put the command off.
+/// Reason for postponing the command.
 const OTHER_BUILD: &str = "bedplate was replaced by another build at its time";
 
-/// The announced reboot whose command is due: logind has done its part.
+/// Returns the scheduled reboot whose command is due: logind has ended the announcement.
 pub(super) fn due(phase: &Phase, seen: &FastFacts) -> Option<ArrangedReboot> {
     let Phase::Scheduled { arranged } = phase else { return None };
     let late = arranged.late(seen.now);
     if !arranged.runs_command() || late < 0 {
         return None;
     }
-    // Whatever logind would say of it: without a bus it may never say anything.
+    // Regardless of logind's answer: without a bus there may never be one.
     let too_late = i128::from(late) * 1000 > LATEST.as_nanos();
     (too_late || seen.lacks(arranged)).then(|| arranged.clone())
 }
 
-/// Runs it, or calls it off.
+/// Runs the command, or cancels it.
 pub(super) fn due_now(
     mut step: Step,
     arranged: ArrangedReboot,
@@ -48,7 +48,7 @@ pub(super) fn due_now(
         Err(why) => return cancel(step, arranged, why),
     };
     if wanted.replaced {
-        // Nothing could be observed, which does not forbid it.
+        // Nothing could be observed; that is not a veto.
         return postpone(step, arranged);
     }
     if !wanted.fresh {
@@ -58,7 +58,7 @@ pub(super) fn due_now(
     if wanted.settings.command.is_empty() || !why.is_empty() {
         return cancel(step, arranged, &joined(&why));
     }
-    // That it was run is kept first: the power may be gone before it ends.
+    // The run is recorded first: the power may be cut before the command ends.
     let asked = step.record.asked.take();
     step.record.phase = Phase::CommandRun { arranged, asked };
     let text = "running the command of the profile that cycles this host's power";
@@ -92,19 +92,19 @@ fn obstacles(
     why
 }
 
-/// Text for the journal.
+/// Returns the journal text for a command that was not run.
 pub(super) fn not_run(why: &str) -> String {
     format!("the command that cycles this host's power was not run: {why}")
 }
 
-/// The command is not run, nor asked for again by itself in this boot.
+/// Cancels the command; bedplate does not schedule it again on its own in this boot.
 fn cancel(mut step: Step, arranged: ArrangedReboot, why: &str) -> Step {
     step.note(journal::REBOOT_CANCELLED, not_run(why));
     step.end(arranged, Ending::Cancelled { by: format!("at its time: {why}") })
 }
 
-/// The units are of another build by now, and have run nothing. The next daemon starts at once, too late for this
-/// announcement: it makes another one, with the whole delay.
+/// Postpones the command: the units are of another build by now, and ran nothing. The next daemon starts at once, but too
+/// late for this announcement; it makes another one with the full delay.
 fn postpone(mut step: Step, arranged: ArrangedReboot) -> Step {
     let text = "bedplate was replaced by another build at the time of the announced reboot, and the command that cycles this \
         host's power was not run: it is announced again";
@@ -129,7 +129,7 @@ pub(super) fn ended(mut step: Step, ran: CommandResult) -> Step {
     }
 }
 
-/// The veto of a command that was run: the power may be cycled at any moment.
+/// Returns the veto after the command was run: the power may be cycled at any moment.
 pub(super) fn veto(phase: &Phase, seen: &FastFacts) -> Option<Veto> {
     let Phase::CommandRun { arranged, .. } = phase else { return None };
     if arranged.late(seen.now) >= GOING_DOWN_US {

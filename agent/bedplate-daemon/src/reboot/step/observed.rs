@@ -1,4 +1,4 @@
-//! Decisions on an observation of the host.
+//! Decisions after an observation of the host.
 
 use jiff::SignedDuration;
 
@@ -18,7 +18,7 @@ pub(crate) const FINAL_PHASE_LENGTH: SignedDuration = SignedDuration::from_secs(
 /// Text while another build takes over.
 const REPLACED: &str = "the daemon is replaced by another build";
 
-/// Reconciles the phase, and decides. A step that changes the phase by an effect is followed by another observation.
+/// Reconciles the phase, and decides. After a step with an effect another pass follows.
 pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>, &str>) -> Step {
     let mut step = reconcile::reconcile_phase(step, seen);
     if step.effect.is_some() {
@@ -33,7 +33,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
     };
     let scheduled = scheduled(&step.record.phase, seen);
     if wanted.replaced {
-        // The next daemon decides. It comes at once.
+        // The next daemon, which starts at once, decides.
         let state = match scheduled {
             ScheduledShutdown::Ours { at, .. } => RebootState::Announced { at },
             _ => RebootState::waiting(WaitsFor::Logind, REPLACED),
@@ -42,7 +42,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
     }
     let state = decided(&step, seen, wanted, scheduled);
     if let (RebootState::Waiting { .. }, Some(asked)) = (&state, &mut step.record.asked) {
-        // An operator who lifts a hold hours later does not expect the machine to go down at once.
+        // After a hold of hours, an operator who lifts it does not expect an immediate reboot.
         asked.waited = true;
     }
     match state {
@@ -66,7 +66,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
     }
 }
 
-/// Nobody can tell any more whether the reboot is still right.
+/// Cancels the scheduled reboot: without an observation it may no longer be needed or safe.
 fn cancel_unverified(step: Step, why: &str) -> Step {
     match step.record.phase.clone() {
         Phase::Scheduled { arranged } => step.cancel(arranged, because(why)),
@@ -111,7 +111,7 @@ fn decided(
     })
 }
 
-/// logind's schedule, and whose it is.
+/// Returns logind's schedule with its owner.
 pub(super) fn scheduled(phase: &Phase, seen: &FastFacts) -> ScheduledShutdown {
     let schedule = seen.schedule.as_ref().ok().and_then(Option::as_ref);
     let foreign = |(kind, at): &(String, u64)| ScheduledShutdown::Foreign {
@@ -123,17 +123,17 @@ pub(super) fn scheduled(phase: &Phase, seen: &FastFacts) -> ScheduledShutdown {
         Phase::Scheduled { arranged } if has(schedule, arranged) => {
             ScheduledShutdown::Ours { at: arranged.at(), request: arranged.request }
         }
-        // Another shutdown has begun under an announcement.
+        // Another shutdown has started under an announcement.
         _ if schedule.is_none() && seen.goes_down => {
             ScheduledShutdown::Foreign { kind: "shutdown".into(), at: seen.now }
         }
-        // One that is being taken back is not another program's.
+        // A reboot that is being cancelled does not belong to another program.
         Phase::Cancelling { arranged, .. } if has(schedule, arranged) => ScheduledShutdown::Nothing,
         _ => schedule.map_or(ScheduledShutdown::Nothing, foreign),
     }
 }
 
-/// Begins a reboot. It is an attempt from here on: a power cut in between costs an attempt, never a loop.
+/// Starts a reboot. It counts as an attempt from here on: a power cut costs an attempt, but never causes a loop.
 fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) -> Step {
     let Some(method) = wanted.method else { return step };
     let rehearsal = wanted.settings.rehearse;
@@ -166,7 +166,7 @@ fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) 
     step.enter(Phase::Arming { arranged }).then(Effect::FindUndo { method, at })
 }
 
-/// Subject of a reboot, which everybody who is logged in sees.
+/// Returns the subject of a reboot, shown to all logged-in users.
 fn subject(step: &Step, wanted: &SlowFacts<'_>) -> String {
     match &step.record.asked {
         Some(asked) => brief(&asked.why, LONGEST_REASON),
@@ -174,14 +174,14 @@ fn subject(step: &Step, wanted: &SlowFacts<'_>) -> String {
     }
 }
 
-/// Has logind schedule what is armed.
+/// Schedules the armed reboot with logind.
 pub(super) fn schedule(step: Step, arranged: ArrangedReboot) -> Step {
     let why = reason(&step, &arranged);
     step.enter(Phase::Scheduling { arranged: arranged.clone() })
         .then(Effect::Schedule { arranged, why })
 }
 
-/// Reason for the reboot, as its attempt says it.
+/// Returns the reason for the reboot, from its attempt.
 pub(super) fn reason(step: &Step, arranged: &ArrangedReboot) -> String {
     let own = |attempt: &&Attempt| attempt.boot_id == arranged.boot_id;
     let attempt = step.record.attempts.iter().find(own);

@@ -1,5 +1,5 @@
-//! Transitions on the result of an effect. The phase may have changed meanwhile, by a command beside the daemon: a result
-//! that no longer fits is undone.
+//! Transitions on the result of an effect. A concurrent command may have changed the phase: a result that no longer fits is
+//! undone.
 
 use super::reconcile::cancelled_text;
 use super::{CancelResult, Effect, Step, because, kind, observed, over};
@@ -8,7 +8,7 @@ use crate::reboot::state::{RebootState, Veto};
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, Phase};
 use bedplate_core::reboot_record::preparation::{Preparation, Undo};
 
-/// The way back is kept before anything is changed: where arming ends half-way, for whatever reason, it is undone from there.
+/// Stores the undo steps before any change: an arming that is interrupted can be undone from them.
 pub(super) fn undo_found(step: Step, found: Result<Preparation, Veto>) -> Step {
     let Phase::Arming { arranged } = step.record.phase.clone() else { return step };
     match found {
@@ -34,7 +34,7 @@ pub(super) fn armed(step: Step, armed: Result<Preparation, Veto>) -> Step {
             observed::schedule(step, with(arranged, prepared))
         }
         (Phase::Arming { arranged }, Err(why)) => step.end(arranged, because(why.text)),
-        // Cancelled meanwhile: what was armed after that is undone once more.
+        // Cancelled concurrently: the method armed after that is disarmed again.
         (Phase::Disarming { .. } | Phase::Rest | Phase::Ended { .. }, Ok(prepared))
             if !prepared.undo.is_empty() =>
         {
@@ -51,7 +51,7 @@ pub(super) fn schedule_answered(mut step: Step, set: Result<(), Veto>) -> Step {
             let at = arranged.at();
             step.enter(Phase::Scheduled { arranged }).showing(RebootState::Announced { at })
         }
-        // It may have taken it despite the error.
+        // logind may have accepted it despite the error.
         (Phase::Scheduling { arranged }, Err(why)) => step.cancel(arranged, because(why.text)),
         _ => step,
     }
@@ -60,7 +60,7 @@ pub(super) fn schedule_answered(mut step: Step, set: Result<(), Veto>) -> Step {
 pub(super) fn cancel_answered(mut step: Step, cleared: Result<CancelResult, Veto>) -> Step {
     let Phase::Cancelling { arranged, ending } = step.record.phase.clone() else { return step };
     match cleared {
-        // Tried again with the next observation.
+        // Retried with the next observation.
         Err(_) => step,
         Ok(CancelResult::GoingDown) => step.enter(Phase::GoingDown { arranged }),
         Ok(CancelResult::Absent) => {

@@ -1,4 +1,4 @@
-//! Transitions of an arranged reboot on the word of logind and PID 1.
+//! Transitions of a scheduled reboot on facts from logind and PID 1.
 
 use super::super::method::surviving;
 use super::{Effect, Step, because, has, over};
@@ -8,14 +8,14 @@ use crate::reboot::state::joined;
 use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, GOING_DOWN_US, Phase, time};
 
-/// Text for a reboot whose time has passed.
+/// Text for a reboot that did not happen at its time.
 pub(crate) const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
-/// Reason to take a reboot back that a soft-reboot made logind forget.
+/// Reason for cancelling a reboot that logind dropped at a soft-reboot.
 const SOFT_REBOOT: &str = "a soft-reboot has discarded it";
-/// Reason to take a reboot back whose arrangement was cut short.
+/// Reason for cancelling a reboot whose arrangement was interrupted.
 const CUT_SHORT: &str = "its arrangement was cut short";
 
-/// Brings the phase in line with what was seen, and takes a scheduled reboot back that a small file forbids.
+/// Updates the phase to the facts, and cancels a scheduled reboot that a small file vetoes.
 pub(super) fn reconcile_phase(step: Step, seen: &FastFacts) -> Step {
     let step = booted(step, seen);
     if step.effect.is_some() {
@@ -48,7 +48,7 @@ pub(super) fn reconcile_phase(step: Step, seen: &FastFacts) -> Step {
     }
 }
 
-/// A boot ends what the last one arranged; only what it does not reset is left to undo.
+/// Ends the reboot of an earlier boot; only state that a boot does not reset remains to undo.
 fn booted(mut step: Step, seen: &FastFacts) -> Step {
     let boot = seen.boot_id.as_str();
     if step.record.request(boot).is_none() {
@@ -70,13 +70,13 @@ fn booted(mut step: Step, seen: &FastFacts) -> Step {
     }
 }
 
-/// Whether its time has passed for so long that it cannot be on its way any more.
+/// Whether its time passed so long ago that it can no longer be in progress.
 fn is_over(arranged: &ArrangedReboot, seen: &FastFacts) -> bool {
     arranged.late(seen.now) >= GOING_DOWN_US && !seen.goes_down
 }
 
 fn scheduled(step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
-    // Only a real shutdown's time brings the machine down; what goes down under an announcement is another shutdown.
+    // Only a real shutdown brings the machine down at its time; under an announcement it is another shutdown.
     if seen.goes_down && !arranged.is_dry() {
         return step.enter(Phase::GoingDown { arranged });
     }
@@ -85,7 +85,7 @@ fn scheduled(step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
     if has(schedule.as_ref(), &arranged) {
         return match (is_due, arranged.is_dry()) {
             (true, true) => step,
-            // logind keeps it while the machine goes down, and also when its job was cancelled or has failed.
+            // logind retains it while the machine goes down, but also if its job was cancelled or failed.
             (true, false) if is_over(&arranged, seen) => did_not_come(step, arranged, true),
             (true, false) => step.enter(Phase::GoingDown { arranged }),
             (false, _) if !seen.vetoes.is_empty() => {
@@ -95,21 +95,21 @@ fn scheduled(step: Step, arranged: ArrangedReboot, seen: &FastFacts) -> Step {
         };
     }
     match (is_due, arranged.is_dry()) {
-        // The command: what becomes of it is decided with all facts.
+        // The command: decided with all facts.
         (true, true) if arranged.runs_command() => step,
-        // Rehearsed. That it was is an attempt of its own.
+        // A finished dry run; it is recorded as an attempt of its own.
         (true, true) => step.enter(Phase::Rest),
         (true, false) if schedule.is_some() || is_over(&arranged, seen) => {
             did_not_come(step, arranged, false)
         }
         (true, false) => step.enter(Phase::GoingDown { arranged }),
-        // An announcement goes with the other shutdown; the attempt at the command was none.
+        // The other shutdown ends the announcement; the attempt does not count, because no command ran.
         (false, true) if seen.goes_down => step,
         (false, _) => lost(step, arranged, schedule.as_ref(), seen),
     }
 }
 
-/// logind has forgotten it before its time, and the machine does not go down.
+/// Handles a reboot that logind dropped before its time, while the machine does not go down.
 fn lost(
     mut step: Step,
     arranged: ArrangedReboot,
@@ -124,7 +124,7 @@ fn lost(
             Ending::Cancelled { by }
         }
         None if changed => because(SOFT_REBOOT),
-        // Whoever set a hold has cancelled it as well: its end brings it back.
+        // The tool that set a hold has cancelled it as well; it is scheduled again after the hold.
         None if !seen.vetoes.is_empty() => because(joined(&seen.vetoes)),
         None => Ending::Cancelled {
             by: format!(
@@ -147,12 +147,12 @@ fn lost(
     step.end(arranged, ending)
 }
 
-/// Text for a reboot that bedplate took back.
+/// Returns the text for a reboot that bedplate cancelled.
 pub(super) fn cancelled_text(why: &str) -> String {
     format!("the announced reboot is taken back: {why}")
 }
 
-/// Its attempt stays counted. `kept`: logind names it still.
+/// Ends a reboot that did not happen. Its attempt stays counted. `kept`: logind still has it.
 fn did_not_come(mut step: Step, arranged: ArrangedReboot, kept: bool) -> Step {
     let text = format!("the announced reboot did not happen: {DID_NOT_COME}");
     step.note(journal::REBOOT_FAILED, text);
@@ -168,7 +168,7 @@ fn still_going_down(mut step: Step, arranged: ArrangedReboot, seen: &FastFacts) 
         return step;
     }
     if arranged.late(seen.now) < 0 {
-        // Another shutdown began before its time, and came to nothing, or was a soft-reboot.
+        // Another shutdown started before its time, and was aborted or was a soft-reboot.
         let step = step.enter(Phase::Scheduled { arranged: arranged.clone() });
         return scheduled(step, arranged, seen);
     }

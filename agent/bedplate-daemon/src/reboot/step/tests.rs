@@ -1,4 +1,4 @@
-//! Transitions one by one; [`explore`] tries all of them.
+//! Tests of single transitions; [`explore`] tries all of them.
 
 mod explore;
 mod world;
@@ -28,7 +28,7 @@ fn settings(method: RebootMethod) -> Reboot {
     Reboot { methods: vec![method], ..crate::reboot::tests::settings(lines) }
 }
 
-/// A quiet host.
+/// A host without events.
 fn seen(now: Timestamp) -> FastFacts {
     FastFacts {
         now,
@@ -42,7 +42,7 @@ fn seen(now: Timestamp) -> FastFacts {
     }
 }
 
-/// Something waits for a boot.
+/// A change is pending.
 fn wanted(settings: &Reboot) -> SlowFacts<'_> {
     SlowFacts {
         need: RebootNeed::Cold,
@@ -79,7 +79,7 @@ fn observe(record: &Record, seen: &FastFacts, wanted: &SlowFacts<'_>) -> Step {
     step(record, Event::Observed(seen, Ok(wanted)))
 }
 
-/// A record with a reboot that logind has, and what logind has.
+/// Returns a record with a scheduled reboot, and logind's schedule.
 fn scheduled(method: RebootMethod) -> (Record, (String, u64)) {
     let settings = settings(method);
     let arming = observe(&Record::default(), &seen(start()), &wanted(&settings));
@@ -111,7 +111,7 @@ fn reboot_is_arranged_step_by_step() {
     assert_eq!(why, "iommu=pt");
     let set = step(&armed.record, Event::ScheduleAnswered(Ok(())));
     assert_eq!(set.shown, Some(RebootState::Announced { at: after(60) }));
-    // logind refuses: it is asked to forget it, since it may have taken it, and what was armed is undone.
+    // logind refuses: the reboot is cancelled, since logind may have accepted it, and the method is disarmed.
     let why = Veto::new(WaitsFor::Logind, "no");
     let refused = step(&armed.record, Event::ScheduleAnswered(Err(why)));
     assert!(matches!(refused.effect, Some(Effect::Cancel(_))), "{refused:?}");
@@ -132,7 +132,7 @@ fn hold_cancels_and_its_end_schedules_again() {
     assert_eq!(cancel.record.attempts.len(), 1, "counted until logind confirms");
     let gone = step(&cancel.record, Event::CancelAnswered(Ok(CancelResult::Absent)));
     assert_eq!((&gone.record.phase, gone.record.attempts.len()), (&Phase::Rest, 0));
-    // A command has cancelled it at logind, before the daemon has seen the hold.
+    // A command has cancelled it at logind before the daemon has seen the hold.
     let gone = step(&record, Event::Polled(&FastFacts { schedule: Ok(None), ..held.clone() }));
     assert_eq!(gone.record.phase, Phase::Rest);
     // Too late.
@@ -162,9 +162,9 @@ fn entry_is_read_afresh_right_before_the_reboot() {
     assert!(matches!(observe(&record, &at(50), &empty).effect, Some(Effect::Cancel(_))));
 }
 
-/// Nobody has cancelled it: it is scheduled again.
+/// Not an operator's cancellation: it is scheduled again.
 #[test]
-fn soft_reboot_is_no_cancellation() {
+fn soft_reboot_is_not_a_cancellation() {
     let settings = settings(RebootMethod::Ordinary);
     let (record, _) = scheduled(RebootMethod::Ordinary);
     let other = FastFacts { userspace: Some(2), ..seen(after(20)) };
@@ -178,7 +178,7 @@ fn soft_reboot_is_no_cancellation() {
     assert!(matches!(state, Some(RebootState::Cancelled { .. })));
 }
 
-/// `systemctl reboot` before its time: logind forgets its schedule, and the attempt has to count.
+/// `systemctl reboot` before its time: logind drops its schedule, and the attempt must count.
 #[test]
 fn attempt_counts_when_another_reboot_comes_first() {
     let (record, _) = scheduled(RebootMethod::Firmware);
@@ -194,7 +194,7 @@ fn attempt_counts_when_another_reboot_comes_first() {
 }
 
 #[test]
-fn reboot_that_does_not_come_has_an_end() {
+fn missed_reboot_is_ended() {
     let (record, schedule) = scheduled(RebootMethod::Firmware);
     let at = |seconds| FastFacts { schedule: Ok(Some(schedule.clone())), ..seen(after(seconds)) };
     let down = step(&record, Event::Polled(&at(61)));
@@ -209,7 +209,7 @@ fn reboot_that_does_not_come_has_an_end() {
     assert_eq!(ended.record.attempts.len(), 1, "it counts");
 }
 
-/// A crash leaves its effect undone, done, or half done: the next daemon finds out which.
+/// A crash leaves its effect undone, done, or half done: the next daemon determines it.
 #[test]
 fn crash_between_persisting_and_acting_is_recovered() {
     let settings = settings(RebootMethod::Firmware);
@@ -242,12 +242,12 @@ fn command_runs_once_and_only_when_seen_before_its_time() {
     assert_eq!(observe(&record, &held, &wanted(&settings)).effect, None);
     let late = FastFacts { last_ours: Some(after(59)), ..seen(after(200)) };
     assert_eq!(observe(&record, &late, &wanted(&settings)).effect, None);
-    // Nothing was started: another announcement, with the whole delay.
+    // No command was started: another announcement, with the full delay.
     let off = step(&runs.record, Event::CommandEnded(CommandResult::Replaced));
     assert_eq!((&off.record.phase, off.record.attempts.len()), (&Phase::Rest, 0));
 }
 
-/// The alarm of the clock outlives the boot, and would ring in it.
+/// The clock's alarm survives the boot, and would ring in it.
 #[test]
 fn boot_undoes_only_what_it_does_not_reset() {
     for (method, disarms) in [(RebootMethod::Firmware, false), (RebootMethod::Rtc, true)] {

@@ -1,10 +1,10 @@
-//! The entry that boots next.
+//! The next boot entry.
 
 use super::*;
 
-/// A request that is forced overrules the entry and nothing else.
+/// A forced request overrides the entry, and no other veto.
 #[test]
-fn entry_that_is_not_sound_forbids_unless_forced() {
+fn unsound_entry_vetoes_unless_forced() {
     let settings = settings(RebootPolicy::Schedule, &[]);
     let reasons = || vec!["/boot/grub/grub.cfg is empty".to_owned()];
     for entry in
@@ -31,9 +31,9 @@ fn entry_that_is_not_sound_forbids_unless_forced() {
     }
 }
 
-/// Without the entry nobody knows whether anything waits for a boot.
+/// Without the entry it is unknown whether a change is pending.
 #[test]
-fn cancelled_reboot_names_the_entry_that_was_lost() {
+fn cancelled_reboot_names_the_missing_entry() {
     let settings = settings(RebootPolicy::Schedule, &[]);
     let record = Record::default();
     let entry = NextBoot::Unknown { reasons: vec!["/boot/grub/grub.cfg is empty".to_owned()] };

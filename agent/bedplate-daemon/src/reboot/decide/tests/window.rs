@@ -3,12 +3,12 @@
 use super::*;
 
 #[test]
-fn the_time_is_after_the_delay_and_inside_the_window() {
+fn time_is_after_the_delay_and_inside_the_window() {
     let record = Record::default();
     let mut settings = settings(RebootPolicy::Schedule, &["02:00-05:00 UTC"]);
     let at = |text: &str| RebootState::Announcing { at: text.parse().unwrap() };
     assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
-    // More jitter than the window has room for: the delay alone.
+    // More jitter than fits into the window: the delay alone.
     settings.jitter_s = 86_400 * 365;
     assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
     settings.jitter_s = 600;
@@ -20,14 +20,14 @@ fn the_time_is_after_the_delay_and_inside_the_window() {
     });
     let late = |time: Timestamp| time.duration_since(now()).as_secs();
     assert!((300..=900).contains(&late(jittered)) && jittered != other, "{jittered} {other}");
-    // Not even room for the delay.
+    // Not even the delay fits.
     let late =
         Situation { now: "2026-03-03T04:58:00Z".parse().unwrap(), ..free(&settings, &record) };
     assert!(matches!(decide(&late), RebootState::Waiting { until: None, .. }));
 }
 
 #[test]
-fn a_closed_window_says_when_the_next_one_opens() {
+fn closed_window_reports_the_next_opening() {
     let record = Record::default();
     let settings =
         settings(RebootPolicy::Schedule, &["Sun 02:00-05:00 UTC", "Fri 02:00-05:00 UTC"]);
@@ -38,9 +38,9 @@ fn a_closed_window_says_when_the_next_one_opens() {
     assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
 }
 
-/// The clock is set to another day while a reboot is announced: it would now fall outside the window.
+/// The clock is set to another day while a reboot is scheduled: it would now be outside the window.
 #[test]
-fn a_clock_that_jumps_takes_the_announcement_back() {
+fn clock_jump_cancels_the_reboot() {
     let record = Record::default();
     let settings = settings(RebootPolicy::Schedule, &["Tue 02:00-05:00 UTC"]);
     let ours = Situation {

@@ -1,5 +1,6 @@
-//! The pure machine, explored exhaustively: breadth-first over daemon, commands beside it, logind, inhibitors, boot entry (by a
-//! package manager, say), clock, other shutdowns and crashes between any two actions, to [`DEPTH`].
+//! Exhaustive exploration of the pure state machine: breadth-first to [`DEPTH`] over daemon, concurrent commands,
+//! logind, inhibitors, boot entry (changed by a package manager, for example), clock, other shutdowns, and crashes
+//! between any two actions.
 
 use std::collections::HashSet;
 
@@ -31,7 +32,7 @@ fn daemon(world: &World) -> Vec<Transition> {
     }
 }
 
-/// Commands beside the daemon. Each first reads logind, then decides.
+/// Concurrent commands. Each first reads logind, then decides.
 fn commands(world: &World) -> Vec<Transition> {
     if world.command.is_some() {
         return vec![("command decides", |world, _| world.command_steps())];
@@ -76,7 +77,7 @@ fn others(world: &World) -> Vec<Transition> {
 
 fn transitions(world: &World) -> Vec<Transition> {
     if world.down.is_some() {
-        // The daemon may still look, or be in the middle of something.
+        // The daemon may still observe, or be between two actions.
         let mut can = daemon(world);
         can.extend(commands(world));
         can.push(("boot", |world, _| world.boots()));
@@ -89,8 +90,8 @@ fn transitions(world: &World) -> Vec<Transition> {
     can
 }
 
-/// From every state a daemon that is left alone brings the host to a state in which nothing is armed for a reboot that
-/// does not come, and logind has no reboot that is forbidden.
+/// Checks that from every state an undisturbed daemon reaches a state in which no method is armed for a reboot that does not
+/// happen, and logind has no forbidden reboot.
 fn recovers(world: &World, settings: &Reboot) {
     if world.down.is_some() {
         return;
@@ -123,7 +124,7 @@ fn recovers(world: &World, settings: &Reboot) {
     assert!(!open, "left open: {world:#?}\nin the end {calm:#?}");
 }
 
-/// A quiet host, one whose daemon is about to ask logind, and one whose reboot is scheduled: the beginnings.
+/// Start states: an idle host, one whose daemon is about to call logind, and one with a scheduled reboot.
 fn beginnings(settings: &Reboot, locks: bool) -> Vec<World> {
     let quiet = World::new(locks);
     let mut asking = quiet.clone();
@@ -137,7 +138,7 @@ fn beginnings(settings: &Reboot, locks: bool) -> Vec<World> {
     vec![quiet, asking, scheduled]
 }
 
-/// Explores to `depth`; the number of states. `locks`: commands read logind under the record's lock.
+/// Explores to `depth` and returns the number of states. `locks`: commands read logind under the record's lock.
 fn explore(settings: &Reboot, depth: usize, locks: bool) -> usize {
     let mut edge = beginnings(settings, locks);
     let mut known: HashSet<u64> = edge.iter().map(World::key).collect();
@@ -159,11 +160,11 @@ fn explore(settings: &Reboot, depth: usize, locks: bool) -> usize {
     known.len()
 }
 
-/// Transitions in a row, from each beginning, that are tried in all orders: 349,243 states in all. Each state is also left to a
-/// daemon, which must recover.
+/// Number of consecutive transitions from each start state, tried in all orders: 349,243 states in all. From each state an
+/// undisturbed daemon must recover.
 const DEPTH: usize = 6;
 
-/// Explores a host that reboots by this method, with commands that read logind under the record's lock.
+/// Explores a host with this method, with commands that read logind under the record's lock.
 fn explore_all(method: RebootMethod) {
     let begun = std::time::Instant::now();
     let states = explore(&settings(method), DEPTH, true);
@@ -181,13 +182,13 @@ fn no_interleaving_reaches_a_forbidden_firmware_reboot() {
     explore_all(RebootMethod::Firmware);
 }
 
-/// A method that bedplate itself carries out.
+/// A method that bedplate itself performs.
 #[test]
 fn no_interleaving_reaches_a_forbidden_command() {
     explore_all(RebootMethod::Command);
 }
 
-/// What a command reads without the lock is out of date when it decides: the exploration finds the reboot that follows.
+/// Data that a command reads without the lock is stale when it decides: the exploration finds the forbidden reboot.
 #[test]
 #[should_panic(expected = "forbidden")]
 fn reading_logind_without_the_lock_is_found() {

@@ -1,5 +1,5 @@
-//! A host around the state machine: disk, clock, logind, an operator, other programs, commands beside the daemon, and a daemon
-//! that can crash between any two actions. Effects do here what the interpreter makes of them.
+//! A simulated host around the state machine: disk, clock, logind, an operator, other programs, concurrent commands, and a
+//! daemon that can crash between any two actions. Effects have the same results as with the interpreter.
 
 mod power;
 
@@ -19,32 +19,32 @@ pub(super) enum Hold {
     Confirmed,
 }
 
-/// Why the machine goes down.
+/// Cause of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Down {
-    /// By bedplate's reboot.
+    /// bedplate's reboot.
     Ours,
-    /// By another shutdown while logind had bedplate's reboot.
+    /// Another shutdown while logind had bedplate's reboot.
     Instead,
-    /// By another shutdown.
+    /// Another shutdown.
     Other,
 }
 
-/// A command beside the daemon that has read logind, and not decided yet.
+/// A concurrent command that has read logind, and not decided yet.
 #[derive(Debug, Clone)]
 pub(super) struct Command {
     seen: FastFacts,
     cancels: bool,
 }
 
-/// A request to logind: sent, then answered, then put into the record.
+/// A request to logind: sent, then answered, then recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
     Sent(ArrangedReboot),
     Answered(Result<(), Veto>),
 }
 
-/// Everything that there is. Fields that only the daemon's memory holds are lost in a crash.
+/// The complete state. Fields in the daemon's memory are lost in a crash.
 #[derive(Debug, Clone, Default)]
 pub(super) struct World {
     pub(super) record: Record,
@@ -52,9 +52,9 @@ pub(super) struct World {
     pub(super) boot: u8,
     pub(super) userspace: u64,
     pub(super) logind: Option<(String, u64)>,
-    /// Whether bedplate has scheduled that.
+    /// Whether bedplate has scheduled it.
     pub(super) by_us: bool,
-    /// logind's timer has run: it keeps the schedule and does nothing more about it.
+    /// Whether logind's timer has run: it retains the schedule and takes no further action.
     pub(super) fired: bool,
     pub(super) down: Option<Down>,
     pub(super) hold: Hold,
@@ -62,7 +62,7 @@ pub(super) struct World {
     pub(super) sound: bool,
     pub(super) armed: bool,
     pub(super) runs: u8,
-    /// Entry and inhibitors as the daemon saw them last.
+    /// Entry and inhibitors at the daemon's last observation.
     pub(super) seen_sound: bool,
     pub(super) seen_inhibited: bool,
     /// Whether the entry was last read for a forced request.
@@ -78,7 +78,7 @@ pub(super) struct World {
     pub(super) trail: Vec<&'static str>,
 }
 
-/// One tick of the clock.
+/// One tick of the clock in seconds.
 pub(super) const TICK: i64 = 60;
 
 impl World {
@@ -100,7 +100,7 @@ impl World {
         arranged.is_some_and(|arranged| has(self.logind.as_ref(), arranged))
     }
 
-    /// Whether logind is to reboot the machine for bedplate.
+    /// Whether logind will reboot the machine for bedplate.
     pub(super) fn will_reboot(&self) -> bool {
         self.by_us && self.logind.as_ref().is_some_and(|(kind, _)| !kind.starts_with("dry-"))
     }
@@ -115,7 +115,7 @@ impl World {
         self.locks && matches!(self.request, Some(Request::Sent(_)))
     }
 
-    /// Whether the daemon is in the middle of something.
+    /// Whether the daemon is between two actions.
     pub(super) fn is_acting(&self) -> bool {
         self.next.is_some() || self.request.is_some()
     }
@@ -124,7 +124,7 @@ impl World {
         (self.logind, self.by_us, self.fired) = (schedule, by_us, false);
     }
 
-    /// A number for the whole of it.
+    /// Returns a hash of the complete state.
     pub(super) fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let bare = World { trail: Vec::new(), ..self.clone() };
@@ -150,13 +150,13 @@ impl World {
         }
     }
 
-    /// The record is on the disk before its effect is carried out.
+    /// Stores the record before its effect is performed.
     fn persist(&mut self, step: Step) {
         self.record = step.record;
         self.next = step.effect;
     }
 
-    /// One decision of the daemon, with a fresh entry where it asks for one.
+    /// One decision of the daemon, with a fresh entry if it requires one.
     pub(super) fn observe(&mut self, settings: &Reboot, blind: bool) {
         for fresh in [false, true] {
             let seen = self.see(blind);
@@ -182,7 +182,7 @@ impl World {
         panic!("a fresh entry is not enough: {self:?}");
     }
 
-    /// Carries an effect out; its result.
+    /// Performs an effect and returns its result.
     fn perform(&mut self, effect: &Effect) -> Event<'static, 'static> {
         match effect {
             Effect::FindUndo { method, .. } => Event::UndoFound(Ok(prepared(*method))),
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// What the interpreter looks at before it asks logind.
+    /// Checks of the interpreter before it calls logind.
     fn may_schedule(&self, arranged: &ArrangedReboot) -> Result<(), Veto> {
         let now =
             matches!(&self.record.phase, Phase::Scheduling { arranged: now } if now == arranged);
@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// logind does what it was asked, and the interpreter looks for a hold once more.
+    /// logind schedules the reboot, and the interpreter checks for a hold once more.
     fn schedule(&mut self, arranged: &ArrangedReboot) -> Result<(), Veto> {
         if self.down.is_some() {
             return Err(Veto::new(WaitsFor::Logind, "it goes down"));
@@ -248,7 +248,7 @@ impl World {
         Ok(())
     }
 
-    /// The daemon goes on with its chain of effects. A request to logind takes three actions, any other effect one.
+    /// Continues the daemon's chain of effects. A request to logind takes three actions, any other effect one.
     pub(super) fn act(&mut self) {
         match self.request.take() {
             Some(Request::Sent(arranged)) => {
@@ -277,14 +277,14 @@ impl World {
         self.persist(next);
     }
 
-    /// The daemon runs its chain of effects to the end.
+    /// Runs the daemon's chain of effects to its end.
     pub(super) fn act_to_the_end(&mut self) {
         while self.is_acting() {
             self.act();
         }
     }
 
-    /// It is carried out, and the daemon dies before the result is kept.
+    /// Performs the effect; the daemon crashes before the result is recorded.
     pub(super) fn act_and_crash(&mut self) {
         if let Some(Request::Sent(arranged)) = self.request.take() {
             let _ = self.schedule(&arranged);
@@ -298,7 +298,7 @@ impl World {
         (self.alive, self.next, self.request, self.last_ours) = (false, None, None, None);
     }
 
-    /// A command beside the daemon reads logind.
+    /// A concurrent command reads logind.
     pub(super) fn command_sees(&mut self, cancels: bool) {
         let daemon = self.last_ours;
         let seen = self.see(false);
@@ -306,7 +306,8 @@ impl World {
         self.command = Some(Command { seen, cancels });
     }
 
-    /// It decides on that, and runs the machine to its end. A hold is confirmed where logind is clear of bedplate's reboot.
+    /// The command decides on its facts, and runs the machine to its end. A hold is confirmed if logind has no reboot of
+    /// bedplate.
     pub(super) fn command_steps(&mut self) {
         let Some(Command { seen, cancels }) = self.command.take() else { return };
         let daemon = (self.next.take(), self.request.take(), self.last_ours);
@@ -323,7 +324,7 @@ impl World {
         }
     }
 
-    /// Whether a command finds logind clear of the reboot that was arranged.
+    /// Whether a command finds logind without the scheduled reboot.
     fn is_clear(&self, before: &Phase) -> bool {
         let real = |phase: &Phase| phase.arranged().filter(|one| !one.is_dry()).cloned();
         let kept = |phase| real(phase).is_some_and(|one| has(self.logind.as_ref(), &one));
@@ -345,7 +346,7 @@ impl World {
         self.persist(next);
     }
 
-    /// Time passes.
+    /// Advances the time.
     pub(super) fn tick(&mut self, seconds: i64) {
         self.clock += seconds;
         self.fire();

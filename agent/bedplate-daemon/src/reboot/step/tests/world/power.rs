@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// logind does what is due.
+    /// Fires logind's timer if due.
     pub(super) fn fire(&mut self) {
         let now = bedplate_core::reboot_record::phase::usec(self.now());
         let Some((kind, at)) = self.logind.clone() else { return };
@@ -20,11 +20,11 @@ impl World {
         }
     }
 
-    /// bedplate's reboot begins: everything that must not be.
+    /// Checks at the start of bedplate's reboot that no veto forbids it.
     pub(super) fn allowed(&self, what: &str) {
         assert!(self.hold != Hold::Confirmed, "{what} during a hold: {self:#?}");
         self.counted(what);
-        // Found out in time to decide, and too late to act.
+        // Found in time for the decision, but too late to act.
         if matches!(self.record.phase, Phase::Cancelling { .. }) {
             return;
         }
@@ -38,7 +38,7 @@ impl World {
         assert!(counted, "{what} and its attempt is lost: {self:#?}");
     }
 
-    /// Another shutdown begins; logind forgets its schedule.
+    /// Starts another shutdown; logind drops its schedule.
     pub(crate) fn shut_down(&mut self) {
         let ours = self.has_ours() && matches!(self.record.phase, Phase::Scheduled { .. });
         let real = self.record.phase.arranged().is_some_and(|one| !one.is_dry());
@@ -46,7 +46,7 @@ impl World {
         self.set_logind(None, false);
     }
 
-    /// The shutdown comes to nothing. logind keeps a schedule whose time has come.
+    /// Aborts the shutdown. logind retains a schedule whose time has passed.
     pub(crate) fn abort(&mut self) {
         self.down = None;
     }
