@@ -1,6 +1,6 @@
-//! Retry policy for changes. A failed change is retried at growing intervals. A change that another program or an operator
-//! reverts three times is left alone until its value has not changed for an hour. Pure; time is an argument, read from a
-//! monotonic clock.
+//! Retry policy for changes. A failed change is retried at growing intervals. A change that another program or an
+//! operator reverts three times is left alone until its value has not changed for an hour. Pure; time is an argument,
+//! read from a monotonic clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,8 +19,8 @@ const TAKEN_BACK: u32 = 3;
 /// Only reverts within this window count, so a daily device reset is not a conflict.
 const MEMORY: Duration = Duration::from_secs(10 * 60);
 
-/// Quiet period: a contested change is retried once its value has not changed for this long. It doubles with each further
-/// contest in a row.
+/// Quiet period: a contested change is retried once its value has not changed for this long. It doubles with each
+/// further contest in a row.
 const QUIET: Duration = Duration::from_secs(60 * 60);
 /// Longest quiet period.
 const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
@@ -77,7 +77,7 @@ pub struct Conflict {
     pub times: u32,
 }
 
-/// Result of [`Backoff::admit`].
+/// Result of `Backoff::admit`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
     /// Changes to apply now.
@@ -114,9 +114,8 @@ impl Backoff {
         admitted
     }
 
-    /// Updates contested changes that match the profile at this observation. One that has matched for the quiet period is
-    /// no
-    /// longer contested.
+    /// Updates contested changes that match the profile at this observation. One that has matched for the quiet
+    /// period is no longer contested.
     fn release_converged(&mut self, found: &[PlannedChange], now: Duration) -> Admission {
         let mut admitted = Admission::default();
         for (key, memory) in &mut self.changes {
@@ -195,8 +194,7 @@ impl Memory {
     }
 
     /// Returns until when a contested change is left alone; `None` if it may be applied. `seen` is the current value. Any
-    /// change
-    /// of the value, even to the profile's value, restarts the quiet period.
+    /// change of the value, even to the profile's value, restarts the quiet period.
     fn left_until(&mut self, seen: Option<String>, now: Duration) -> Option<Duration> {
         let contested = self.contested.as_mut()?;
         if self.seen != seen {
@@ -216,9 +214,8 @@ impl Memory {
         None
     }
 
-    /// Records that an applied change differs again. A revert soon after the retry of a contested change makes it contested
-    /// at
-    /// once.
+    /// Records that an applied change differs again. A revert soon after the retry of a contested change
+    /// makes it contested at once.
     fn note_reverted(&mut self, difference: &Difference, now: Duration) -> Option<Conflict> {
         self.taken_back.retain(|at| now.saturating_sub(*at) < MEMORY);
         self.taken_back.push(now);

@@ -1,6 +1,5 @@
-//! Identity of the program at each end of a socket. Both ends must run the same build: the protocol between them is not
-//! stable
-//! across builds.
+//! Identity of the program at each end of a socket. Both ends must run the same build: the protocol between them is
+//! not stable across builds.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
@@ -69,8 +68,7 @@ impl Builds {
 
     /// Records that this unit refused a request because it runs another build, `theirs`. Returns `None` if the daemon was
     /// replaced, else the reason why a restart of the daemon would not help, with the fix. A unit that has never agreed may
-    /// run
-    /// another file permanently because of a drop-in.
+    /// run another file permanently because of a drop-in.
     pub fn refused(&self, unit: Unit, theirs: Option<&Program>) -> Option<String> {
         if self.agreed.load(Ordering::Relaxed) & bit(unit) != 0 || self.is_program_replaced() {
             self.replaced.store(true, Ordering::Relaxed);
@@ -94,8 +92,7 @@ impl Builds {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// Whether the next start of the daemon would run another build. A missing file could not be started at all, so it is
-    /// not one.
+    /// Whether the next start of the daemon would run another build. `false` if the file is missing: it could not be started.
     fn is_program_replaced(&self) -> bool {
         let next = self.started_as.as_deref().and_then(|path| id(path).ok());
         next.is_some_and(|next| self.own.as_ref().is_some_and(|own| own.id != next))

@@ -31,8 +31,8 @@ pub use connection::{agent, connect, serve};
 
 /// Bus name.
 pub const NAME: &str = "org.bedplate.Agent1";
-/// Bus name for root, on a separate connection. The bus lets only root send to it (systemd/dbus), so that readers cannot
-/// delay an operator.
+/// Bus name for root, on a separate connection. The bus lets only root send to it (systemd/dbus), so that readers
+/// cannot delay an operator.
 pub(crate) const OPERATORS: &str = "org.bedplate.Operator1";
 /// Object path.
 pub const PATH: &str = "/org/bedplate/Agent1";
@@ -189,8 +189,7 @@ impl Agent {
 #[interface(name = "org.bedplate.Agent1")]
 impl Agent {
     /// The plan as JSON, as `bedplate plan` prints it, from an observation at most ten seconds old. It is older if the host
-    /// does
-    /// not answer in time or many callers wait. Changes nothing.
+    /// does not answer in time or many callers wait. Changes nothing.
     async fn plan(&self) -> fdo::Result<String> {
         self.observe_requester.observe().await;
         self.see(|shown| match &shown.unusable {
@@ -212,10 +211,8 @@ impl Agent {
     }
 
     /// Reboots the host as the profile specifies, regardless of policy and windows. Vetoes, inhibitors and the reboot lock
-    /// still
-    /// apply. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns the resulting state of the
-    /// reboot
-    /// (`announced`, `waiting`, …) and a human-readable description.
+    /// still apply. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns the resulting state of the
+    /// reboot (`announced`, `waiting`, …) and a human-readable description.
     #[zbus(out_args("state", "text"))]
     async fn schedule_reboot(
         &self,
@@ -226,8 +223,7 @@ impl Agent {
         self.schedule(why, not_before, false, &header).await
     }
 
-    /// Like ScheduleReboot, but reboots even into a boot entry that is not known to be sound: the machine may not boot
-    /// again.
+    /// Like ScheduleReboot, but reboots even into a boot entry that is not known to be sound: the machine may not boot again.
     #[zbus(out_args("state", "text"))]
     async fn force_reboot(
         &self,
@@ -238,8 +234,7 @@ impl Agent {
         self.schedule(why, not_before, true, &header).await
     }
 
-    /// Decides about the reboot again and returns its state once it is published. For commands that have set or lifted a
-    /// hold.
+    /// Decides about the reboot again and returns its state once it is published. For commands that have set or lifted a hold.
     async fn update_reboot(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
         let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
         Ok(self.ask(caller, Request::UpdateReboot).await?.name().to_owned())
@@ -300,8 +295,7 @@ impl Agent {
     }
 
     /// Result of each check of `bedplate verify`: its id, `pass`, `warn`, `fail`, `unknown` or `not-applicable`, and the
-    /// finding
-    /// if it did not pass. Empty while the host is not converged. Omits checks that the profile ignores.
+    /// finding if it did not pass. Empty while the host is not converged. Omits checks that the profile ignores.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn checks(&self) -> Vec<(String, String, String)> {
         self.see(|shown| {

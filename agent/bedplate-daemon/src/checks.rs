@@ -45,8 +45,8 @@ impl Checked {
         match judged.verdict {
             Outcome::Pass | Outcome::NotApplicable => checked,
             Outcome::Fail | Outcome::Warn | Outcome::Unknown => {
-                // Remedies are fixed texts of bedplate, such as `LimitMEMLOCK=infinity`, except in these groups, which
-                // quote arguments.
+                // Remedies are fixed texts of bedplate, such as `LimitMEMLOCK=infinity`, except in these
+                // groups, which quote arguments.
                 let quotes = matches!(judged.group, Group::CommandLine | Group::Profile);
                 let remedy = judged.remedy.as_deref();
                 let remedy = remedy.map(if quotes { mask_line } else { brief });
@@ -82,9 +82,8 @@ impl Checked {
     }
 }
 
-/// Returns the public part of a report, in order of priority. Checks that the profile ignores are left out; `bedplate
-/// verify`
-/// shows them.
+/// Returns the public part of a report, in order of priority. Checks that the profile ignores are left out;
+/// `bedplate verify` shows them.
 pub fn public(report: &Report) -> Vec<Checked> {
     report.checks.iter().filter(|judged| !judged.is_ignored()).map(Checked::new).collect()
 }
@@ -98,8 +97,7 @@ fn brief(text: &str) -> String {
     terminal::brief(text, LONGEST)
 }
 
-/// Returns the verdict on a converged host, and the reason if it is not ready. `checks` is `None` if the checks were not
-/// run.
+/// Returns the verdict on a converged host, and the reason if it is not ready. `checks` is `None` if the checks were not run.
 pub(crate) fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
     let Some(checks) = checks else { return (Verdict::CannotTell, Some(NOT_JUDGED.to_owned())) };
     let of = |such: fn(&Checked) -> bool| checks.iter().filter(move |checked| such(checked));

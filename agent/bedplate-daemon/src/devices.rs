@@ -19,8 +19,7 @@ pub struct KnownDevices {
     version: u32,
     /// Devices that the profile's rules select: address → model.
     devices: BTreeMap<String, String>,
-    /// Devices that no rule selects. Without them, an unselected NIC of the same model would hide the loss of a selected
-    /// one.
+    /// Devices that no rule selects. Without them, an unselected NIC of the same model would hide the loss of a selected one.
     #[serde(default)]
     others: BTreeMap<String, String>,
 }
@@ -44,8 +43,7 @@ impl KnownDevices {
     }
 
     /// Records the devices present, and returns the missing ones (address, model). A present device that no rule selects is
-    /// no
-    /// longer expected. Once the count of a model is complete, its current devices replace the recorded ones.
+    /// no longer expected. Once the count of a model is complete, its current devices replace the recorded ones.
     pub fn update(&mut self, seen: &[Device]) -> Vec<(String, String)> {
         let kinds: BTreeSet<&String> = self.devices.values().collect();
         let gone: BTreeMap<String, String> =
@@ -59,8 +57,7 @@ impl KnownDevices {
         gone.into_iter().collect()
     }
 
-    /// Like [`KnownDevices::update`], and adds missing devices as blockers. If the PCI devices cannot be read, adds an
-    /// unknown.
+    /// Like [`KnownDevices::update`], and adds missing devices as blockers. If the PCI devices cannot be read, adds an unknown.
     pub fn report_missing(&mut self, observation: &mut Observation) {
         let Some(seen) = &observation.devices else {
             if !self.devices.is_empty() {
@@ -74,10 +71,9 @@ impl KnownDevices {
         observation.blockers.extend(self.update(seen).iter().map(blocker));
     }
 
-    /// Returns the missing devices of one model. Addresses change when a bridge gets another bus number, so one lost device
-    /// may
-    /// give several new addresses. The count never exceeds the drop in the model's total. The choice among candidates is
-    /// then a guess.
+    /// Returns the missing devices of one model. Addresses change when a bridge gets another bus number, so one lost
+    /// device may give several new addresses. The count never exceeds the drop in the model's total. The choice among
+    /// candidates is then a guess.
     fn missing(&self, what: &str, seen: &[Device]) -> Vec<(String, String)> {
         let is = |kind: &String| kind == what;
         let there: BTreeMap<&str, bool> = seen

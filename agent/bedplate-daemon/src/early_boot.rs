@@ -1,8 +1,6 @@
-//! `bedplate-boot.service`: early in every boot, before networks and workloads, restores the settings that the reboot
-//! reset.
+//! `bedplate-boot.service`: early in every boot, before networks and workloads, restores the settings that the reboot reset.
 //! Bounded in time, so that a hung driver cannot block the boot. Children do all reading and writing; a child that hangs in
-//! the
-//! kernel, where no signal reaches it, is left for the daemon.
+//! the kernel, where no signal reaches it, is left for the daemon.
 
 use std::path::Path;
 use std::process::Stdio;

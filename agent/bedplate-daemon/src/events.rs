@@ -1,6 +1,5 @@
 //! Event sources for drift: the kernel's uevents, and writes to files and sysfs attributes, merged into one stream of
-//! triggers.
-//! An observation then determines the actual change.
+//! triggers. An observation then determines the actual change.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
@@ -74,8 +73,8 @@ pub(super) fn listen(
 }
 
 /// Registers a descriptor with the runtime.
-// Deprecated because a descriptor may be closed while it is registered; no other code closes an owned one. The alternative
-// needs unsafe code.
+// Deprecated because a descriptor may be closed while it is registered; no other code closes an owned one. The
+// alternative needs unsafe code.
 #[allow(deprecated)]
 fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
@@ -127,8 +126,7 @@ impl Files {
         Ok(Files { descriptor, watched })
     }
 
-    /// Adds watches on all of these; existing ones stay. Paths that cannot be watched are covered by the periodic
-    /// observation.
+    /// Adds watches on all of these; existing ones stay. Paths that cannot be watched are covered by the periodic observation.
     pub(crate) fn set(&self, watch: &Watch) {
         let attributes = watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY));
         self.add(watch.directories.iter().map(|path| (path, FILES)).chain(attributes));

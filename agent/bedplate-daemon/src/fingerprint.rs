@@ -6,9 +6,9 @@ use std::path::Path;
 use bedplate_core::kind::Watch;
 use bedplate_host::file::{self, under};
 
-/// Returns a hash of cheap indicators: the count of uevents (which changes when VFs are added or removed), loaded modules,
-/// sizes and times of files. Reads no config space and nothing for which the kernel waits for a driver: the daemon must not
-/// hang.
+/// Returns a hash of cheap indicators: the count of uevents (which changes when VFs are added or removed), loaded
+/// modules, sizes and times of files. Reads no config space and nothing for which the kernel waits for a driver:
+/// the daemon must not hang.
 pub(crate) fn fingerprint(root: &Path, watch: Option<&Watch>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for path in ["sys/kernel/uevent_seqnum", "proc/modules"] {

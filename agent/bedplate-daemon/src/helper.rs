@@ -1,8 +1,6 @@
-//! Small tasks that need more rights than the daemon has: reading the open files of other processes, the operator's
-//! commands,
+//! Small tasks that need more rights than the daemon has: reading the open files of other processes, the operator's commands,
 //! reboot methods, the marker in /run. Each runs in its own process (`bedplate helper`, hidden). The daemon names only the
-//! task.
-//! The commands and the allowed methods are read from the profile here, so a compromised daemon cannot choose them.
+//! task. The commands and the allowed methods are read from the profile here, so a compromised daemon cannot choose them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -126,8 +124,8 @@ pub fn perform(text: &str, root: &Path) -> Result<String, String> {
     }
 }
 
-/// Reads the reboot settings from the host's profile. The daemon must not pass them: commands named in them run with this
-/// process's rights.
+/// Reads the reboot settings from the host's profile. The daemon must not pass them: commands named in them run
+/// with this process's rights.
 fn settings(root: &Path) -> Result<Reboot, String> {
     let reader = match root == Path::new("/") {
         true => DirReader::live(),

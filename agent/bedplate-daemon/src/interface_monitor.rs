@@ -1,5 +1,4 @@
-//! Monitor of watched network interfaces. rtnetlink notifies all listeners of changes to a PF or its VFs as long as the
-//! PF's
+//! Monitor of watched network interfaces. rtnetlink notifies all listeners of changes to a PF or its VFs as long as the PF's
 //! interface is up (net/core/rtnetlink.c do_setlink; net/core/dev.c netdev_state_change).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -116,9 +116,8 @@ pub fn start() {
     }
 }
 
-/// Returns the systemd unit of a process with these control groups (`/proc/PID/cgroup`): the first part below the slices,
-/// in
-/// systemd's hierarchy.
+/// Returns the systemd unit of a process with these control groups (`/proc/PID/cgroup`): the first part below the
+/// slices, in systemd's hierarchy.
 fn unit(cgroups: &str) -> Option<&str> {
     let mut paths = cgroups.lines().filter_map(|line| {
         line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|(_, path)| path))

@@ -1,7 +1,5 @@
-//! Start of processes that have more rights than the daemon. Under systemd the daemon connects to a socket, and PID 1
-//! starts
-//! one unit per connection (`systemd/bedplate-worker@.service` and the like) with the rights that the unit lists. The
-//! daemon
+//! Start of processes that have more rights than the daemon. Under systemd the daemon connects to a socket, and PID 1 starts
+//! one unit per connection (`systemd/bedplate-worker@.service` and the like) with the rights that the unit lists. The daemon
 //! needs no rights for that. Elsewhere the process is a child.
 
 use std::path::{Path, PathBuf};
@@ -176,10 +174,9 @@ impl Launch {
                 let socket = UnixStream::connect(directory.join(unit.name())).await?;
                 let (reader, open) = socket.into_split();
                 let mut lines = BufReader::new(reader).split(b'\n');
-                // PID 1 runs a stop job of the daemon before a start job that has not begun. That start would then wait for
-                // the daemon,
-                // which waits for the unit's end. So a unit gets no request before it runs, and is not waited for until
-                // then.
+                // PID 1 runs a stop job of the daemon before a start job that has not begun. That start would then
+                // wait for the daemon, which waits for the unit's end. So a unit gets no request before it runs, and
+                // is not waited for until then.
                 let runs = lines.next_segment().await?.is_some();
                 let mut connection = Connection {
                     unit,

@@ -1,6 +1,5 @@
-//! systemd-logind client for reboots: schedule, cancel, list inhibitors (handbook §2.5; man org.freedesktop.login1). Makes
-//! no
-//! decisions.
+//! systemd-logind client for reboots: schedule, cancel, list inhibitors (handbook §2.5; man
+//! org.freedesktop.login1). Makes no decisions.
 
 use std::time::Duration;
 
@@ -118,8 +117,7 @@ pub(crate) fn in_the_way(inhibitors: &[(String, String, String, String, u32, u32
 pub(crate) const CHANGED: &str = "logind";
 
 /// Sends a trigger when inhibitors change, when a shutdown starts or is aborted, and when logind starts or stops. Returns
-/// when
-/// the signals end or are unavailable.
+/// when the signals end or are unavailable.
 pub(crate) async fn watch(logind: ManagerProxy<'static>, to: Sender<Trigger>) {
     let Ok(mut signals) = Signals::subscribe(&logind).await else { return };
     while signals.next().await {

@@ -66,20 +66,17 @@ pub struct Observation {
     pub devices: Option<Vec<Device>>,
     /// Facts published as labels: `iommu`, `vfs`, `acs`.
     pub facts: BTreeMap<String, String>,
-    /// Results of the checks of `bedplate verify`; `None` if they were not run, because the host is not converged or they
-    /// were
-    /// not requested.
+    /// Results of the checks of `bedplate verify`; `None` if they were not run, because the host is not converged or
+    /// they were not requested.
     #[serde(default)]
     pub checks: Option<Vec<Checked>>,
     /// The plan, as `bedplate plan --json` prints it.
     pub plan_json: String,
 }
 
-/// Identifies a change between the daemon and its workers. A digest of the id: the daemon knows ids only masked, and
-/// several
+/// Identifies a change between the daemon and its workers. A digest of the id: the daemon knows ids only masked, and several
 /// changes may share a masked id. The key is an argument of the worker, which every user of the machine can read. A reader
-/// who
-/// knows all of an id except a secret can test guesses of it.
+/// who knows all of an id except a secret can test guesses of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChangeKey(String);
 
@@ -170,8 +167,7 @@ pub struct Device {
     pub selected: bool,
 }
 
-/// Returns the hash of the pending changes. Excludes the running values, because only they differ after an ineffective
-/// boot.
+/// Returns the hash of the pending changes. Excludes the running values, because only they differ after an ineffective boot.
 pub(crate) fn hash(plan: &Plan) -> String {
     let mut lines: Vec<String> = plan
         .body

@@ -1,5 +1,4 @@
-//! Client-requested observations: read-only, one at a time, rate-limited. A caller that times out, or finds too many
-//! callers
+//! Client-requested observations: read-only, one at a time, rate-limited. A caller that times out, or finds too many callers
 //! waiting, gets the previous result.
 
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
-//! Public part of an observation: bus, status file, metrics, labels and log show this and nothing else. It contains
-//! changes,
+//! Public part of an observation: bus, status file, metrics, labels and log show this and nothing else. It contains changes,
 //! their location, and argument names with harmless values. It never contains file contents, not even of world-readable
-//! files,
-//! nor the operator's own texts in a profile. Pure.
+//! files, nor the operator's own texts in a profile. Pure.
 
 use std::collections::BTreeSet;
 
@@ -144,8 +142,8 @@ fn change(change: &mut Change, words: &OperatorWords) {
     change.actions.iter_mut().for_each(action);
 }
 
-/// Masks the values of an item. Most values are arguments with a name. Those of some resource types, and of module options,
-/// have none.
+/// Masks the values of an item. Most values are arguments with a name. Those of some resource types, and of
+/// module options, have none.
 fn values(kind: KindId, item: &mut Item) {
     let alone = kind::privacy(kind).bare_values || item.subject.starts_with("options ");
     for value in [&mut item.before, &mut item.after].into_iter().flatten() {

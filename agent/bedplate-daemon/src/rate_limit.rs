@@ -1,7 +1,6 @@
 //! Admission control for D-Bus calls. Anyone may call, as often and from as many connections as the bus allows. The data
-//! that
-//! they make the daemon hold and write is bounded, and an operator's call and its answer do not queue behind readers. Pure;
-//! [`socket`] is its edge.
+//! that they make the daemon hold and write is bounded, and an operator's call and its answer do not queue behind readers.
+//! Pure; [`socket`] is its edge.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -83,8 +82,7 @@ impl CallLimiter {
     }
 
     /// Whether an outgoing message may overtake queued ones: only the answer to an operator. Messages about the state keep
-    /// their
-    /// order, so that no reader takes an older value for the newer one.
+    /// their order, so that no reader takes an older value for the newer one.
     pub(crate) fn may_overtake(&self, message: &Message) -> bool {
         self.answered(&message.header()).is_some_and(|(_, _, kind)| kind == Kind::Change)
     }

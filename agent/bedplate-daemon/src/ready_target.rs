@@ -1,8 +1,6 @@
 //! Control of `bedplate-is-ready.target`, which is active while the verdict is `ready`. A separate task requests its start
-//! and
-//! stop from PID 1 over the system bus, so the target follows even while the loop waits for a worker. No capability is
-//! needed:
-//! the bus knows the daemon as root.
+//! and stop from PID 1 over the system bus, so the target follows even while the loop waits for a worker. No capability is
+//! needed: the bus knows the daemon as root.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,8 +17,8 @@ use bedplate_host::write::{remove_own_file, replace_public_file};
 
 /// Name of the unit.
 pub const UNIT: &str = "bedplate-is-ready.target";
-/// Marker file that exists while the verdict is `ready`. It is a condition of the unit, so that no other unit can start the
-/// target at other times.
+/// Marker file that exists while the verdict is `ready`. It is a condition of the unit, so that no other unit can start
+/// the target at other times.
 pub const MARKER: &str = published::READY;
 /// A shorter observation that ends in `ready` does not stop the target.
 const GRACE: Duration = Duration::from_millis(600);

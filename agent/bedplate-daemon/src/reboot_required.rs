@@ -22,8 +22,7 @@ const TEXT: &str = "*** System restart required ***\n";
 const INTENT: &str = "being made\n";
 
 /// Whether other tools must reboot this host; `None` if unknown. Under policy `schedule` they must not: kured checks only
-/// that
-/// the file exists, and would reboot outside of window, hold and lock.
+/// that the file exists, and would reboot outside of window, hold and lock.
 pub(crate) fn is_wanted(status: &Status) -> Option<bool> {
     if matches!(status.state, State::Starting | State::Stopped) {
         // An existing marker stays until the state is known, and after a stop.

@@ -1,8 +1,6 @@
 //! Unit side of a connection of the daemon, started by PID 1. It announces that it runs, reads one request from the socket,
-//! runs it as a child with the unit's rights, and returns the child's output and result. It ends when the daemon
-//! disconnects;
-//! systemd then kills the rest of the unit. A task of another unit is refused, because the unit's rights are not meant for
-//! it.
+//! runs it as a child with the unit's rights, and returns the child's output and result. It ends when the daemon disconnects;
+//! systemd then kills the rest of the unit. A task of another unit is refused, because the unit's rights are not meant for it.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -112,8 +110,7 @@ impl Relay {
         }
     }
 
-    /// Returns the command for a request. The daemon supplies no argument of a helper: another root would redirect its
-    /// task.
+    /// Returns the command for a request. The daemon supplies no argument of a helper: another root would redirect its task.
     fn command(&self, request: &Request) -> Result<(PathBuf, Vec<String>), String> {
         let name = self.unit.name();
         let words: Vec<&str> = request.arguments.iter().map(String::as_str).collect();

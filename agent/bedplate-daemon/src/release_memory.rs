@@ -1,6 +1,5 @@
 //! Returns unused heap pages and the program's own code to the kernel before the daemon sleeps. Startup and observations
-//! (argument parsing, TOML, TLS) map code in blocks of 64 KiB. Without this the pages would stay for days although a
-//! sleeping
+//! (argument parsing, TOML, TLS) map code in blocks of 64 KiB. Without this the pages would stay for days although a sleeping
 //! daemon needs a tenth of them; they were two thirds of its memory.
 
 use std::path::Path;
@@ -43,8 +42,7 @@ fn trim_heap() {
 #[cfg(not(target_env = "gnu"))]
 fn trim_heap() {}
 
-/// Trims the heap, and unmaps the code of the program and its libraries. The kernel maps it again page by page on use, at
-/// the
+/// Trims the heap, and unmaps the code of the program and its libraries. The kernel maps it again page by page on use, at the
 /// cost of about fifty minor faults.
 ///
 /// Nothing depends on it: if /proc is unreadable or the kernel refuses, the pages stay.
@@ -55,12 +53,9 @@ pub(crate) fn release_memory() {
         let Some(start) = NonNull::new(std::ptr::without_provenance_mut(start)) else { continue };
         #[expect(unsafe_code, reason = "no other way to tell the kernel")]
         // SAFETY: a mapping that is not writable and is backed by a file holds exactly the file's content. After
-        // MADV_DONTNEED a
-        // private mapping is filled from the file again (madvise(2)). Relocated data is no such mapping: `code` returns
-        // executable
-        // mappings only, and they contain no relocations (no DT_TEXTREL; the linker refuses it). The length is the
-        // mapping's own, so
-        // nothing else is touched.
+        // MADV_DONTNEED a private mapping is filled from the file again (madvise(2)). Relocated data is no such mapping:
+        // `code` returns executable mappings only, and they contain no relocations (no DT_TEXTREL; the linker refuses it).
+        // The length is the mapping's own, so nothing else is touched.
         let _ = unsafe { madvise(start, length, MmapAdvise::MADV_DONTNEED) };
     }
 }

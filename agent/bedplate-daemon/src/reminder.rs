@@ -54,7 +54,7 @@ impl Reminder {
     }
 }
 
-/// Returns why only an operator will reboot this host; `None` if bedplate or another tool will.
+/// Returns why the reboot is manual, if neither bedplate nor another tool will do it.
 fn left_to_people(settings: &Reboot) -> Option<&'static str> {
     match settings.policy {
         RebootPolicy::Never => Some("policy `never` in [reboot] of its profile"),

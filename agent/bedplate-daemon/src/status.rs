@@ -83,8 +83,7 @@ pub struct Status {
     #[serde(default)]
     pub failed: Vec<FailedChange>,
     /// Results of the checks of `bedplate verify`, except those that the profile ignores, in order of priority; `None` if
-    /// they
-    /// were not run, because the host is not converged.
+    /// they were not run, because the host is not converged.
     #[serde(default)]
     pub checks: Option<Vec<Checked>>,
     /// Status of the reboot.
@@ -132,9 +131,8 @@ pub struct RebootStatus {
     pub lock_said: Option<String>,
     /// Vetoes: hold, busy devices and others.
     pub vetoes: Vec<String>,
-    /// How the last scheduled or requested reboot of this boot was cancelled, by which user or program, and when; or that
-    /// it did
-    /// not happen.
+    /// How the last scheduled or requested reboot of this boot was cancelled, by which user or program, and when;
+    /// or that it did not happen.
     #[serde(default, rename = "called_off")]
     pub cancelled_by: Option<String>,
     /// Description of the operator's reboot hold, even if no reboot is due.

@@ -1,6 +1,5 @@
 //! The daemon's state files: the record of reboots and the known devices. Each is replaced as a whole. Commands also change
-//! the
-//! record, so a reader that writes it back must hold its lock.
+//! the record, so a reader that writes it back must hold its lock.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{Error, ErrorKind};
@@ -67,8 +66,7 @@ impl Store {
     }
 
     /// Returns why the record would not survive a boot; `None` if it survives. Attempts could then not be counted, and the
-    /// host
-    /// could be rebooted endlessly.
+    /// host could be rebooted endlessly.
     pub fn is_forgotten(&self) -> Option<String> {
         // Any other root belongs to a test.
         let kind = (self.root == Path::new("/")).then(|| volatile(&self.at(STATE))).flatten()?;

@@ -1,6 +1,5 @@
-//! Detection of a process left over from an earlier unit that systemd could not kill. A process that hangs in a driver
-//! (state D) handles no signal, and systemd gives up its unit. Another observation would hang at the same place, and each
-//! would
+//! Detection of a process left over from an earlier unit that systemd could not kill. A process that hangs in a driver (state
+//! D) handles no signal, and systemd gives up its unit. Another observation would hang at the same place, and each would
 //! leave one more such process.
 
 use std::path::Path;
@@ -35,8 +34,7 @@ pub(crate) fn find_stuck_worker(root: &Path) -> Option<String> {
     })
 }
 
-/// Whether the process was killed and still waits in the kernel. A process that only waits for a disk has no pending
-/// SIGKILL.
+/// Whether the process was killed and still waits in the kernel. A process that only waits for a disk has no pending SIGKILL.
 fn is_hung(status: &str) -> bool {
     let value = |key: &str| {
         status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim).unwrap_or_default()

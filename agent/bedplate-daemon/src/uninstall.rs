@@ -1,5 +1,4 @@
-//! Removes published data before bedplate is uninstalled, with the daemon stopped: metrics, labels and the daemon's files
-//! in
+//! Removes published data before bedplate is uninstalled, with the daemon stopped: metrics, labels and the daemon's files in
 //! /run. Files of other tools stay.
 
 use std::path::Path;
@@ -20,8 +19,8 @@ use bedplate_host::write::{remove_own_directory, remove_own_file, temporary};
 /// shutdown scheduled by another tool stays. Returns the time of the cancelled reboot, if any.
 ///
 /// # Errors
-/// The reason, in a few sentences, if the reboot may still happen or its method stay armed. The record of its owner must
-/// then stay.
+/// The reason, in a few sentences, if the reboot may still happen or its method stay armed. The record of its owner must then
+/// stay.
 pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, String> {
     let words = |error: RebootError| error.to_string();
     let not_undone = |why: &str| Err(format!("{why}. Nothing was removed; try again"));

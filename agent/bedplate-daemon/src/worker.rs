@@ -130,8 +130,8 @@ pub(crate) async fn ask<T: DeserializeOwned>(
     }
 }
 
-/// Whether `unit` runs the worker with these arguments. A unit with the rights to change the host only applies changes; the
-/// observer applies none.
+/// Whether `unit` runs the worker with these arguments. A unit with the rights to change the host only applies changes;
+/// the observer applies none.
 pub(crate) fn is_for(unit: Unit, arguments: &[&str]) -> bool {
     let changes = arguments.iter().any(|argument| argument.starts_with(ONLY));
     match unit {

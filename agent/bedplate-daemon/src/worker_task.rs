@@ -62,8 +62,7 @@ pub fn observe(judged: bool) -> Result<Observation, ObserveError> {
     Ok(seen)
 }
 
-/// Applies the selected changes, unless the profile's mode is `observe`, and observes the host. Each step is passed to
-/// `at`.
+/// Applies the selected changes, unless the profile's mode is `observe`, and observes the host. Each step is passed to `at`.
 ///
 /// # Errors
 /// [`ObserveError`].
@@ -150,8 +149,7 @@ pub enum ObserveError {
     Json(#[from] serde_json::Error),
 }
 
-/// Describes a step before it runs, because a tool or a driver may take long. Returns `None` for steps without a
-/// description.
+/// Describes a step before it runs, because a tool or a driver may take long. Returns `None` for steps without a description.
 fn doing(event: &Event<'_>) -> Option<String> {
     match event {
         Event::Action(_, Action::RunTool { argv, .. }) => Some(mask::mask_message(&argv.join(" "))),
@@ -234,8 +232,8 @@ fn cause(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Cause> {
     }
 }
 
-/// Returns GPUs and NICs; `None` if the PCI devices cannot be read, which differs from no devices. Selected are all GPUs,
-/// PFs that a rule gives VFs, and NICs next to a GPU.
+/// Returns GPUs and NICs; `None` if the PCI devices cannot be read, which differs from no devices. Selected are all GPUs, PFs
+/// that a rule gives VFs, and NICs next to a GPU.
 fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
     let tree = facts.pci.known()?;
     let topology = Topology::new(tree);
@@ -261,8 +259,7 @@ fn devices(facts: &Facts, desired: &Desired) -> Option<Vec<Device>> {
 
 /// Returns the paths and interfaces where drift is visible: the profile's own directories, and those of each resource type.
 /// Writes to sysfs by programs appear in inotify like writes to files (fsnotify hooks in vfs_write). Changes by the kernel
-/// itself
-/// cause a uevent instead.
+/// itself cause a uevent instead.
 fn watch(profile: &Profile, facts: &Facts, reader: &dyn Reader) -> Watch {
     let own = ["/etc/bedplate", "/etc/bedplate/profile.d", "/etc/bedplate/profiles"];
     let kinds = KINDS.iter().map(|kind| (kind.watch)(profile, facts));

@@ -12,8 +12,7 @@ use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 
 use crate::lock;
 
-/// Unanswered polkit requests allowed per user. polkit may ask for a password and wait for minutes; one user's requests
-/// must
+/// Unanswered polkit requests allowed per user. polkit may ask for a password and wait for minutes; one user's requests must
 /// not delay those of another.
 const OF_ONE_USER: u32 = 8;
 /// Callers whose user id is cached. The cache is cleared when full, so that short-lived connections cost no memory.
@@ -26,8 +25,7 @@ pub struct Authority {
     connection: Connection,
     /// Pending polkit requests, by user id.
     asking: Mutex<BTreeMap<u32, u32>>,
-    /// User id of each connection, at most [`KNOWN_CALLERS`]. A bus never reuses a unique name (D-Bus specification,
-    /// "Unique
+    /// User id of each connection, at most [`KNOWN_CALLERS`]. A bus never reuses a unique name (D-Bus specification, "Unique
     /// Connection Name"), so it is asked once per name.
     users: Mutex<BTreeMap<UniqueName<'static>, u32>>,
 }
@@ -66,8 +64,7 @@ impl Authority {
     }
 
     /// Authorizes the caller: root always, any other user only if polkit allows it. Without polkit only root is allowed.
-    /// Returns
-    /// the caller and its user id.
+    /// Returns the caller and its user id.
     ///
     /// # Errors
     /// If the caller is not authorized.

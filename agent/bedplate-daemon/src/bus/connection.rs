@@ -19,8 +19,7 @@ const METHOD_LIMIT: std::time::Duration = std::time::Duration::from_secs(25);
 pub(crate) const CONNECT_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Connects to the system bus for the daemon's own requests to logind, polkit and the bus. Their answers do not queue
-/// behind
-/// requests to the daemon.
+/// behind requests to the daemon.
 ///
 /// # Errors
 /// If there is no bus.
@@ -28,7 +27,7 @@ pub async fn connect() -> zbus::Result<Connection> {
     zbus::connection::Builder::system().method_timeout(METHOD_LIMIT).build().await
 }
 
-/// Connects to the system bus and serves `agent` under [`NAME`].
+/// Connects to the system bus and serves `agent` under `NAME`.
 ///
 /// # Errors
 /// [`zbus::Error::NameTaken`] if another daemon has the name; other errors if there is no bus.
@@ -43,7 +42,7 @@ pub async fn serve(agent: Agent) -> zbus::Result<Connection> {
         .await
 }
 
-/// Serves root under [`OPERATORS`], on the connection that [`connect`] made.
+/// Serves root under `OPERATORS`, on the connection that [`connect`] made.
 ///
 /// # Errors
 /// If the name cannot be acquired.

@@ -145,9 +145,8 @@ impl ReadHalf for RateLimitedReader {
             match entry {
                 Entry::Pass => return Ok(message),
                 Entry::Drop => {}
-                // While many messages are queued, calls are dropped without a refusal. The bus stops a caller that
-                // continues: it limits
-                // the pending answers per connection (`max_replies_per_connection`, dbus-daemon(1)).
+                // While many messages are queued, calls are dropped without a refusal. The bus stops a caller that continues:
+                // it limits the pending answers per connection (`max_replies_per_connection`, dbus-daemon(1)).
                 Entry::Refuse if self.refusals.capacity() > QUEUE - MOST_REFUSALS => {
                     let text = "too many calls are under way: wait for their answers";
                     let refusal = Message::error(&message.header(), TOO_MANY).build(&text)?;

@@ -1,6 +1,5 @@
 //! Observations requested by clients or by a timer. They run outside the loop and lead to an observation of the loop itself
-//! if
-//! the host differs from its known state.
+//! if the host differs from its known state.
 
 use std::time::Instant;
 

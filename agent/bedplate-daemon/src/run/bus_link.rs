@@ -142,8 +142,7 @@ impl BusLink {
         }));
     }
 
-    /// Subscribes to the signals of logind again, for example after the bus refused a subscription. A client that failed
-    /// once
+    /// Subscribes to the signals of logind again, for example after the bus refused a subscription. A client that failed once
     /// stays unusable, so a new one is created. Returns `false` if the bus is gone too.
     async fn listen_again(&mut self) -> bool {
         let Some(Connections { own, .. }) = &self.connections else { return false };

@@ -182,8 +182,7 @@ impl Knowledge {
     }
 
     /// Whether a file of the enforced profile is missing and `seen` used other files only temporarily, such as a fleet's
-    /// shared
-    /// profiles, or the same profile without a layer.
+    /// shared profiles, or the same profile without a layer.
     pub(super) fn old_profile_may_come_back(&mut self, seen: &Observation) -> bool {
         let mut before = self.observation.iter().flat_map(|observation| &observation.profile_files);
         before.any(|file| !seen.profile_files.contains(file)) && self.profile_may_come_back()

@@ -1,6 +1,5 @@
 //! Timer for observing a host again that only failed checks keep from being ready. The first wait is short: an InfiniBand
-//! port
-//! that gets its link after the boot causes no event, and a boot may wait for it.
+//! port that gets its link after the boot causes no event, and a boot may wait for it.
 
 use std::time::{Duration, Instant};
 

@@ -70,8 +70,7 @@ impl Daemon {
         }
     }
 
-    /// Handles an observation that was cut: the last seconds before a scheduled reboot are reserved for the check of its
-    /// boot
+    /// Handles an observation that was cut: the last seconds before a scheduled reboot are reserved for the check of its boot
     /// entry. A host that was never observed is not known to be sound, so its reboot is cancelled.
     async fn observe_later(&mut self) {
         self.known.work = None;

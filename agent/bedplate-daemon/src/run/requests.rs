@@ -34,8 +34,8 @@ impl Daemon {
                 let when = format_utc(Timestamp::now());
                 let by = format!("by user {uid} with `bedplate reboot cancel`, at {when}");
                 let cancelled = self.reboot.cancel(by).await;
-                // The decision that follows makes further bus calls, each slow while clients flood the bus. Publish the
-                // cancellation first.
+                // The decision that follows makes further bus calls, each slow while clients flood the bus.
+                // Publish the cancellation first.
                 self.reboot.show_at_once(&mut self.known.status);
                 self.working_on("deciding about the reboot").await;
                 let _ = reply.send(cancelled.map_err(|error| error.to_string()));

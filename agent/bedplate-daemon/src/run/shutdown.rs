@@ -1,12 +1,9 @@
 //! End of the daemon: by a signal, at any moment, or because its units run another build by now.
 //!
 //! systemd kills the daemon 30 seconds after the signal (`TimeoutStopSec=` of bedplate.service). A reboot step in progress
-//! gets
-//! the first half of that. Such a step starts a unit, makes two writes to sysfs or a request to the BMC, writes small files
-//! and
-//! makes two requests to logind. Each takes milliseconds; only the operator's command may take longer. Units get the rest
-//! of the
-//! first 20 seconds, and the last messages on the bus at most seven more.
+//! gets the first half of that. Such a step starts a unit, makes two writes to sysfs or a request to the BMC, writes small
+//! files and makes two requests to logind. Each takes milliseconds; only the operator's command may take longer. Units get
+//! the rest of the first 20 seconds, and the last messages on the bus at most seven more.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -49,15 +46,13 @@ impl StopSignal {
 
 /// Runs `work` until it is done (`false`) or a stop signal arrives (`true`), which cuts the work.
 ///
-/// Observations, changes and waits may be cut: they must survive a power cut at any moment. The working process ends with
-/// the
-/// daemon, and the ledger records its changes. Requests to the lock server may be cut too: they are recorded before they
-/// are sent.
+/// Observations, changes and waits may be cut: they must survive a power cut at any moment. The working process
+/// ends with the daemon, and the ledger records its changes. Requests to the lock server may be cut too: they are
+/// recorded before they are sent.
 ///
 /// A reboot step must not be cut between its action and the record of it. After a power cut /run is empty and no method is
-/// armed.
-/// But the next daemon of this boot would find a scheduled reboot that was never made, mistake its own cancellation for an
-/// operator's, or assume that a command ran.
+/// armed. But the next daemon of this boot would find a scheduled reboot that was never made, mistake its own cancellation
+/// for an operator's, or assume that a command ran.
 pub(super) async fn cut_if_told(
     told: &mut StopSignal,
     steps: &Steps,

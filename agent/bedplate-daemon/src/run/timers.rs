@@ -59,8 +59,7 @@ impl Timers {
     }
 
     /// Returns the time until the next periodic check: within a tenth of `seconds`, so that a fleet started at once spreads
-    /// out.
-    /// `seconds` is the profile's interval.
+    /// out. `seconds` is the profile's interval.
     fn interval(&self, boot_id: &str, seconds: u32) -> Duration {
         let seconds = u64::from(seconds);
         let mut hasher = DefaultHasher::new();
@@ -102,9 +101,8 @@ impl Daemon {
             }
             self.known.beat();
             self.publish().await;
-            // Most changes of error counters, kernel log and InfiniBand ports, which checks read, cause no event. The
-            // status stays valid
-            // until such an observation finds a difference.
+            // Most changes of error counters, kernel log and InfiniBand ports, which checks read, cause no event. The status
+            // stays valid until such an observation finds a difference.
             if self.known.status.checks.is_some() {
                 self.observe_in_background();
             }

@@ -9,12 +9,11 @@ use bedplate_host::KernelLog;
 use bedplate_host::child::{self, KeptOutput};
 use bedplate_host::kmsg::{self, Line};
 
-/// First message of a kernel (init/version-timestamp.c, linux_banner). If it is present, the log is complete from the
-/// start.
+/// First message of a kernel (init/version-timestamp.c, linux_banner). If it is present, the log is complete from the start.
 const FIRST: &str = "Linux version ";
 
-/// Returns the lines of this boot's kernel log that reject arguments, as far as retained: the cause of an argument that is
-/// not in effect.
+/// Returns the lines of this boot's kernel log that reject arguments, as far as retained: the cause of an
+/// argument that is not in effect.
 pub(crate) fn rejected_arguments() -> Option<String> {
     const LIMIT: Duration = Duration::from_secs(30);
     let rejections = |line: &str| rejected_argument::parse(line).map(|_| line.to_owned());
@@ -52,8 +51,7 @@ fn parse(output: &str) -> KernelLog {
 }
 
 /// Returns the first line of each record of the kernel itself (facility 0, which only the kernel uses), with a newline.
-/// journald
-/// retains a newline in a file's name as it is, and a user can choose the text after it.
+/// journald retains a newline in a file's name as it is, and a user can choose the text after it.
 fn messages(output: &str) -> impl Iterator<Item = String> {
     let message = |line: &str| {
         let record: serde_json::Value = serde_json::from_str(line).ok()?;
