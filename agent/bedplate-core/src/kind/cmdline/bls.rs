@@ -1,5 +1,6 @@
-//! RHEL, Fedora and kin: Boot Loader Specification entries that GRUB reads (handbook §10.3). The entries carry the
-//! line of the installed kernels; /etc/default/grub and /etc/kernel/cmdline give it to kernels to come: all are kept alike.
+//! Boot Loader Specification entries that GRUB reads, on RHEL, Fedora and derivatives (handbook §10.3). The entries
+//! have the line of installed kernels. /etc/default/grub and /etc/kernel/cmdline have the line of future kernels. All
+//! get the same edit.
 
 mod entries;
 mod loader;
@@ -21,18 +22,18 @@ use loader::Loader;
 pub(crate) const ENTRIES: &str = "/boot/loader/entries";
 const DEFAULT_GRUB: &str = "/etc/default/grub";
 
-/// One entry file.
+/// Entry file.
 #[derive(Clone)]
 pub(crate) struct EntryFile {
-    /// Its path.
+    /// Full path.
     pub path: String,
-    /// Its name in the directory.
+    /// Name in the directory.
     pub name: String,
-    /// Text.
+    /// Parsed content.
     pub entry: BlsEntry,
 }
 
-/// Every entry of a directory; a link that leads nowhere is none.
+/// Reads every entry of a directory. Dangling links are skipped.
 ///
 /// # Errors
 /// When the directory or an entry cannot be read.
@@ -71,7 +72,7 @@ fn loaders(reader: &dyn Reader) -> Result<Reading<Vec<Loader>>, Obstacle> {
     }
 }
 
-/// A property of the default entry, by every configuration that counts.
+/// Returns a property of the default entry. Unknown if the configurations that GRUB may read disagree.
 fn of_default<T: PartialEq>(
     reader: &dyn Reader,
     property: impl Fn(&Loader) -> Reading<T>,
@@ -85,17 +86,18 @@ fn next(reader: &dyn Reader) -> Reading<CommandLine> {
     of_default(reader, Loader::line)
 }
 
-/// The kernel image of the entry that boots by default, as GRUB names it.
+/// Returns the kernel image of the default entry, as GRUB names it.
 pub(super) fn image(reader: &dyn Reader) -> Reading<String> {
     of_default(reader, Loader::image)
 }
 
-/// Files of the same entry.
+/// Returns the files that the default entry loads.
 pub(crate) fn loaded_files(reader: &dyn Reader) -> Reading<grub::LoadedFiles> {
     of_default(reader, Loader::files)
 }
 
-/// Value of a GRUB variable that entries name, when GRUB reads them.
+/// Returns the value of a GRUB variable at the time GRUB reads the entries. `None` if no entry uses the variable or its
+/// value is unknown.
 pub(crate) fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
     let value = |loader: &Loader| {
         let mut entries = loader.entries.iter();
@@ -107,12 +109,12 @@ pub(crate) fn variable(reader: &dyn Reader, name: &str) -> Option<String> {
     of_default(reader, value).known().cloned()
 }
 
-/// What makes both states satisfy the edit.
+/// Plans the actions that make both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     boot_files::carried_by_grub(context)?;
     let reader = context.reader;
     let mut actions = Vec::new();
-    // Entries carry the line themselves: a system may do without that file.
+    // A system may lack this file, since entries contain the line.
     if reader.exists(DEFAULT_GRUB) != Ok(false) {
         actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
     }
@@ -120,7 +122,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if let Reading::Known(loaders) = loaders(reader)? {
         for loader in &loaders {
             let of_this = entries::actions(context, loader, edit)?;
-            // Entry files are the same whichever configuration reads them.
+            // All configurations read the same entry files.
             actions.extend(
                 of_this.into_iter().filter(|one| !actions.contains(one)).collect::<Vec<_>>(),
             );
@@ -132,7 +134,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject: "/boot/loader/entries".into(), actions, disrupts: Vec::new() })
 }
 
-/// New kernels take the whole line from here, if it is there; it is not made where the system has none.
+/// Edits the file from which new kernels take the whole line. Never creates the file.
 fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action>, Obstacle> {
     let Some(text) = raw(reader, KERNEL_CMDLINE).optional()? else { return Ok(None) };
     if text.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! The change of the kernel command line: whether it can be made now, and what it consists of.
+//! Plans the change of the kernel command line, or reports why it cannot be made now.
 
 use super::generated_menu::LostMenu;
 use super::pending_tools::PendingTools;
@@ -16,27 +16,28 @@ use bedplate_host::package_lock;
 pub(crate) struct ChangeReasons<'a> {
     /// Differences of the lines.
     pub comparison: &'a comparison::Comparison,
-    /// Both lines.
+    /// Configured line and line of the default boot entry.
     pub observed: &'a ObservedLines,
-    /// Arguments that TuneD brings.
+    /// Arguments that TuneD adds.
     pub tuned: Option<&'a Tuned>,
-    /// A menu that is empty or gone.
+    /// Boot menu that is empty or absent.
     pub lost: Option<&'a LostMenu>,
-    /// Edit that `comparison` rests on.
+    /// Edit on which `comparison` is based.
     pub edit: &'a Edit,
-    /// Tools that an earlier run left to be run.
+    /// Tools that an earlier run left pending.
     pub owed: &'a PendingTools<'a>,
 }
 
-/// Adds the change that makes configuration and boot entry right, or why there is none.
+/// Adds the change of configuration and boot entry, or a blocker. Adds nothing for a broken boot entry, whose faults
+/// are reported elsewhere.
 pub(super) fn plan(
     context: &Context,
     due: &ChangeReasons<'_>,
     backend: &Backend,
     section: &mut KindPlan,
 ) {
-    // A tool that makes entries again is not run over one that is broken: the operator repairs it first. What an earlier run
-    // left half done is the exception.
+    // A tool that regenerates entries must not run over a broken entry: the operator repairs it first. Pending tools of
+    // an earlier run are the exception.
     let is_broken = || !soundness(context.reader, context.facts).faults.is_empty();
     if !due.owed.is_due() && is_broken() {
         return;
@@ -47,7 +48,7 @@ pub(super) fn plan(
         let reason = package_lock::reason(lock);
         return block(section, Obstacle { reason, remedy: remedy.into() });
     }
-    // What a kernel default already satisfies is not written: the plan must not do what it does not show.
+    // The plan must not write arguments that it does not show, so those satisfied by a kernel default are left out.
     let steps = needed(context, due.comparison)
         .and_then(|edit| {
             due.tuned.map_or(Ok(()), |tuned| tuned.check(&edit, context))?;

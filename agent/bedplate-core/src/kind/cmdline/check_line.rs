@@ -1,4 +1,4 @@
-//! The check after regeneration: does the default boot entry carry what the plan wants?
+//! Checks after regeneration that the default boot entry has the planned arguments.
 
 use super::arch;
 use bedplate_cmdline::{CommandLine, Edit, EditError, Finding, Status, Token, TokenError};
@@ -6,7 +6,7 @@ use bedplate_facts::Facts;
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::Reader;
 
-/// Why a line is wrong after regeneration.
+/// Error of a line that does not match the plan after regeneration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WrongLine {
     /// A recorded text cannot be an argument.
@@ -15,7 +15,7 @@ pub(crate) enum WrongLine {
     /// The arguments contradict each other.
     #[error(transparent)]
     Edit(#[from] EditError),
-    /// What is missing or still there.
+    /// Arguments that are missing or not removed.
     #[error("{}", .0.iter().map(differs).collect::<Vec<_>>().join("; "))]
     Differs(Vec<Finding>),
 }
@@ -33,10 +33,10 @@ fn differs(finding: &Finding) -> String {
     }
 }
 
-/// As [`check_line`], for the texts that a plan or the ledger holds.
+/// Same as [`check_line`], for texts from a plan or the ledger.
 ///
 /// # Errors
-/// [`WrongLine`].
+/// [`WrongLine`] if a text is not an argument or the line does not match.
 pub(crate) fn check_texts(
     reader: &dyn Reader,
     facts: &Facts,
@@ -50,10 +50,11 @@ pub(crate) fn check_texts(
     check_line(reader, facts, line, tokens(present)?, tokens(absent)?)
 }
 
-/// Checks that a line has the arguments of `present` and none of `absent`, in which a key stands for any value.
+/// Checks that a line has all arguments of `present` and no argument of `absent`. A bare key in `absent` matches any
+/// value.
 ///
 /// # Errors
-/// [`WrongLine`].
+/// [`WrongLine`] if the arguments contradict each other or the line does not match.
 pub(crate) fn check_line<T: AsRef<Token>>(
     reader: &dyn Reader,
     facts: &Facts,

@@ -1,4 +1,4 @@
-//! Configured, next boot, running: the three lines side by side, parameter by parameter.
+//! Compares the configured, next-boot and running lines with the edit, parameter by parameter.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use bedplate_facts::Facts;
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::HostKind;
 
-/// How every wanted and unwanted thing stands in each state. All lists have the edit's order.
+/// Status of every desired and unwanted argument in each state. All lists are in the edit's order.
 pub(crate) struct Comparison {
     configured: Reading<Vec<Finding>>,
     next: Reading<Vec<Finding>>,
     running: Reading<Vec<Finding>>,
     remarks: Vec<String>,
-    /// Where arguments come from that [`Comparison::credit`] takes for configured.
+    /// Source of the arguments that [`Comparison::credit`] counts as configured.
     credited_source: Option<String>,
 }
 
@@ -48,13 +48,13 @@ fn running(context: &Context) -> Reading<CommandLine> {
 }
 
 impl Comparison {
-    /// Whether the configuration cannot be followed to its end: what it may bring besides bedplate's own is not known.
+    /// Whether the configuration cannot be evaluated completely, so that it may have unknown arguments.
     fn is_incomplete(&self) -> bool {
         !self.remarks.is_empty() || matches!(self.configured, Reading::Unknown(_))
     }
 
-    /// Whether configuration or the default boot entry has to change. A state that is not there (an image without a
-    /// grub.cfg) asks for nothing; one that cannot be read asks for nothing *here* and is reported as unknown.
+    /// Whether the configuration or the default boot entry has to change. An absent state (an image without a grub.cfg)
+    /// needs no change. Neither does an unreadable one, which is reported as unknown elsewhere.
     pub(super) fn needs_change(&self) -> bool {
         [&self.configured, &self.next].iter().any(|state| {
             state.known().is_some_and(|findings| {
@@ -63,7 +63,8 @@ impl Comparison {
         })
     }
 
-    /// Whether the default boot entry has everything that the configuration has: it was generated since.
+    /// Whether the default boot entry has every argument of the edit that the configuration has, so it was regenerated
+    /// since.
     pub(super) fn is_regenerated(&self) -> bool {
         let Reading::Known(next) = &self.next else { return false };
         let is_asked = |index: usize| {
@@ -75,8 +76,8 @@ impl Comparison {
         next.iter().enumerate().all(is_right)
     }
 
-    /// What the change of configuration and boot entry waits for. What the running kernel was booted with already waits
-    /// for nothing: the files are only put back.
+    /// Returns when the change takes effect: [`Effect::Now`] if the running kernel already has all arguments that the
+    /// files lack, since then only the files change.
     pub(super) fn effect(&self) -> Effect {
         let differs = |index: usize| {
             let at = |state: &Reading<Vec<Finding>>| {
@@ -86,7 +87,7 @@ impl Comparison {
             let running = at(&self.running);
             let found = at(&self.configured).filter(wrong).or_else(|| match &self.next {
                 Reading::Known(_) => at(&self.next).filter(wrong),
-                // The entry is still to be made.
+                // The entry has yet to be generated.
                 Reading::Absent | Reading::Unknown(_) => running.clone(),
             })?;
             running.is_none_or(|running| wrong(&running)).then_some(found)
@@ -102,7 +103,7 @@ impl Comparison {
         }
     }
 
-    /// Profile entries that no state has on its line, and that every known state has by the kernel's build.
+    /// Returns the profile entries that all known states have by the kernel's build and not on their lines.
     pub(super) fn by_default(&self) -> BTreeSet<Token> {
         let mut entries = BTreeSet::new();
         let mut others = BTreeSet::new();
@@ -119,13 +120,14 @@ impl Comparison {
         entries.difference(&others).cloned().collect()
     }
 
-    /// The differences, from whichever state shows them: configuration first.
+    /// Returns the differences of the configuration, or those of the default boot entry if the configuration has no
+    /// differences.
     pub(super) fn items(&self, wanted: &DesiredCmdline) -> Vec<Item> {
         let configured = different(&self.configured);
         if !configured.is_empty() {
             return items_of(configured, wanted, None);
         }
-        // Without a configuration there is none that could have the arguments.
+        // Only a known configuration can have the arguments that a stale entry lacks.
         let is_stale = self.configured.known().is_some();
         items_of(different(&self.next), wanted, is_stale.then_some(&stale_entry_reason))
     }
@@ -148,8 +150,8 @@ fn different(state: &Reading<Vec<Finding>>) -> Vec<&Finding> {
 }
 
 impl Comparison {
-    /// Takes into account that TuneD brings arguments that no configuration has, and goes on bringing others that bedplate
-    /// has taken out of its own.
+    /// Accounts for TuneD. Arguments that it adds count as configured. Arguments that bedplate gave up and TuneD still
+    /// adds count as gone.
     pub(super) fn credit(&mut self, tuned: &Tuned, edit: &Edit, context: &Context) {
         let is_meant_to_go = |finding: &Finding| {
             let absent = &context.desired.cmdline.absent;
@@ -174,7 +176,7 @@ impl Comparison {
         self.credited_source = Some(tuned.source());
     }
 
-    /// Profile entries of which TuneD brings everything and the configuration has nothing.
+    /// Returns the profile entries that TuneD adds completely and the configuration lacks.
     pub(super) fn by_tuned(&self) -> BTreeSet<Token> {
         let is_credited = |finding: &&Finding| match (&finding.status, &self.credited_source) {
             (Status::Equivalent { by }, Some(source)) => by == source,
@@ -190,7 +192,8 @@ impl Comparison {
     }
 }
 
-/// The configuration is right and the default boot entry is not: which way around.
+/// Returns the reason for a change where only the default boot entry differs: it has an argument too many, or lacks
+/// one.
 fn stale_entry_reason(status: &Status) -> Rationale {
     Rationale::because(match status {
         Status::Lingering { .. } => {
@@ -246,7 +249,7 @@ fn why_of(wanted: &DesiredCmdline, entry: &Token, set: bool) -> Vec<Rationale> {
     why
 }
 
-/// Settled parameters, those that wait for a boot, unreadable states, and files that were not understood.
+/// Reports converged and pending parameters, unreadable states, and files that were not understood.
 pub(crate) fn report(
     context: &Context,
     edit: &Edit,
@@ -260,7 +263,7 @@ pub(crate) fn report(
             section.unknowns.push(NAME.unknown(subject, reason.to_string()));
         }
     }
-    // An image's entry may be made when it is installed; a machine that runs has been booted from something.
+    // An image may get its entry at installation. A running host was booted from some entry.
     let nowhere =
         matches!((&comparison.configured, &comparison.next), (Reading::Known(_), Reading::Absent));
     if nowhere && context.facts.host != HostKind::Image {
@@ -271,7 +274,7 @@ pub(crate) fn report(
         let subject = "running command line";
         section.unknowns.push(NAME.unknown(subject, reason.to_string()));
     }
-    // Without a known line this is the reason that stands there already.
+    // For an unknown line the remark is already reported as the reason.
     let in_part = matches!(comparison.configured, Reading::Known(_));
     for remark in comparison.remarks.iter().filter(|_| in_part) {
         section.unknowns.push(NAME.unknown("configured command line", remark.clone()));
@@ -297,7 +300,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
     };
     match (satisfied(&configured), satisfied(&next), satisfied(&running)) {
         (Some(false), ..) | (_, Some(false), _) => {}
-        // Files are right and the kernel is older than they are. An entry that is not known promises nothing.
+        // The files are converged and the kernel was booted before. An unknown entry is no evidence.
         (_, Some(true), Some(false)) => {
             section.iommu.passthrough_pending |= turns_passthrough_on(&shown, context.facts);
             section.iommu.pending |= is_about_iommu(&shown);
@@ -310,7 +313,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
             });
         }
         (_, _, Some(false)) => {}
-        // Nothing is claimed to be gone from a configuration that cannot be followed.
+        // An incomplete configuration never proves an argument gone.
         _ if shown.key.is_none() && comparison.is_incomplete() => {}
         (configured, next, running) => section.settled.push(NAME.up_to_date(
             subject,
@@ -319,7 +322,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
     }
 }
 
-/// Whether an argument that is wanted turns IOMMU passthrough on, whatever else is on the line.
+/// Whether a desired argument enables IOMMU passthrough by itself.
 fn turns_passthrough_on(wanted: &Finding, facts: &Facts) -> bool {
     let line = CommandLine::from_tokens(wanted.entries.clone());
     let on = iommu_passthrough(&line, &KernelDefaults::default(), super::arch(facts));
@@ -367,7 +370,7 @@ fn manner(status: &Status) -> String {
     }
 }
 
-/// Without a boot loader that can be written, the running line still says something.
+/// Reports the running line alone, for hosts whose boot loader is not managed.
 pub(crate) fn running_only(context: &Context, edit: &Edit, section: &mut KindPlan) {
     let nothing =
         ObservedLines { configured: Reading::Absent, next: Reading::Absent, remarks: Vec::new() };

@@ -1,52 +1,51 @@
-//! Why a boot did not bring what it was for: the four states of the command line side by side, what GRUB was told, and
-//! what the kernel said. Pure: texts in, a cause out.
+//! Diagnoses why arguments are not in effect after a boot, by the states of the command line and the kernel log. Pure.
 
 use serde::{Deserialize, Serialize};
 
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, rejected_argument};
 
-/// What is known after the boot. `None`: it could not be read.
+/// State observed after the boot. `None`: could not be read.
 #[derive(Debug, Clone, Default)]
 pub struct BootObservation<'a> {
-    /// What the configuration gives new entries.
+    /// Line that the configuration gives new entries.
     pub configured: Option<&'a CommandLine>,
-    /// What the default entry carries now.
+    /// Line that the default entry has now.
     pub next: Option<&'a CommandLine>,
-    /// What the kernel was booted with.
+    /// Line that the kernel was booted with.
     pub running: Option<&'a CommandLine>,
-    /// The kernel that the default entry boots, by release, and the one that runs.
+    /// Releases of the default entry's kernel and of the running kernel.
     pub kernels: Option<(&'a str, &'a str)>,
-    /// The kernel's log of this boot.
+    /// Kernel log of this boot.
     pub log: Option<&'a str>,
 }
 
-/// The likely cause.
+/// Likely cause why arguments are not in effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum Cause {
-    /// The configuration no longer has it: it was edited since, or another file overrides it.
+    /// The configuration no longer has them: it was edited since, or another file overrides it.
     Overridden,
-    /// The configuration has it, the default entry has not.
+    /// The configuration has them, the default entry does not.
     NotRegenerated,
     /// Another kernel was booted.
     OtherKernel {
-        /// The one that runs.
+        /// Release of the running kernel.
         running: String,
     },
-    /// The default entry has it, the kernel was not booted with it: another entry was booted, or the loader passes
-    /// something else.
+    /// The default entry has them, but the kernel was booted without: by another entry, or the loader passes other
+    /// arguments.
     OtherEntry,
-    /// The kernel was booted with it and did not take it.
+    /// The kernel was booted with them, but they are not in effect.
     Rejected {
-        /// What the kernel said, if it said something.
+        /// Line of the kernel log that rejects an argument, if there is one.
         said: Option<String>,
     },
-    /// Nothing of that.
+    /// No cause found.
     Unknown,
 }
 
 impl Cause {
-    /// For people, with what to do.
+    /// Returns a human-readable description with the next step.
     pub fn describe(&self) -> String {
         match self {
             Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or it was \
@@ -73,8 +72,8 @@ impl Cause {
     }
 }
 
-/// The cause, by the first state that lacks what is asked for. `defaults`: those of the kernels that may boot; what all of
-/// them do by themselves need not be on a line.
+/// Returns the cause by the first state that lacks the requested arguments. `defaults` are those of the kernels that
+/// may boot: arguments that all of them imply need not be on a line.
 pub fn cause(seen: &BootObservation<'_>, edit: &Edit, defaults: &[KernelDefaults]) -> Cause {
     let none = [KernelDefaults::default()];
     let defaults = if defaults.is_empty() { &none } else { defaults };
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_state_that_lacks_it_is_the_cause() {
+    fn first_state_without_argument_is_the_cause() {
         let edit = edit("iommu=pt");
         let (with, without) = (line("ro iommu=pt"), line("ro"));
         let seen = |configured, next, running| BootObservation {
@@ -135,7 +134,7 @@ mod tests {
         );
         assert_eq!(cause(&seen(&with, &with, &with), &edit, &[]), Cause::Rejected { said: None });
         assert_eq!(cause(&BootObservation::default(), &edit, &[]), Cause::Unknown);
-        // What the kernel does by itself is on no line, and no cause.
+        // An argument that the kernel implies by default is on no line and no cause.
         let edit = self::edit("iommu=pt intel_iommu=on");
         let on = [KernelDefaults::parse("CONFIG_INTEL_IOMMU_DEFAULT_ON=y\n")];
         assert_eq!(cause(&seen(&with, &with, &without), &edit, &on), Cause::OtherEntry);
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_rejection_is_found() {
+    fn kernel_rejection_is_found() {
         let edit = edit("pci=config_acs=0@1");
         let booted = line("ro pci=config_acs=0@1");
         let log = "Kernel command line: ro pci=config_acs=0@1 unknown\n\

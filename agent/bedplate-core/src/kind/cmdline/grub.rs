@@ -1,5 +1,5 @@
-//! GRUB configured by shell variables: Debian and kin (a drop-in that sorts last; the main file only where something
-//! must go away), SUSE and RHEL without BLS (the main file). Handbook §10.1, §10.4.
+//! GRUB configured by shell variables (handbook §10.1, §10.4). Debian and derivatives use a drop-in that sorts last,
+//! and the main file only to remove arguments. SUSE, and RHEL without BLS, use the main file.
 
 mod active_configuration;
 mod edit;
@@ -29,31 +29,33 @@ use edit::NOTE;
 pub(crate) use edit::edit_files;
 pub(super) use sources::read;
 
-/// Where a family of distributions keeps what.
+/// Paths and tools of a family of distributions.
 pub(crate) struct Family {
-    /// Directory of drop-ins that grub-mkconfig reads after the main file; upstream GRUB has none.
+    /// Directory of drop-ins that grub-mkconfig reads after the main file. Upstream GRUB has no drop-ins.
     drop_ins: Option<&'static str>,
-    /// Its /bin/sh, where the link there is not known.
+    /// Default /bin/sh, used if the link there cannot be read.
     shell: Shell,
-    /// The variable that takes bedplate's arguments.
+    /// Variable that takes bedplate's arguments.
     variable: &'static str,
-    /// The generated configuration.
+    /// Path of the generated configuration.
     configuration: &'static str,
     /// Whether a UEFI build of GRUB may have a whole configuration on the EFI system partition instead.
     may_be_on_esp: bool,
-    /// Tools that make it, with the file that proves them there; `%` stands for the configuration.
+    /// Tools that generate it, each with the file that proves it installed. `%` stands for the path of the
+    /// configuration.
     tools: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// `zz`: after 50-cloudimg-settings.cfg and whatever else sets the variable again.
+/// Name of bedplate's drop-in. `zz` sorts it after 50-cloudimg-settings.cfg and other files that set the variable
+/// again.
 const OWN: &str = "zz-bedplate.cfg";
-/// grub-mkconfig runs os-prober, which mounts every partition there is.
+/// Time limit of the tools. grub-mkconfig runs os-prober, which mounts every partition.
 const TOOL_LIMIT_S: u32 = 300;
 
 const DEBIAN: Family = Family {
     drop_ins: Some("/etc/default/grub.d"),
     shell: Shell::Posix,
-    // Recovery entries do not get this variable: they stay bootable whatever the profile asks for.
+    // Recovery entries do not get this variable, so they stay bootable with any profile.
     variable: CMDLINE_DEFAULT,
     configuration: "/boot/grub/grub.cfg",
     may_be_on_esp: false,
@@ -70,7 +72,7 @@ const SUSE: Family = Family {
     may_be_on_esp: false,
     tools: &[("/usr/sbin/grub2-mkconfig", &["grub2-mkconfig", "-o", "%"])],
 };
-/// RHEL, Fedora and kin. On BLS systems only the variable is used: the entries are another file's business.
+/// RHEL, Fedora and derivatives. On BLS systems only the variable is used: `bls` handles the entries.
 pub(crate) const RHEL: Family = Family {
     drop_ins: None,
     shell: Shell::Bash,
@@ -88,7 +90,7 @@ fn family(boot: &BootLoader) -> &'static Family {
     }
 }
 
-/// The menus that GRUB reads; none where no tool generates them or they cannot be told apart.
+/// Returns the paths of the menus that GRUB reads. Empty for other boot loaders, and if the active menu is unknown.
 pub(crate) fn menu_paths(reader: &dyn Reader, boot: &BootLoader) -> Vec<String> {
     let is_grub = matches!(
         boot,
@@ -103,7 +105,7 @@ impl Family {
         self.drop_ins.map(|directory| format!("{directory}/{OWN}"))
     }
 
-    /// The generated configurations that GRUB reads on this host, and that have to be made again.
+    /// Returns the generated configurations that GRUB reads on this host, which every change must regenerate.
     fn configurations(&self, reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
         match self.may_be_on_esp {
             true => configurations(reader),
@@ -127,27 +129,27 @@ fn next(reader: &dyn Reader, family: &Family) -> Reading<CommandLine> {
     of_default(reader, family, Menu::next)
 }
 
-/// The kernel image of the entry that boots by default, as GRUB names it.
+/// Returns the kernel image of the default entry, as GRUB names it.
 pub(super) fn image(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     of_default(reader, family(&facts.boot), |menu| menu.entry().map(|entry| entry.image))
 }
 
-/// Files of the same entry and their device, whether some entry of its menu has an initrd, and why GRUB may wait.
+/// Files that the default entry loads, and reasons why GRUB may not boot it by itself.
 #[derive(PartialEq)]
 pub(crate) struct LoadedFiles {
-    /// The kernel image, as GRUB names it.
+    /// Kernel image, as GRUB names it.
     pub image: String,
-    /// Its initrds.
+    /// Initrds, as GRUB names them.
     pub initrds: Vec<String>,
-    /// Where they are.
+    /// Device that contains the files.
     pub device: Device,
-    /// Whether some entry of the menu loads an initrd.
+    /// Whether any entry of the menu loads an initrd.
     pub has_initrds: bool,
-    /// Why the menu may wait for somebody.
+    /// Reasons why the menu may wait for input.
     pub waits: Vec<Wait>,
 }
 
-/// Reads them.
+/// Reads the files that the default entry loads.
 pub(crate) fn loaded_files(reader: &dyn Reader, facts: &Facts) -> Reading<LoadedFiles> {
     of_default(reader, family(&facts.boot), |menu| {
         menu.entry().map(|entry| LoadedFiles {
@@ -160,7 +162,7 @@ pub(crate) fn loaded_files(reader: &dyn Reader, facts: &Facts) -> Reading<Loaded
     })
 }
 
-/// A property of the default entry, by every configuration that counts.
+/// Returns a property of the default entry. Unknown if the configurations that GRUB may read disagree.
 fn of_default<T: PartialEq>(
     reader: &dyn Reader,
     family: &Family,
@@ -176,7 +178,7 @@ fn of_default<T: PartialEq>(
     agreed(found, || format!("the default entries of {} differ", paths.join(" and ")))
 }
 
-/// Values of the variables in the line of the same entry, as far as they are known.
+/// Returns the known values of the variables in the default entry's line.
 pub(crate) fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, String> {
     let variables = |menu: &Menu| Reading::Known(menu.variables());
     match of_default(reader, family(&facts.boot), variables) {
@@ -185,7 +187,7 @@ pub(crate) fn variables(reader: &dyn Reader, facts: &Facts) -> BTreeMap<String, 
     }
 }
 
-/// What makes both states satisfy the edit.
+/// Plans the actions that make both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     boot_files::carried_by_grub(context)?;
     let family = family(&context.facts.boot);
@@ -202,14 +204,14 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject, actions, disrupts: Vec::new() })
 }
 
-/// Refused here, because the check after the regeneration would refuse it each time.
+/// Refuses an edit that the check after regeneration would reject every time.
 fn refuse_unreachable_entry(
     context: &Context,
     family: &Family,
     edit: &Edit,
 ) -> Result<(), Obstacle> {
     let reader = context.reader;
-    // What a tool of an earlier run left half done says nothing of what it makes when it runs to its end.
+    // A menu that an unfinished tool left is no evidence of the menu that a complete run generates.
     let is_owed = context.ledger.owed.iter().any(|tool| tool.kind == NAME);
     let configured = read(reader, family, &mut Vec::new());
     for path in family.configurations(reader)? {
@@ -224,10 +226,10 @@ fn refuse_unreachable_entry(
     Ok(())
 }
 
-/// The tool that makes a menu from the configuration.
+/// Returns the action that generates a menu from the configuration.
 ///
 /// # Errors
-/// When it is not installed, or has nowhere to write.
+/// When the tool is not installed, or the menu's directory is absent.
 pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
     let family = family(&context.facts.boot);
     let is_image = context.facts.host == HostKind::Image;
@@ -256,7 +258,7 @@ pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Actio
     })
 }
 
-/// Path of bedplate's own file and a remark, where it holds what bedplate did not write.
+/// Returns the path of bedplate's drop-in and a remark if the file has content that bedplate did not write.
 pub(crate) fn edited_by_hand(context: &Context, edit: &Edit) -> Option<(String, String)> {
     let family = family(&context.facts.boot);
     let path = family.own()?;
@@ -281,7 +283,7 @@ fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Optio
         ));
     }
     let written = grub_default::write_drop_in(family.variable, &tokens, NOTE).ok()?;
-    // A recording has no comments.
+    // Snapshots contain no comments.
     let code = |text: &str| text.lines().filter(|line| !line.starts_with('#')).collect::<String>();
     (code(&written) != code(text)).then(|| format!("changed by hand: {OVERWRITTEN}"))
 }

@@ -1,5 +1,5 @@
-//! What the running kernel is, where that changes how its command line has to be read: under a hypervisor, saving a dump,
-//! started by an installer, told to hide its nodes. A table; each row is named for what it is.
+//! Contexts of the running kernel that change how to read its command line: hypervisor, crash kernel, installer, hidden
+//! NUMA nodes, ACS override. Contexts that only add a note have an entry in `ROWS`.
 
 use super::{NAME, iommu_wanted, passthrough_wanted};
 use crate::kind::Context;
@@ -7,14 +7,14 @@ use crate::plan::KindPlan;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::{HostKind, Reader};
 
-/// What a row looks at.
+/// Input of the checks in `ROWS`.
 struct KernelContext<'a> {
     reader: &'a dyn Reader,
     line: &'a CommandLine,
     release: &'a str,
 }
 
-/// One situation: what it is about, and its words where it holds.
+/// One context: the subject of its note, and a check that returns the text where the context applies.
 struct Row {
     subject: &'static str,
     says: fn(&KernelContext<'_>) -> Option<String>,
@@ -27,10 +27,10 @@ const ROWS: &[Row] = &[
     Row { subject: "pcie_acs_override=", says: acs_override },
 ];
 
-/// Out-of-tree kernels that carry the ACS override patch, by what their releases contain.
+/// Release substrings of out-of-tree kernels that have the ACS override patch.
 const PATCHED: [&str; 5] = ["-pve", "-zen", "-xanmod", "-liquorix", "-cachyos"];
 
-/// Notes of what holds, and blockers where what is wanted cannot be had, or costs something else.
+/// Adds notes on the contexts that apply, and blockers where requested arguments have no effect or a side effect.
 pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if context.facts.host == HostKind::Image {
         return;
@@ -47,7 +47,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     sev_snp(context, section);
 }
 
-/// The hypervisor has the IOMMU; dom0's own arguments for it do nothing.
+/// Reports a Xen dom0. The hypervisor owns the IOMMU, so dom0's IOMMU arguments have no effect.
 fn xen(context: &Context, section: &mut KindPlan) {
     let capabilities = context.reader.text("/proc/xen/capabilities").unwrap_or_default();
     if !capabilities.contains("control_d") {
@@ -66,7 +66,7 @@ fn xen(context: &Context, section: &mut KindPlan) {
     }
 }
 
-/// With passthrough as the default the kernel gives SNP up at the next boot.
+/// Reports SEV-SNP. With passthrough as the default, the kernel disables SNP at the next boot.
 fn sev_snp(context: &Context, section: &mut KindPlan) {
     let path = "/sys/module/kvm_amd/parameters/sev_snp";
     if !matches!(context.reader.attribute(path).as_deref(), Ok("Y" | "1")) {
@@ -94,7 +94,7 @@ fn crash_kernel(seen: &KernelContext<'_>) -> Option<String> {
     })
 }
 
-/// anaconda, subiquity and casper, dracut live images, debian-installer, AutoYaST, archiso.
+/// Recognizes anaconda, subiquity and casper, dracut live images, debian-installer, AutoYaST, archiso.
 fn installer(seen: &KernelContext<'_>) -> Option<String> {
     const NAMES: [&str; 10] = [
         "inst.stage2",

@@ -1,6 +1,6 @@
 //! The kernel command line in its four states: configured, next boot, running, effective (design §6).
-//! Token semantics live in [`bedplate_cmdline`]; what a boot loader's files look like lives in [`bedplate_cmdline::boot`];
-//! here the two meet the host. One file a back end, one row each in `backend`.
+//! [`bedplate_cmdline`] defines the semantics of tokens, [`bedplate_cmdline::boot`] the formats of boot loader files.
+//! This module applies both to the host. Each back end has one file and one arm in `backend`.
 
 mod bls;
 mod boot_entry;
@@ -83,7 +83,7 @@ use pending_tools::PendingTools;
 use resolve::edit;
 use tuned::Tuned;
 
-/// The row of the table of kinds.
+/// Registry entry of this resource type.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "kernel command line: configured, next boot, running, effective",
@@ -98,21 +98,21 @@ pub(crate) const KIND: Kind = Kind {
     labels: paths::labels,
 };
 
-/// Its name, also in the ledger.
+/// Name of this resource type, also in the ledger.
 pub const NAME: KindId = KindId::Cmdline;
 
-/// What a back end reads: the line that it would give new boot entries, and the line that the default entry has.
+/// Command lines that a back end reads: the one that new boot entries would get, and the one of the default entry.
 pub(crate) struct ObservedLines {
-    /// What the configuration says (`/etc/default/grub` and drop-ins, `/etc/kernel/cmdline`).
+    /// Line of the configuration (`/etc/default/grub` and drop-ins, `/etc/kernel/cmdline`).
     pub configured: Reading<CommandLine>,
-    /// What the default boot entry carries, as the kernel will see it.
+    /// Line of the default boot entry, as the kernel will see it.
     pub next: Reading<CommandLine>,
-    /// Files that could not be understood, as remarks.
+    /// Remarks on files that could not be understood.
     pub remarks: Vec<String>,
 }
 
 impl ObservedLines {
-    /// Where neither line is there, nothing is configured: what the profile asks for is missing.
+    /// Treats the configured line as empty where both lines are absent, so that all requested arguments are missing.
     fn or_nothing(self) -> Self {
         match (&self.configured, &self.next) {
             (Reading::Absent, Reading::Absent) => {
@@ -123,33 +123,33 @@ impl ObservedLines {
     }
 }
 
-/// What a back end would do.
+/// Planned steps of a back end.
 pub(crate) struct Steps {
     /// Title of the change.
     pub subject: String,
-    /// In order; the last one is the check of the next boot.
+    /// Actions in order. The check of the next boot is the last one.
     pub actions: Vec<Action>,
     /// Disruptions.
     pub disrupts: Vec<String>,
 }
 
-/// What stands in a back end's way.
+/// Reason why a back end cannot plan the change, with its fix.
 pub(crate) struct Obstacle {
-    /// Why it cannot be planned.
+    /// Why the change cannot be planned.
     pub reason: String,
     /// Remedy.
     pub remedy: String,
 }
 
-/// One boot-loader family's way of keeping the command line.
+/// Access to the command line of one boot loader family.
 pub(crate) struct Backend {
-    /// Read both states.
+    /// Reads both states.
     pub observe: fn(&dyn Reader, &Facts) -> ObservedLines,
-    /// The actions that make both states satisfy the edit.
+    /// Plans the actions that make both states satisfy the edit.
     pub steps: fn(&Context, &Edit) -> Result<Steps, Obstacle>,
 }
 
-/// The table of back ends.
+/// Returns the back end of a boot loader, or why its command line cannot be managed.
 fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
     match boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
@@ -174,7 +174,7 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
     kernel_context::report(context, &mut section);
-    // What is said to cost something else, or to do nothing, is not done beside saying it.
+    // Requested arguments with a side effect or without effect are reported as blockers and must not be applied.
     let refused = !section.blockers.is_empty();
     report(context, &mut section);
     let edit = match edit(context) {
@@ -234,13 +234,13 @@ fn plan(context: &Context) -> KindPlan {
     section
 }
 
-/// Notes that depend on the host and the wanted arguments alone.
+/// Adds the notes that depend only on the host and the desired arguments.
 fn report(context: &Context, section: &mut KindPlan) {
     iommu_off::report(context, section);
     other_arch::report(context, section);
 }
 
-/// Where bedplate's arguments win on the line, what TuneD brings against them still shows.
+/// Adds a note on conflicting arguments of TuneD, which bedplate's arguments override on the line.
 fn note_conflict(tuned: Option<&Tuned>, edit: &Edit, context: &Context, section: &mut KindPlan) {
     if let Some(Err(Obstacle { reason, remedy })) = tuned.map(|tuned| tuned.check(edit, context)) {
         let text = format!("{reason}: {remedy}");
@@ -256,19 +256,19 @@ fn note_hand_edits(context: &Context, edit: &Edit, section: &mut KindPlan) {
     }
 }
 
-/// Whether a plan writes nothing to the command line because something stands in the way.
+/// Whether a plan has a blocker of the command line and no change of it.
 pub(crate) fn is_refused(plan: &KindPlan) -> bool {
     plan.blockers.iter().any(|blocker| blocker.kind == NAME)
         && plan.changes.iter().all(|change| change.kind != NAME)
 }
 
-/// Whether passthrough is asked for.
+/// Whether IOMMU passthrough is requested.
 fn passthrough_wanted(context: &Context) -> bool {
     let wanted = &context.desired.cmdline.set;
     wanted.iter().any(|arg| matches!(arg.token.as_str(), "iommu=pt" | "iommu.passthrough=1"))
 }
 
-/// Whether any argument of the IOMMU is asked for.
+/// Whether any IOMMU argument is requested.
 fn iommu_wanted(context: &Context) -> bool {
     let wanted = context.desired.cmdline.set.iter();
     wanted.map(|arg| arg.token.as_str()).any(|token| {
@@ -282,16 +282,16 @@ fn block(section: &mut KindPlan, obstacle: Obstacle) {
     section.blockers.push(NAME.blocker("kernel command line", obstacle.reason, obstacle.remedy));
 }
 
-/// Parameters are read by the architecture's own code; an unknown one is taken for x86-64, where every
-/// parameter of the handbook exists.
+/// Returns the architecture whose code reads the parameters. An unknown one counts as x86-64, which has every parameter
+/// of the handbook.
 pub(crate) fn arch(facts: &Facts) -> Arch {
     facts.arch.known().copied().unwrap_or(Arch::X86_64)
 }
 
-/// The class of boot that arguments wait for, one table. An IOMMU that a kexec leaves running is carried over by the next
-/// kernel, translation tables and all, and so are bridge windows, ACS bits and VFs (handbook §2.4): arguments of the IOMMU
-/// and of PCI count for certain only when the machine has gone through its firmware. Others need no more than a kernel
-/// that starts. Arguments that nobody names are the worst case.
+/// Returns the class of boot after which arguments take effect. After a kexec the next kernel inherits the running
+/// IOMMU with its translation tables, and also bridge windows, ACS bits and VFs (handbook §2.4). IOMMU and PCI
+/// arguments therefore take effect for certain only after a boot through firmware. All other arguments need only a
+/// kernel start. An empty list counts as the worst case.
 pub(crate) fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
     let iommu = |token: &str| {
         let token = fold_name(token);
@@ -305,12 +305,12 @@ pub(crate) fn effect_of<'a>(tokens: impl Iterator<Item = &'a str>) -> Effect {
     if tokens.peek().is_none() || tokens.any(iommu) { Effect::ColdBoot } else { Effect::NextBoot }
 }
 
-/// The line that the running kernel was booted with.
+/// Returns the line that the running kernel was booted with.
 pub(crate) fn running_line(reader: &dyn Reader) -> Result<CommandLine, ReadError> {
     reader.text("/proc/cmdline").map(|text| CommandLine::parse(text.trim_end()))
 }
 
-/// The command line of the default boot entry: what [`crate::plan::Check::NextBoot`] is read back from.
+/// Returns the command line of the default boot entry, which [`crate::plan::Check::NextBoot`] checks.
 pub(crate) fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
     match backend(&facts.boot) {
         Ok(backend) => (backend.observe)(reader, facts).next,
@@ -318,8 +318,8 @@ pub(crate) fn next_boot(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLi
     }
 }
 
-/// Whether bedplate reads the entries of this machine's loader and does not know the default one's line. A line that a
-/// recording lacks is not lost: its host knows it.
+/// Whether bedplate supports this host's boot loader but cannot determine the line of the default entry. A line that a
+/// snapshot lacks is not lost: its host has it.
 pub(crate) fn is_line_lost(reader: &dyn Reader, facts: &Facts) -> bool {
     let Ok(backend) = backend(&facts.boot) else { return false };
     match (backend.observe)(reader, facts).next {
@@ -329,8 +329,8 @@ pub(crate) fn is_line_lost(reader: &dyn Reader, facts: &Facts) -> bool {
     }
 }
 
-/// Why the wanted arguments are not in effect although a boot was to bring them, from the four states; `log` is the
-/// kernel's of this boot. `None`: they cannot even be told apart here.
+/// Returns the likely cause why the desired arguments are not in effect after a boot that should have applied them.
+/// `log` is the kernel log of this boot. `None`: contradictory arguments or an unsupported boot loader.
 pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> {
     let edit = edit(context).ok()?;
     let backend = backend(&context.facts.boot).ok()?;
@@ -349,8 +349,8 @@ pub fn why_not_in_effect(context: &Context, log: Option<&str>) -> Option<Cause> 
     Some(diagnosis::cause(&seen, &edit, &kernel_defaults(context.reader, context.facts)))
 }
 
-/// Those of `tokens` that the running kernel was booted with and that the next boot does without: what has been taken
-/// off the line and stays in effect until then. A line that cannot be read says nothing.
+/// Returns those of `tokens` that the running line has and the next boot's line lacks, and so stay in effect until that
+/// boot. Empty if a line cannot be read.
 pub(crate) fn gone_at_next_boot(
     reader: &dyn Reader,
     facts: &Facts,

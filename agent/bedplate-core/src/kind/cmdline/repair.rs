@@ -1,10 +1,10 @@
-//! Commands that make a boot entry sound again, by the family of the boot loader.
+//! Fixes for an unsound boot entry, by boot loader family.
 
 use super::grub;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
-/// The command that makes the entries again; `None` where none is known to.
+/// Returns the command that regenerates the entries, or `None` if no command is known.
 fn entries(reader: &dyn Reader, facts: &Facts, release: &str) -> Option<String> {
     match &facts.boot {
         BootLoader::GrubDebian => Some("update-grub".into()),
@@ -19,7 +19,7 @@ fn entries(reader: &dyn Reader, facts: &Facts, release: &str) -> Option<String> 
     }
 }
 
-/// What a kernel is called in a remedy; one whose release is not known is that of the entry.
+/// Returns the name of a kernel for a remedy. An unknown release stands for the kernel of the default entry.
 fn named(release: &str) -> String {
     match release {
         "" => "the kernel of the default boot entry".into(),
@@ -27,7 +27,7 @@ fn named(release: &str) -> String {
     }
 }
 
-/// Where the kernel image is missing.
+/// Returns the remedy for a missing kernel image.
 pub(crate) fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
     match &facts.boot {
         BootLoader::RpmOstree | BootLoader::Bootc => {
@@ -43,7 +43,7 @@ pub(crate) fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> Strin
     }
 }
 
-/// Where the initrd is missing.
+/// Returns the remedy for a missing initrd.
 pub(crate) fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
     let of_dracut = || match release {
         "" => "dracut --force --regenerate-all".to_owned(),
@@ -74,7 +74,7 @@ pub(crate) fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> Strin
     }
 }
 
-/// Where the modules are missing.
+/// Returns the remedy for missing modules.
 pub(super) fn modules(facts: &Facts, release: &str) -> String {
     let again = match &facts.boot {
         BootLoader::GrubDebian => {
@@ -87,7 +87,7 @@ pub(super) fn modules(facts: &Facts, release: &str) -> String {
     format!("`{again}`, or choose another entry")
 }
 
-/// Where the root file system is another one.
+/// Returns the remedy for a different root file system.
 pub(crate) fn root(reader: &dyn Reader, facts: &Facts) -> String {
     let by_hand = "if the new root is meant, reboot by hand";
     let is_generated = !matches!(facts.boot, BootLoader::RpmOstree);
@@ -99,7 +99,7 @@ pub(crate) fn root(reader: &dyn Reader, facts: &Facts) -> String {
     }
 }
 
-/// Where the menu waits for a key for ever.
+/// Returns the remedy for a menu that waits for a key forever.
 pub(crate) fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
         "set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`",
@@ -107,7 +107,7 @@ pub(crate) fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
     )
 }
 
-/// Where GRUB asks for a password before it boots.
+/// Returns the remedy for a password prompt before the boot.
 pub(crate) fn password(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
         "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then `{}`",
@@ -115,7 +115,7 @@ pub(crate) fn password(reader: &dyn Reader, facts: &Facts) -> String {
     )
 }
 
-/// Where files of the entry, or the entry itself, cannot be looked up.
+/// Returns the remedy if the entry or its files cannot be checked.
 pub(crate) fn unknown(facts: &Facts) -> String {
     let again = match &facts.boot {
         BootLoader::GrubDebian => "; `update-grub` makes the menu again".to_owned(),
@@ -138,7 +138,7 @@ pub(crate) fn unknown(facts: &Facts) -> String {
     )
 }
 
-/// The command that makes the menu of GRUB again.
+/// Returns the command that regenerates GRUB's menu.
 fn menu(reader: &dyn Reader, facts: &Facts) -> String {
     match &facts.boot {
         BootLoader::GrubBls => Some("grub2-mkconfig -o /boot/grub2/grub.cfg".to_owned()),

@@ -1,4 +1,5 @@
-//! `[iommu]` and `[cmdline]` as kernel arguments, on a machine and in an image, and the edit of the command line that follows. Pure.
+//! Resolves `[iommu]` and `[cmdline]` to kernel arguments, for hosts and images, and to an edit of the command line.
+//! Pure.
 
 use super::comparison::Comparison;
 use super::{Obstacle, arch, iommu, owned_arguments};
@@ -11,14 +12,14 @@ use bedplate_base::{Arch, chain};
 use bedplate_cmdline::{Edit, EditError};
 use bedplate_facts::Facts;
 
-/// What the IOMMU's mode needs on this CPU, then what the profile lists.
+/// Adds the arguments that the IOMMU mode needs on this CPU, then those that the profile lists.
 pub(super) fn resolve(profile: &Profile, facts: &Facts, _: &Ledger, desired: &mut Desired) {
     iommu::resolve(profile, facts, desired);
     desired.cmdline.set.extend(profile.cmdline.args.iter().cloned());
     desired.cmdline.absent.extend(profile.cmdline.absent.iter().cloned());
 }
 
-/// The whole command line, other kinds' arguments on it.
+/// Contributes all kernel arguments to an image, including those of other resource types.
 pub(crate) fn contribute(
     _: &Profile,
     _: &Facts,
@@ -30,12 +31,12 @@ pub(crate) fn contribute(
     Ok(())
 }
 
-/// What the profile wants, and what bedplate once put there and nobody wants any more.
+/// Returns the edit that adds the desired arguments and removes those that bedplate owns and no longer needs.
 pub(super) fn edit(context: &Context) -> Result<Edit, Obstacle> {
     edit_of(&context.desired.cmdline.set, context)
 }
 
-/// The same without what every state has by kernel default, or the next boot from TuneD.
+/// Returns the same edit without arguments that every state has by kernel default or that TuneD adds to the next boot.
 pub(super) fn needed(context: &Context, comparison: &Comparison) -> Result<Edit, Obstacle> {
     let mut by_default = comparison.by_default();
     by_default.extend(comparison.by_tuned());
@@ -51,14 +52,15 @@ fn edit_of<'a>(
     let edit = || -> Result<Edit, EditError> {
         let edit = Edit::new(arch, set)?.without(&wanted.absent)?;
         let mut disowned = owned_arguments::disowned(&edit, context);
-        // What is to go for a reason of its own is named already.
+        // Arguments of `absent` are already part of the edit.
         disowned.retain(|own| !wanted.absent.iter().any(|arg| arg.token == *own));
         edit.without(disowned)
     };
     edit().map_err(|error| Obstacle { reason: chain(&error), remedy: remedy(wanted, arch) })
 }
 
-/// Where to correct what the profile asks for. `profile check` knows no machine, and what `[acs]` comes to on one only its plan.
+/// Returns where to correct contradictory arguments. `profile check` knows no host, so it cannot report arguments
+/// derived from `[acs]` or `[iommu]`.
 fn remedy(wanted: &DesiredCmdline, arch: Arch) -> String {
     let listed = wanted.set.iter().filter(|arg| arg.from == ArgSource::Cmdline);
     match Edit::new(arch, listed).and_then(|edit| edit.without(&wanted.absent)) {

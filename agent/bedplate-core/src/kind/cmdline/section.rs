@@ -76,28 +76,29 @@ pub struct ArgTable {
     pub source: Option<Spanned<String>>,
 }
 
-/// An entry of `cmdline.args` and `cmdline.absent`.
+/// Entry of `cmdline.args` or `cmdline.absent`.
 pub(crate) type ArgEntry = Spanned<Entry<ArgText, ArgTable>>;
 
-/// What files say of one kernel parameter.
+/// Entries for one kernel parameter.
 #[derive(Debug, Default)]
 struct Parameter {
-    /// The whole parameter is to be absent, whatever its value: by the names that say so (`hugepagesz`, `hugepages`).
+    /// Entries that remove the whole parameter with any value, by the name that they use (`hugepagesz`, `hugepages`).
     cleared: OrderedMap<Option<Listed>>,
-    /// By what the argument owns: the parameter itself, or one of its options. The last file that speaks of it decides.
+    /// Arguments by the key that they own: the parameter itself, or one of its options. The last file with a key
+    /// decides.
     arguments: OrderedMap<Argument>,
 }
 
-/// The tokens of one parameter or option.
+/// Tokens of one parameter or option.
 #[derive(Debug, Default)]
 struct Argument {
-    /// Those wanted, in order: several when they only make sense together (`hugepagesz=`, `hugepages=`).
+    /// Desired tokens, in order. Several if they only make sense together (`hugepagesz=`, `hugepages=`).
     set: Vec<Listed>,
-    /// Those unwanted; also beside wanted ones, as the kernel takes every `console=` of a line.
+    /// Unwanted tokens. Both lists can be filled, since the kernel uses every `console=` of a line.
     absent: Vec<Listed>,
 }
 
-/// A kernel argument, or one option of it, as a file has it.
+/// A kernel argument, or one option of it, as listed in a file.
 #[derive(Debug, Clone)]
 struct Listed {
     token: Token,
@@ -106,22 +107,22 @@ struct Listed {
 }
 
 impl Parameter {
-    /// The tokens wanted, in order.
+    /// Returns the desired tokens, in order.
     fn set(&self) -> impl Iterator<Item = &Listed> {
         self.arguments.values().flat_map(|argument| &argument.set)
     }
 
-    /// The tokens unwanted, the cleared parameter first. Where any token of the parameter is wanted, an earlier wish to clear
-    /// the whole parameter is over.
+    /// Returns the unwanted tokens, the cleared parameter first. A desired token of the parameter overrides an earlier
+    /// entry that clears the whole parameter.
     fn absent(&self) -> impl Iterator<Item = &Listed> {
         let sets_something = self.set().next().is_some();
         let cleared = self.cleared.values().flatten().filter(move |_| !sets_something);
         cleared.chain(self.arguments.values().flat_map(|argument| &argument.absent))
     }
 
-    /// Takes in what a later file says.
+    /// Merges the entries of a later file over these.
     fn overlay(&mut self, later: Parameter) {
-        // A file that wants the parameter gone has spoken of all its options.
+        // A file that removes the whole parameter decides on all its options.
         if !later.cleared.0.is_empty() {
             self.arguments = OrderedMap::default();
         }
@@ -138,8 +139,7 @@ fn read_params(section: &mut Cmdline, files: Vec<CmdlineFile>, checker: &mut Che
             parameters.entry(&name).overlay(parameter);
         }
     }
-    // Merging by key leaves some standing against each other: `iommu=pt` wanted in one file, `iommu` with any value unwanted
-    // in another.
+    // Merging by key can leave contradictions: one file sets `iommu=pt`, another removes `iommu` with any value.
     let args: Vec<_> = parameters.values().flat_map(Parameter::set).collect();
     let absent: Vec<_> = parameters.values().flat_map(Parameter::absent).collect();
     if checker.errors() == errors {
@@ -157,13 +157,13 @@ fn read_params(section: &mut Cmdline, files: Vec<CmdlineFile>, checker: &mut Che
     section.absent = note(ABSENT, absent);
 }
 
-/// The list of arguments that are wanted, as a dotted key.
+/// Dotted key of the list of desired arguments.
 pub(crate) const ARGS: &str = "cmdline.args";
-/// The list of arguments that are to be absent.
+/// Dotted key of the list of unwanted arguments.
 const ABSENT: &str = "cmdline.absent";
 
-/// The dotted keys of the arguments of a list. One that stands there again has its number behind it:
-/// `hugepagesz=2M hugepages=8 hugepagesz=1G hugepages=8`.
+/// Returns the dotted keys of the arguments of a list. A repeated argument has its number appended, as the second
+/// `hugepages=8` of `hugepagesz=2M hugepages=8 hugepagesz=1G hugepages=8`.
 pub(crate) fn keys<'a>(list: &str, tokens: impl Iterator<Item = &'a Token>) -> Vec<String> {
     let mut counts: BTreeMap<&Token, u32> = BTreeMap::new();
     let key = |token: &'a Token| {
@@ -190,7 +190,7 @@ fn read_file(checker: &mut Checker<'_>, file: CmdlineFile) -> OrderedMap<Paramet
     for (arg, unwanted) in absent {
         match unwanted {
             UnwantedEntry::Whole(param) => {
-                // Sequences: `hugepagesz=` wanted and `hugepages` unwanted clash only as a whole.
+                // Sequences: `hugepagesz=` in `args` and `hugepages` in `absent` clash only as whole parameters.
                 let parameter: &mut Parameter = out.entry(&param);
                 if let Some(wanted) = parameter.set().next().filter(|_| !contradicted) {
                     let message =
@@ -212,12 +212,12 @@ fn argument_of<'a>(out: &'a mut OrderedMap<Parameter>, owned: &OwnedOption) -> &
     out.entry(&owned.param).arguments.entry(&owned.key)
 }
 
-/// What an argument says of one option.
+/// Returns the part of an argument that sets one option.
 fn part(arg: &Listed, owned: &OwnedOption) -> Listed {
     Listed { token: owned.token.clone(), ..arg.clone() }
 }
 
-/// The entries that are kernel arguments, with what `read` takes them for.
+/// Returns the entries that are kernel arguments, with the result of `read`. Reports all others as errors.
 fn arguments<T>(
     checker: &mut Checker<'_>,
     entries: Option<Vec<ArgEntry>>,
@@ -255,8 +255,8 @@ fn arguments<T>(
     out
 }
 
-/// Reports the first two of these arguments that contradict each other: correcting them may resolve the rest. Says whether
-/// there are any.
+/// Reports the first two arguments that contradict each other, since correcting them may resolve the rest. Returns
+/// whether there are any.
 fn report_contradiction(checker: &mut Checker<'_>, args: &[&Listed], absent: &[&Listed]) -> bool {
     let tokens =
         |list: &[&Listed]| -> Vec<Token> { list.iter().map(|arg| arg.token.clone()).collect() };
@@ -271,10 +271,10 @@ fn report_contradiction(checker: &mut Checker<'_>, args: &[&Listed], absent: &[&
         EditError::WantedAndAbsent { wanted, unwanted } => {
             (place(args, wanted), place(absent, slice::from_ref(unwanted)))
         }
-        // Each entry is one that can be owned, or it would not be in the lists.
+        // The lists contain only entries that can be owned.
         EditError::NoOption { .. } | EditError::NoTruthValue { .. } => (None, None),
     };
-    // Whatever is not found has a place all the same: nothing that contradicts itself is let pass.
+    // Falls back to any known place, so that no contradiction goes unreported.
     let known =
         wanted.or(against).or_else(|| args.iter().chain(absent).map(|arg| arg.place).next());
     if let Some(known) = known {

@@ -1,5 +1,5 @@
-//! Whether the default boot entry can be expected to boot. What it loads is looked up on this host: a file that is proved to
-//! be missing makes the entry unsound, one that cannot be looked up leaves it unknown.
+//! Whether the default boot entry is expected to boot. The files that it loads are located on this host. A file that is
+//! proved missing makes the entry unsound; one that cannot be located leaves it unknown.
 
 use super::boot_entry::{self, BootEntry, Place};
 use super::entry_fault::Soundness;
@@ -12,14 +12,14 @@ use bedplate_cmdline::boot::grub_cfg::Wait;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
-/// Parameters that the boot loader handed to the running kernel (x86).
+/// Parameters that the boot loader passed to the running kernel (x86).
 pub(crate) const BOOT_PARAMS: &str = "/sys/kernel/boot_params/data";
-/// `ramdisk_size` in it.
+/// Position of `ramdisk_size` in [`BOOT_PARAMS`].
 const RAMDISK_SIZE: std::ops::Range<usize> = 0x21c..0x220;
-/// Bytes from the start of a file that are looked at.
+/// Number of bytes checked at the start of a file.
 const START: usize = 4096;
 
-/// Judges the default boot entry of a host. An image is not rebooted, so its entry counts as sound.
+/// Evaluates the default boot entry of a host. An image is not rebooted, so its entry counts as sound.
 pub(crate) fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
     let mut found = Soundness::default();
     if facts.host == HostKind::Image {
@@ -46,14 +46,15 @@ pub(crate) fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
     found
 }
 
-/// Judges the default boot entry of an image by its files. `None`: the image has none yet; who makes its disk makes the entry.
+/// Evaluates the default boot entry of an image by its files. `None`: the image has no entry yet, since disk builds or
+/// installation create it.
 pub(crate) fn soundness_of_image(reader: &dyn Reader, facts: &Facts) -> Option<Soundness> {
     let is_in_menu = match &facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => true,
         BootLoader::GrubBls | BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
             false
         }
-        // Their entries are made where the image is installed.
+        // Their entries are created at installation.
         BootLoader::RpmOstree
         | BootLoader::Bootc
         | BootLoader::Unmanaged { .. }
@@ -79,7 +80,7 @@ pub(crate) fn soundness_of_image(reader: &dyn Reader, facts: &Facts) -> Option<S
     Some(found)
 }
 
-/// Whether GRUB's menu is there, readable or not.
+/// Whether GRUB's menu exists, readable or not.
 fn has_menu(reader: &dyn Reader) -> bool {
     let holds = |directory: &str| {
         let names = reader.list(directory).unwrap_or_default();
@@ -88,8 +89,8 @@ fn has_menu(reader: &dyn Reader) -> bool {
     ["/boot/grub", "/boot/grub2"].into_iter().any(holds)
 }
 
-/// How a file that is there shows to hold no kernel and no initrd, if it does; a recording knows nothing of contents but
-/// of empty files. A power cut may leave a file of zeros.
+/// Returns the evidence that an existing file is no kernel or initrd, or `None` if it may be one. A power cut may leave
+/// a file of zeros. Snapshots show only whether a file is empty.
 fn corruption(reader: &dyn Reader, path: &str) -> Result<Option<String>, Reason> {
     let start = match reader.read_start(path, START) {
         Ok(bytes) => bytes,
@@ -120,7 +121,7 @@ impl Host<'_> {
         self.file(entry, &entry.image, what, &remedy, found);
     }
 
-    /// What keeps the menu from booting the entry by itself.
+    /// Reports conditions that keep the menu from booting the entry by itself.
     fn waits(&self, entry: &BootEntry, found: &mut Soundness) {
         for wait in &entry.waits {
             match wait {
@@ -140,7 +141,7 @@ impl Host<'_> {
         }
     }
 
-    /// A file that the entry loads.
+    /// Checks a file that the entry loads.
     fn file(
         &self,
         entry: &BootEntry,
@@ -183,8 +184,8 @@ impl Host<'_> {
         }
     }
 
-    /// An entry that loads no initrd. Kernels that were built to do without boot like that for good; those of
-    /// distributions cannot mount their root.
+    /// Checks an entry that loads no initrd. Kernels built for it always boot like that; those of distributions cannot
+    /// mount their root.
     fn without_initrd(&self, entry: &BootEntry, found: &mut Soundness) {
         let root = root_device::root(&entry.line);
         let by_kernel = root.as_deref().is_none_or(root_device::is_found_by_kernel);
@@ -193,7 +194,7 @@ impl Host<'_> {
         if had == Some(false) && (same || by_kernel) {
             return;
         }
-        // Ubuntu's images without one fall back to it when that fails (10_linux, GRUB_FORCE_PARTUUID).
+        // Ubuntu images that boot without an initrd fall back to one if that fails (10_linux, GRUB_FORCE_PARTUUID).
         let falls_back = entry
             .line
             .named("panic")
@@ -226,7 +227,7 @@ impl Host<'_> {
         );
     }
 
-    /// An initrd that was made for the kernel of the entry, whether the entry loads it or not.
+    /// Returns an initrd for the kernel of the entry, whether the entry loads it or not.
     fn initrd_beside(&self, entry: &BootEntry) -> Option<String> {
         let release = self.release();
         let directory = match &entry.place {
@@ -240,7 +241,7 @@ impl Host<'_> {
         })
     }
 
-    /// Whether the running kernel came from the same file. GRUB says which in front of the line.
+    /// Whether the running kernel was loaded from the same file. GRUB puts its name (BOOT_IMAGE) first on the line.
     fn image_is_running(&self, entry: &BootEntry) -> bool {
         let plain = |image: &str| image.rsplit(')').next().unwrap_or_default().to_owned();
         let running = self.running.as_ref().and_then(|line| line.named("BOOT_IMAGE").next());
@@ -248,7 +249,7 @@ impl Host<'_> {
         running.as_deref() == Some(&plain(&entry.image))
     }
 
-    /// The root file system of an image: a loop device is the one that its disk was mounted by while it was built.
+    /// Checks the root file system of an image. A loop device is the one by which the image build mounted the disk.
     fn root_of_image(&self, entry: &BootEntry, found: &mut Soundness) {
         let root = root_device::root(&entry.line).unwrap_or_default();
         let is_loop = |prefix: &str| root.starts_with(prefix);
@@ -266,7 +267,7 @@ impl Host<'_> {
         let (before, after) = (show(running), show(&entry.line));
         match root_device::compare(self.reader, running, &entry.line) {
             SameRoot::Yes => {}
-            // systemd finds a partition of the right type (systemd-gpt-auto-generator(8)).
+            // Without root=, systemd finds a partition of the right type (systemd-gpt-auto-generator(8)).
             SameRoot::Lost if matches!(self.facts.boot, BootLoader::SystemdBoot { .. }) => found
                 .unknown
                 .push(format!("the default boot entry has no root=; the running kernel has root={before}").into()),
@@ -288,12 +289,12 @@ impl Host<'_> {
         }
     }
 
-    /// The modules of the entry's kernel, without which a modular kernel has no drivers. Of another deployment they are in
-    /// another tree.
+    /// Checks the modules of the entry's kernel, without which a modular kernel has no drivers. The modules of other
+    /// deployments are in another tree and not checked.
     fn modules(&self, entry: &BootEntry, found: &mut Soundness) {
         let elsewhere = matches!(self.facts.boot, BootLoader::RpmOstree | BootLoader::Bootc);
         let release = self.release();
-        // A kernel of an image that loads an initrd is a distribution's, with modules.
+        // In an image, an entry with an initrd has a distribution's kernel, with modules.
         let loads_modules = match self.facts.host {
             HostKind::Image => !entry.initrds.is_empty(),
             _ => self.reader.text("/proc/modules").is_ok_and(|text| !text.trim().is_empty()),
@@ -314,7 +315,7 @@ impl Host<'_> {
             return;
         }
         let is_running = self.facts.os.kernel.known().is_some_and(|running| running == release);
-        // An image with a name of its own says nothing of its release.
+        // The running kernel has this image but another release, so the image's name does not give the release.
         if !is_running && self.image_is_running(entry) {
             return;
         }
@@ -338,7 +339,7 @@ impl Host<'_> {
     }
 }
 
-/// The file of an initrd: `newc:NAME:PATH` packs one into an archive of GRUB's (grub-core/loader/linux.c).
+/// Returns the file of an initrd: with `newc:NAME:PATH` GRUB packs the file into an archive (grub-core/loader/linux.c).
 pub(crate) fn initrd_path(initrd: &str) -> &str {
     match initrd.strip_prefix("newc:") {
         Some(rest) => rest.split_once(':').map_or(rest, |(_, path)| path),
@@ -346,19 +347,19 @@ pub(crate) fn initrd_path(initrd: &str) -> &str {
     }
 }
 
-/// Early microcode is an archive of its own in front of the initrd.
+/// Whether an initrd is early microcode, a separate archive before the actual initrd.
 pub(crate) fn is_microcode(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.contains("ucode") || name.contains("microcode"))
 }
 
-/// Whether the running kernel was given an initrd: `ramdisk_size` of the x86 boot protocol
-/// (Documentation/arch/x86/boot.rst; arch/x86/kernel/ksysfs.c). Other architectures do not show it.
+/// Whether the running kernel was booted with an initrd, by `ramdisk_size` of the x86 boot protocol
+/// (Documentation/arch/x86/boot.rst; arch/x86/kernel/ksysfs.c). `None`: unreadable, as on other architectures.
 fn had_initrd(reader: &dyn Reader) -> Option<bool> {
     let bytes = reader.read_start(BOOT_PARAMS, RAMDISK_SIZE.end).ok()?;
     Some(bytes.get(RAMDISK_SIZE)? != [0; 4])
 }
 
-/// The part of [`BOOT_PARAMS`] that a recording keeps.
+/// Returns the part of [`BOOT_PARAMS`] that snapshots record.
 pub(crate) fn recorded_boot_params(bytes: &[u8]) -> Vec<u8> {
     let mut kept = vec![0; RAMDISK_SIZE.end];
     if let Some(size) = bytes.get(RAMDISK_SIZE) {

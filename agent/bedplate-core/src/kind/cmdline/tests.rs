@@ -7,7 +7,7 @@ use bedplate_facts::{Depth, observe};
 use bedplate_testhosts::HostSpec;
 
 #[test]
-fn the_class_of_boot_that_arguments_wait_for() {
+fn iommu_and_pci_arguments_need_cold_boot() {
     for cold in [
         "iommu=pt",
         "intel_iommu=on",
@@ -27,9 +27,9 @@ fn the_class_of_boot_that_arguments_wait_for() {
     assert_eq!(effect_of(std::iter::empty()), Effect::ColdBoot, "unknown");
 }
 
-/// A kernel booted with three arguments of bedplate's, whose boot entry has lost two of them since.
+/// A running kernel with three arguments of bedplate, two of which its boot entry has lost since.
 #[test]
-fn what_was_taken_off_the_line_stays_until_the_boot() {
+fn removed_arguments_stay_until_next_boot() {
     let spec = HostSpec::from_toml(
         "loader = 'debian'\ncmdline = 'pci=noaer iommu=pt'\n\
          running-cmdline = 'ro pci=noaer,realloc iommu=pt hugepagesz=2M hugepages=8'",
@@ -44,9 +44,9 @@ fn what_was_taken_off_the_line_stays_until_the_boot() {
     );
 }
 
-/// The boot entry has what the running kernel was booted without.
+/// The boot entry has an argument that the running kernel lacks.
 #[test]
-fn only_what_turns_passthrough_on_waits_for_it() {
+fn passthrough_is_pending_only_if_argument_enables_it() {
     let waits = |mode: &str, args: &str, next: &str, running: &str| {
         let spec =
             format!("loader = 'debian'\ncmdline = '{next}'\nrunning-cmdline = 'ro {running}'");
@@ -66,9 +66,9 @@ fn only_what_turns_passthrough_on_waits_for_it() {
     assert!(!waits("keep", "'pci=realloc'", "pci=realloc", ""));
 }
 
-/// What is taken off the line brings no passthrough, and Arm's kernel takes `iommu=pt` for nothing.
+/// A removed argument enables no passthrough, and arm64 kernels ignore `iommu=pt`.
 #[test]
-fn passthrough_that_goes_or_means_nothing_is_not_waited_for() {
+fn removed_or_inert_passthrough_is_not_pending() {
     let host = |spec: &str| HostSpec::from_toml(spec).unwrap().build();
     let pending = |profile: &str, host: &dyn Reader| {
         let plan = plan_of(&of_text(profile), host, &observe(host, Depth::Plan));

@@ -1,5 +1,5 @@
-//! Editing the lines of a BLS system's entries: in the entry files, and in `kernelopts` of the environment block, where
-//! entries name that variable (RHEL 8).
+//! Edits the lines of BLS entries: in the entry files, and in `kernelopts` of the environment block where entries use
+//! that variable (RHEL 8).
 
 use super::ENTRIES;
 use super::loader::{Config, Loader};
@@ -13,10 +13,10 @@ use bedplate_cmdline::{CommandLine, Edit};
 
 const VARIABLE: &str = "kernelopts";
 
-/// The replacements that make every entry satisfy the edit.
+/// Returns the file replacements that make every entry satisfy the edit.
 ///
 /// # Errors
-/// [`Obstacle`] where a file cannot be edited safely, and where the default entry would still be wrong or would lose an
+/// [`Obstacle`] if a file cannot be edited safely, or if the default entry would still be wrong or would lose an
 /// argument that the profile does not name.
 pub(crate) fn actions(
     context: &Context,
@@ -35,8 +35,8 @@ pub(crate) fn actions(
     Ok(files.chain(block).collect())
 }
 
-/// The same files with every line edited. The rescue entry stays as it is: it is what one boots when the arguments are the
-/// problem.
+/// Returns the files with every line edited. The rescue entry stays unchanged: it is for boots where the arguments are
+/// the problem.
 fn edited(before: &Loader, edit: &Edit) -> Result<Loader, Obstacle> {
     let mut after = before.clone();
     let lookup = |name: &str| before.config.value(name).ok();
@@ -58,7 +58,7 @@ fn edited(before: &Loader, edit: &Edit) -> Result<Loader, Obstacle> {
     Ok(after)
 }
 
-/// Whether `kernelopts` brings arguments, and can be set in the environment block.
+/// Whether `kernelopts` adds arguments and can be set in the environment block.
 fn has_variable(config: &Config) -> Result<bool, Obstacle> {
     if config.environment.is_none() {
         return Ok(false);
@@ -72,8 +72,8 @@ fn has_variable(config: &Config) -> Result<bool, Obstacle> {
     Ok(!value.trim().is_empty())
 }
 
-/// Stores the edited value. A value in the environment block switches the fallback of `grub.cfg` off (util/grub.d/10_linux.in
-/// of Red Hat's GRUB), so it has to hold all that the fallback brings.
+/// Stores the edited value. A value in the environment block disables the fallback of `grub.cfg`
+/// (util/grub.d/10_linux.in of Red Hat's GRUB), so it must have all arguments of the fallback.
 fn set_variable(config: &mut Config, edit: &Edit) -> Result<(), Obstacle> {
     let path = config.environment_path.clone();
     let old = config.value(VARIABLE).map_err(|reason| Obstacle {
@@ -91,7 +91,8 @@ fn set_variable(config: &mut Config, edit: &Edit) -> Result<(), Obstacle> {
     Ok(())
 }
 
-/// Refuses what would leave the default entry wrong: an edit of files from which GRUB does not take its arguments.
+/// Refuses an edit after which the default entry would lose an argument or lack a desired one, for example because GRUB
+/// takes its arguments from other files.
 fn keeps_the_rest(
     context: &Context,
     before: &Loader,
@@ -122,7 +123,7 @@ fn keeps_the_rest(
     }
 }
 
-/// The line of the default entry, which the check after the change has to find.
+/// Returns the line of the default entry, which the check after the change must be able to read.
 fn known(loader: &Loader) -> Result<CommandLine, Obstacle> {
     let refused = |why: &str| Obstacle {
         reason: format!("the next boot's command line is unknown: {why}"),
@@ -138,7 +139,7 @@ fn known(loader: &Loader) -> Result<CommandLine, Obstacle> {
     }
 }
 
-/// The first argument that stays in `target` and is missing in `new`.
+/// Returns the first argument that stays in `target` and is missing in `new`.
 fn first_lost(old: &CommandLine, target: &CommandLine, new: &CommandLine) -> Option<String> {
     let count = |line: &CommandLine, text: &str| {
         line.tokens().filter(|token| token.as_str() == text).count()

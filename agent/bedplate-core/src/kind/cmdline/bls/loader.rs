@@ -1,4 +1,4 @@
-//! All that GRUB reads on a BLS system to make its menu: the configuration, the environment block, and the entry files.
+//! Files from which GRUB makes its menu on a BLS system: the configuration, the environment block, and the entry files.
 
 use super::{ENTRIES, EntryFile, entry_files};
 use crate::kind::cmdline::boot_files::{is_blank, raw, readable};
@@ -19,7 +19,7 @@ use bedplate_host::{HostKind, Reader};
 pub(crate) struct Loader {
     /// Entry files, in directory order.
     pub entries: Vec<EntryFile>,
-    /// The configuration and what lies beside it.
+    /// Configuration with the files of its directory.
     pub config: Config,
 }
 
@@ -27,28 +27,28 @@ pub(crate) struct Loader {
 #[derive(Clone)]
 pub(crate) struct Config {
     path: String,
-    /// `None`: not there.
+    /// Text of the configuration. `None`: absent.
     text: Option<String>,
-    /// Whether the file is made before the first boot: an image may have entries and no configuration.
+    /// Whether an absent file is created before the first boot: an image may have entries and no configuration.
     is_to_be_made: bool,
     /// Path of the environment block.
     pub environment_path: String,
-    /// Text of the environment block; `None`: not there, or not a block to GRUB, which then sets nothing.
+    /// Environment block, as text and parsed. `None`: absent, or invalid, so that GRUB ignores it.
     pub environment: Option<(String, Grubenv)>,
     /// Names of the files in its directory.
     names: Vec<String>,
-    /// Other files there that it reads.
+    /// Names and texts of other files of its directory that it reads.
     texts: Vec<(String, String)>,
 }
 
-/// The default entry: as GRUB's configuration makes it, or the file itself where there is no configuration.
+/// Default entry: from the menu of GRUB's configuration, or the entry file itself if there is no configuration.
 enum DefaultEntry<'a> {
     Menu(Box<Entry>),
     File(&'a BlsEntry),
 }
 
 impl Loader {
-    /// Reads all of them.
+    /// Reads all files.
     ///
     /// # Errors
     /// When the entry directory is absent, or one of the files cannot be read.
@@ -56,12 +56,13 @@ impl Loader {
         Ok(Loader { entries: entry_files(reader, ENTRIES)?, config: Config::read(reader, cfg)? })
     }
 
-    /// The command line of the default entry.
+    /// Returns the command line of the default entry.
     pub(super) fn line(&self) -> Reading<CommandLine> {
         reading(self.default(|chosen| self.line_of(chosen)))
     }
 
-    /// The same once a configuration that is lost has been made again. Any other is taken as it is.
+    /// Returns the command line that the default entry has after a lost configuration is regenerated. Any other
+    /// configuration is used unchanged.
     pub(super) fn line_once_made(&self) -> Reading<CommandLine> {
         match self.config.is_lost() {
             true => reading(self.newest(|chosen| self.line_of(chosen))),
@@ -82,7 +83,7 @@ impl Loader {
         }
     }
 
-    /// The kernel image of the default entry, as GRUB names it.
+    /// Returns the kernel image of the default entry, as GRUB names it.
     pub(super) fn image(&self) -> Reading<String> {
         let image = self.default(|chosen| match chosen {
             DefaultEntry::Menu(entry) => Ok(entry.image),
@@ -91,7 +92,7 @@ impl Loader {
         image.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
 
-    /// Files that the default entry loads, and why it may wait.
+    /// Returns the files that the default entry loads, and why it may wait for input.
     pub(super) fn files(&self) -> Reading<LoadedFiles> {
         let files = self.default(|chosen| {
             let (image, initrds, waits) = match chosen {
@@ -108,7 +109,8 @@ impl Loader {
         files.map_or_else(|why| Reading::Unknown(Reason::from(why)), Reading::Known)
     }
 
-    /// The file that an error of [`default_entry`] is about: an entry file that has it by itself, or the configuration.
+    /// Returns the file that causes an error of [`default_entry`]: an entry file that has the error by itself, or the
+    /// configuration.
     fn place_of(&self, error: &NotUnderstood) -> &str {
         let nothing = |_: &str| None;
         let has =
@@ -134,7 +136,8 @@ impl Loader {
         }
     }
 
-    /// By the entry files alone: with a configuration as it is generated, the saved or newest entry is the default.
+    /// Selects the default by the entry files alone: under a generated configuration it is the saved or the newest
+    /// entry.
     fn newest<T>(
         &self,
         look: impl FnOnce(DefaultEntry<'_>) -> Result<T, String>,
@@ -175,7 +178,7 @@ impl Config {
         &self.path
     }
 
-    /// Whether nothing is left of it, and a host that runs has to make it again.
+    /// Whether the file is absent or blank on a running host, which must regenerate it.
     fn is_lost(&self) -> bool {
         !self.is_to_be_made && self.text.as_deref().is_none_or(is_blank)
     }
@@ -190,10 +193,10 @@ impl Config {
         look(&GrubFiles { grubenv, files: &names, texts: &self.texts, bls: entries })
     }
 
-    /// A variable's value when GRUB reads the entries; one that nobody sets is empty.
+    /// Returns the value of a variable at the time GRUB reads the entries. An unset variable is empty.
     ///
     /// # Errors
-    /// With the reason why it is not known.
+    /// With the reason why the value is unknown.
     pub(super) fn value(&self, name: &str) -> Result<String, String> {
         let stored = self.environment.as_ref().and_then(|(_, environment)| environment.get(name));
         let Some(text) = self.text.as_ref().filter(|_| !self.is_lost()) else {
@@ -217,7 +220,8 @@ impl Config {
     }
 }
 
-/// RHEL 8 has a link to the block on the EFI system partition beside the configuration for BIOS.
+/// Returns the path of the environment block. On RHEL 8 it is a link, next to the BIOS configuration, to the EFI system
+/// partition.
 fn environment_path(reader: &dyn Reader, directory: &str) -> String {
     let own = format!("{directory}/grubenv");
     let target = reader.link(&own).ok();
@@ -225,7 +229,7 @@ fn environment_path(reader: &dyn Reader, directory: &str) -> String {
     on_esp.map_or(own, |(_, rest)| format!("/boot/efi/EFI/{rest}"))
 }
 
-/// A variable that nobody can fill in could hold anything.
+/// Returns the line. Fails on unresolved variables, which could have any value.
 fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
     // tuned_params is optional by design: an unset one is empty.
     let open: Vec<&String> = unresolved

@@ -1,6 +1,6 @@
-//! Which of the generated configurations of the RHEL family GRUB reads. Its UEFI build looks beside itself on the EFI system
-//! partition: there is a whole configuration (RHEL and CentOS up to 8, openEuler, Kylin), or a stub that leads to
-//! /boot/grub2 (RHEL 9, Fedora 34 and later). Handbook §10.3.
+//! Determines which generated configuration GRUB reads on the RHEL family (handbook §10.3). A UEFI build reads the one
+//! in its own directory on the EFI system partition. That is a whole configuration (RHEL and CentOS up to 8, openEuler,
+//! Kylin), or a stub that leads to /boot/grub2 (RHEL 9, Fedora 34 and later).
 
 use crate::kind::cmdline::Obstacle;
 use crate::kind::cmdline::boot_files::{self, raw};
@@ -8,16 +8,16 @@ use bedplate_base::OptionalRead as _;
 use bedplate_facts::os::release_value;
 use bedplate_host::{HostKind, Reader};
 
-/// Where a BIOS build of GRUB, and every stub, looks.
+/// Configuration that BIOS builds of GRUB and all stubs read.
 pub(crate) const BOOT: &str = "/boot/grub2/grub.cfg";
 const ESP: &str = "/boot/efi/EFI";
 /// Present where UEFI firmware started the running kernel.
 const BOOTED_BY_UEFI: &str = "/sys/firmware/efi";
 
-/// Paths of the configurations that have to be right; several in an image that BIOS and UEFI firmware may start.
+/// Returns the paths of the configurations to keep converged: two for an image that BIOS or UEFI firmware may start.
 ///
 /// # Errors
-/// [`Obstacle`] where they cannot be told apart.
+/// [`Obstacle`] if the active configuration is ambiguous or empty.
 pub(crate) fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacle> {
     let whole = whole_on_esp(reader)?;
     let boot = reader.exists(BOOT)?;
@@ -44,8 +44,8 @@ pub(crate) fn configurations(reader: &dyn Reader) -> Result<Vec<String>, Obstacl
     }
 }
 
-/// The configuration on the ESP that GRUB reads in place of one in /boot that the family has, where there is one: its tool
-/// writes to /boot alone.
+/// Returns an obstacle if GRUB reads a configuration on the ESP in place of `boot`, which is the only one that the tool
+/// of the family writes.
 pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
     let may_be_bios =
         reader.kind() != HostKind::Image && reader.exists(BOOTED_BY_UEFI) == Ok(false);
@@ -56,7 +56,7 @@ pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
         {
             path
         }
-        // What cannot be read there is no evidence.
+        // Also an unreadable ESP, which is no evidence.
         _ => return None,
     };
     // SUSE's stub (shim-install) reads the other file by `source`.
@@ -102,7 +102,7 @@ enum EspConfigurations {
     None,
     /// In the directory of this distribution.
     Own(String),
-    /// In that of another vendor, or of none.
+    /// In the directory of another vendor, or of no vendor.
     Other(String),
     Several(Vec<String>),
 }
@@ -133,8 +133,8 @@ fn whole_on_esp(reader: &dyn Reader) -> Result<EspConfigurations, Obstacle> {
     })
 }
 
-/// Name of the distribution's directory on the ESP (efi-rpm-macros): os-release `ID`, but `redhat` for RHEL and its
-/// rebuild by Oracle.
+/// Returns the name of the distribution's directory on the ESP (efi-rpm-macros): os-release `ID`, but `redhat` for RHEL
+/// and its rebuild by Oracle.
 pub(crate) fn vendor(id: &str) -> &str {
     match id {
         "rhel" | "ol" => "redhat",
@@ -142,7 +142,7 @@ pub(crate) fn vendor(id: &str) -> &str {
     }
 }
 
-/// Whether a configuration makes a menu itself. A stub only sets the place of another one and reads that.
+/// Whether a configuration makes a menu itself. A stub only locates another configuration and reads that.
 fn is_whole(reader: &dyn Reader, path: &str) -> Result<bool, Obstacle> {
     if reader.link(path).is_ok_and(|target| target.contains("grub2/grub.cfg")) {
         return Ok(false);
@@ -153,12 +153,12 @@ fn is_whole(reader: &dyn Reader, path: &str) -> Result<bool, Obstacle> {
 
 const MENU: [&str; 6] = ["menuentry", "submenu", "blscfg", "linux", "linux16", "linuxefi"];
 
-/// Whether a configuration has entries, or leads to some.
+/// Whether a configuration has entries, or reads another file.
 pub(crate) fn leads_on(text: &str) -> bool {
     has_command(text, &MENU) || has_command(text, &["configfile", "source"])
 }
 
-/// Whether one of the commands is in the text, behind a condition or not.
+/// Whether the text has one of the commands, conditional or not.
 fn has_command(text: &str, commands: &[&str]) -> bool {
     let first = |command: &str| {
         let mut words = command.split_ascii_whitespace();

@@ -16,7 +16,7 @@ use bedplate_host::Reader;
 /// Heading of the drop-in.
 pub(super) const NOTE: &str = "written by bedplate; changes made here are overwritten";
 
-/// The file replacements that make the configured line satisfy the edit; none when it does.
+/// Returns the file replacements that make the configured line satisfy the edit. Empty if it already does.
 pub(crate) fn edit_files(
     reader: &dyn Reader,
     family: &Family,
@@ -69,7 +69,7 @@ fn with_drop_in(
 ) -> Result<Vec<SourcedFile>, Obstacle> {
     if !added.is_empty() {
         read_only(&sources, family.variable)?;
-        // bedplate's own file is at no fault: what cannot be written stands in one of the others.
+        // An argument that cannot be written is from another file, so the error does not name bedplate's own.
         let text = grub_default::write_drop_in(family.variable, added, NOTE)
             .map_err(|error| boot_files::cannot(MAIN, &error))?;
         sources.push(SourcedFile { path: own.to_owned(), default: grub_default::parse(&text) });
@@ -100,7 +100,7 @@ fn with_main(
     Ok(result)
 }
 
-/// What differs between the files as they are and as they are to be.
+/// Returns the replacements of all files whose text changes.
 fn differences(
     others: &[SourcedFile],
     ours: Option<&SourcedFile>,
@@ -133,8 +133,8 @@ fn differences(
     actions
 }
 
-/// A main file that cannot be followed is left alone: the drop-in adds to whatever it comes to. Nothing can be taken
-/// away like that, and a second `pci=` may stand beside a foreign one: the read-back tells.
+/// Adds the arguments by the drop-in alone if the main file cannot be evaluated, and leaves the main file unchanged.
+/// This can remove no argument, and may add a second `pci=` next to an unmanaged one, which the read-back detects.
 fn edit_unfollowable(
     reader: &dyn Reader,
     sources: &[SourcedFile],

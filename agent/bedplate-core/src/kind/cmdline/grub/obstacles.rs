@@ -1,4 +1,4 @@
-//! Why the files of a GRUB configuration cannot be brought to say what is wanted, with the places that are in the way.
+//! Obstacles to an edit of the files of a GRUB configuration, with the places that cause them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::sources::{SourcedFile, places};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE_DEFAULT, GrubDefault};
 use bedplate_cmdline::{CommandLine, Finding, Token, fold_name};
 
-/// Why the files as they would be written do not come to what is wanted.
+/// Returns why the edited files would not result in the desired line.
 pub(super) fn in_the_way(
     result: &[SourcedFile],
     own: Option<&str>,
@@ -50,8 +50,7 @@ pub(super) fn in_the_way(
     }
 }
 
-/// Refuses to set a variable again that a file has made read-only: the shell would stop there, and so would
-/// grub-mkconfig.
+/// Refuses to set a variable that a file has made read-only: the shell would stop there, and grub-mkconfig with it.
 pub(super) fn read_only(sources: &[SourcedFile], variable: &str) -> Result<(), Obstacle> {
     let place = sources.iter().find_map(|source| {
         let line = source.default.read_only_at(variable)?;
@@ -68,7 +67,7 @@ pub(super) fn read_only(sources: &[SourcedFile], variable: &str) -> Result<(), O
     }
 }
 
-/// The first file behind `own` after which the variable no longer holds what `own` put in.
+/// Returns the first file after `own` that drops the arguments which `own` added to the variable.
 fn overriding_file<'a>(sources: &'a [SourcedFile], own: &str) -> Option<&'a SourcedFile> {
     let at = sources.iter().position(|source| source.path == own)?;
     let value = |upto: usize, with_own: bool| {

@@ -1,5 +1,5 @@
-//! Taking arguments out of the files that hold them. Recovery entries get the general variable alone: other people's
-//! options stay in it, and so does whatever can stay where it is.
+//! Removes arguments from the files that contain them. Recovery entries get the general variable alone, so unmanaged
+//! options stay in it, and words keep their places where possible.
 
 use super::super::Obstacle;
 use super::super::boot_files;
@@ -8,33 +8,33 @@ use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, GrubWord};
 use bedplate_cmdline::{CommandLine, Edit, Token};
 
-/// What goes, and what takes its place.
+/// Arguments to remove, and their replacements.
 pub(super) struct Removal<'a> {
     pub edit: &'a Edit,
-    /// The variable that takes bedplate's arguments.
+    /// Variable that takes bedplate's arguments.
     pub variable: &'a str,
-    /// The line as it is to be.
+    /// Desired line.
     pub target: &'a CommandLine,
-    /// Arguments that go, as often as they are to go.
+    /// Arguments to remove, once for each occurrence.
     pub removed: Vec<Token>,
-    /// Sequences that are only brought into another order, each as it is to be.
+    /// Sequences that are only reordered, each in its new order.
     pub reordered: Vec<Vec<Token>>,
 }
 
 impl Removal<'_> {
-    /// Takes arguments out of whichever file and variable holds them; everything else keeps every byte.
+    /// Removes the arguments from the files and variables that contain them. Every other byte stays unchanged.
     pub(super) fn apply(mut self, sources: &[SourcedFile]) -> Result<Vec<SourcedFile>, Obstacle> {
         let mut result: Vec<SourcedFile> = Vec::new();
         for source in sources {
             let mut changes = Vec::new();
             let own = |error| boot_files::cannot(&source.path, &error);
             for variable in [CMDLINE, CMDLINE_DEFAULT] {
-                // A value that cannot be followed here is left alone: a later file sets the variable again, or else the
-                // line as a whole could not have been read.
+                // A value that cannot be evaluated here stays unchanged. A later file sets the variable again;
+                // otherwise the whole line could not have been read.
                 let Ok(before) = value(&result, variable) else { continue };
                 let Ok(parts) = source.default.parts(variable, Some(&before)) else { continue };
                 for part in &parts {
-                    // The place of this error is one within the value, not one of the file.
+                    // The place of this error is relative to the value, not to the file.
                     let words = |text: &str| {
                         grub_quote::split(text).map_err(|error| {
                             boot_files::cannot(&source.path, &GrubQuoteError::from(error))
@@ -60,7 +60,7 @@ impl Removal<'_> {
         Ok(result)
     }
 
-    /// The words that stay; `None` when all do as they are.
+    /// Returns the remaining words, or `None` if no word changes.
     fn remaining_words(
         &mut self,
         words: &[GrubWord],
@@ -103,7 +103,7 @@ impl Removal<'_> {
         Ok(touched.then_some(left))
     }
 
-    /// The sequences whose arguments all stand among these words.
+    /// Returns the sequences whose arguments are all among these words.
     fn reordered_here(&self, words: &[GrubWord]) -> Vec<Vec<Token>> {
         let count = |text: &str| words.iter().filter(|word| word.kernel == text).count();
         let all_here = |tokens: &&Vec<Token>| {
@@ -113,11 +113,11 @@ impl Removal<'_> {
         self.reordered.iter().filter(all_here).cloned().collect()
     }
 
-    /// What takes the place of a word that goes.
+    /// Returns the replacement of a removed word.
     fn replacement(&self, word: &str, variable: &str, here: &mut [Vec<Token>]) -> Vec<Token> {
         let Ok(token) = Token::new(word) else { return Vec::new() };
         for sequence in here.iter_mut() {
-            // The place of each member gets what belongs there by the new order.
+            // Each member is replaced by the next one of the new order.
             if sequence.iter().any(|member| member.folded_name() == token.folded_name()) {
                 return vec![sequence.remove(0)];
             }
@@ -129,7 +129,7 @@ impl Removal<'_> {
     }
 }
 
-/// Words with the blanks that stood between them and what follows; nothing follows from no words.
+/// Appends the trailing blanks of `before` to the words. No words result in an empty text.
 fn separated(left: String, before: &str) -> String {
     let gap = &before[before.trim_end_matches([' ', '\t']).len()..];
     if left.is_empty() { left } else { left + gap }

@@ -1,4 +1,4 @@
-//! What grub-mkconfig reads: the main file and its drop-ins, and the line that they come to.
+//! Input of grub-mkconfig: the main file, its drop-ins, and the resulting line.
 
 use super::Family;
 use crate::kind::cmdline::boot_files::raw;
@@ -9,13 +9,13 @@ use bedplate_cmdline::boot::grub_quote;
 use bedplate_cmdline::boot::shell::{NOT_UTF8, Shell};
 use bedplate_host::Reader;
 
-/// One sourced file.
+/// File that grub-mkconfig sources.
 pub(super) struct SourcedFile {
     pub path: String,
     pub default: GrubDefault,
 }
 
-/// The main file and its drop-ins in the order in which grub-mkconfig sources them.
+/// Reads the main file and its drop-ins, in the order in which grub-mkconfig sources them.
 pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<SourcedFile>, ReadError> {
     let mut paths = vec![MAIN.to_owned()];
     if let Some(directory) = family.drop_ins {
@@ -27,7 +27,7 @@ pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Source
     let shell = shell(reader, family);
     let mut sources = Vec::new();
     for path in paths {
-        // grub-mkconfig sources what is there.
+        // grub-mkconfig skips absent files.
         if let Some(text) = raw(reader, &path).optional()? {
             sources.push(SourcedFile { default: grub_default::parse_for(shell, &text), path });
         }
@@ -35,7 +35,7 @@ pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Source
     Ok(sources)
 }
 
-/// The shell that runs grub-mkconfig (`#!/bin/sh`), by what the link there says; else as the family ships it.
+/// Returns the shell that runs grub-mkconfig (`#!/bin/sh`), by the target of that link, else the default of the family.
 fn shell(reader: &dyn Reader, family: &Family) -> Shell {
     let target = reader.link("/bin/sh").ok();
     match target.as_deref().and_then(|target| target.rsplit('/').next()) {
@@ -45,7 +45,7 @@ fn shell(reader: &dyn Reader, family: &Family) -> Shell {
     }
 }
 
-/// What a variable of /etc/default/grub or the line that comes of it cannot be followed for.
+/// Place and reason where a variable of /etc/default/grub, or the resulting line, cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {why}")]
 pub(super) struct FollowError {
@@ -55,7 +55,7 @@ pub(super) struct FollowError {
 }
 
 impl FollowError {
-    /// Whether the value holds bytes of another encoding, which no regeneration makes readable.
+    /// Whether the value has bytes of another encoding, which no regeneration makes readable.
     pub(super) fn is_not_text(&self) -> bool {
         self.why.starts_with(NOT_UTF8)
     }
@@ -76,7 +76,7 @@ pub(super) fn value(sources: &[SourcedFile], variable: &str) -> Result<String, F
     }
 }
 
-/// Where words that `is_meant` stand, as `path:line`, in the order in which the files are read.
+/// Returns the places of the words that `is_meant` selects, as `path:line`, in reading order.
 pub(super) fn places<'a>(
     sources: impl IntoIterator<Item = &'a SourcedFile>,
     is_meant: &dyn Fn(&str) -> bool,
@@ -91,7 +91,7 @@ pub(super) fn places<'a>(
     if all.is_empty() { format!("{MAIN} or its drop-ins") } else { all.join(", ") }
 }
 
-/// The line that a normal entry gets: 10_linux puts the general variable first.
+/// Returns the line of a normal entry. 10_linux puts the general variable first.
 pub(super) fn line(sources: &[SourcedFile]) -> Result<CommandLine, FollowError> {
     let both = format!("{} {}", value(sources, CMDLINE)?, value(sources, CMDLINE_DEFAULT)?);
     let text = grub_quote::kernel_line(both.trim()).map_err(|error| FollowError {
@@ -101,7 +101,7 @@ pub(super) fn line(sources: &[SourcedFile]) -> Result<CommandLine, FollowError> 
     Ok(CommandLine::parse(&text))
 }
 
-/// The first file after which GRUB can no longer read what a variable holds.
+/// Returns the place in the first file after which GRUB cannot parse the value of a variable.
 fn unreadable_at(sources: &[SourcedFile]) -> String {
     let unreadable = |upto: usize, variable: &&str| {
         value(&sources[..=upto], variable).is_ok_and(|text| grub_quote::kernel_line(&text).is_err())
@@ -116,7 +116,8 @@ fn unreadable_at(sources: &[SourcedFile]) -> String {
         .unwrap_or_else(|| MAIN.to_owned())
 }
 
-/// The configured line. A file that cannot be followed makes it unknown, with a remark that names the place.
+/// Reads the configured line. If a file cannot be evaluated, adds a remark with the place and returns the line of
+/// bedplate's own drop-in, or unknown.
 pub(crate) fn read(
     reader: &dyn Reader,
     family: &Family,
@@ -132,7 +133,7 @@ pub(crate) fn read(
         Err(error) => {
             let why = error.to_string();
             remarks.push(why.clone());
-            // bedplate's own drop-in is all that is known, where nothing after it can set the variable again.
+            // Only bedplate's own drop-in is known, provided that no later file can set the variable again.
             own_line(&sources, family).map_or(Reading::unknown(why), Reading::Known)
         }
     }

@@ -1,30 +1,30 @@
-//! What a kernel argument of a profile owns, for merging: the only place that asks [`bedplate_cmdline`] for keys.
+//! Keys that a kernel argument of a profile owns, for merging. Only this module gets them from [`bedplate_cmdline`].
 
 use bedplate_base::Arch;
 use bedplate_cmdline::{Edit, EditError, Key, Token, TokenError};
 
-/// A profile is merged before any host is known. x86-64 knows every spelling that another architecture knows, and
-/// `iommu=pt` besides.
+/// Profiles are merged before any host is known. x86-64 knows every spelling of the other architectures, and `iommu=pt`
+/// as well.
 const ARCH: Arch = Arch::X86_64;
 
-/// What one argument, or one option of it, owns.
+/// Key that one argument, or one option of it, owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OwnedOption {
-    /// The parameter; `iommu=pt` and `iommu.passthrough=1` are one.
+    /// Parameter. `iommu=pt` and `iommu.passthrough=1` share one.
     pub param: String,
-    /// The parameter again, or the option within it (`pci=realloc`).
+    /// Same as `param`, or the option within it (`pci=realloc`).
     pub key: String,
-    /// The token that says this and nothing else.
+    /// Token that sets only this key.
     pub token: Token,
 }
 
-/// Why an entry of the profile is no argument.
+/// Diagnostic for an entry of the profile that is not an argument.
 pub(super) struct BadArgument {
     /// Title of the diagnostic.
     pub message: String,
     /// Label below the entry.
     pub label: &'static str,
-    /// Advice, where there is any.
+    /// Optional advice.
     pub help: Option<String>,
 }
 
@@ -48,10 +48,10 @@ impl From<EditError> for BadArgument {
     }
 }
 
-/// Cuts an argument into what it owns: `pci=realloc=off,noats` are two.
+/// Splits an argument by the keys that it owns: `pci=realloc=off,noats` has two.
 ///
 /// # Errors
-/// [`BadArgument`] when it says nothing, or an option cannot be an argument of its own.
+/// [`BadArgument`] if the argument has no option, or an option is not an argument by itself.
 pub(super) fn owned(token: &Token) -> Result<Vec<OwnedOption>, BadArgument> {
     let keys = keys(token)?;
     if let [key] = keys.as_slice() {
@@ -69,7 +69,7 @@ pub(super) fn owned(token: &Token) -> Result<Vec<OwnedOption>, BadArgument> {
     Ok(out)
 }
 
-/// The parameter that a bare name in `absent` clears, or what a `name=value` speaks of.
+/// Returns the parameter that a bare name in `absent` clears, or the keys of a `name=value`.
 ///
 /// # Errors
 /// [`BadArgument`] as for [`owned`].
@@ -83,12 +83,12 @@ pub(super) fn unwanted(token: &Token) -> Result<UnwantedEntry, BadArgument> {
     }
 }
 
-/// What an entry of `absent` speaks of.
+/// Target of an entry of `absent`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnwantedEntry {
     /// A parameter with any value.
     Whole(String),
-    /// Some of its values or options.
+    /// Single values or options of a parameter.
     Parts(Vec<OwnedOption>),
 }
 
@@ -119,7 +119,7 @@ fn owned_token(key: &Key, token: &Token) -> OwnedOption {
 
 fn param_of(key: &Key) -> String {
     match key {
-        // `absent = ["hugepages"]` speaks of the sequence of sizes and counts.
+        // `absent = ["hugepages"]` covers the sequence of sizes and counts.
         Key::Param(name) if name == "hugepages" => "hugepagesz".to_owned(),
         Key::Param(name) => name.clone(),
         Key::Option { param, .. } | Key::Item { param, .. } | Key::Units { param, .. } => {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn option_lists_are_cut_and_other_values_are_not() {
+    fn option_lists_are_split_and_other_values_are_not() {
         assert_eq!(keys_of("pci=realloc=off,noats"), ["pci=realloc", "pci=noats"]);
         assert_eq!(owned("pci=realloc=off,noats")[0].token, "pci=realloc=off");
         assert_eq!(keys_of("isolcpus=1,2,3"), ["isolcpus"]);
@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_of_passthrough_own_the_same() {
+    fn passthrough_spellings_own_the_same_key() {
         assert_eq!(keys_of("iommu=pt"), keys_of("iommu.passthrough=0"));
         assert_eq!(keys_of("intel-iommu=on"), keys_of("intel_iommu=off"));
     }
 
     #[test]
-    fn page_sizes_and_counts_belong_together() {
+    fn page_sizes_and_counts_share_a_parameter() {
         let param = |text| owned(text)[0].param.clone();
         assert_eq!(param("hugepages=4"), param("hugepagesz=1G"));
         assert_ne!(param("hugepages=4"), param("default_hugepagesz=1G"));
