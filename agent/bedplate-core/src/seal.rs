@@ -1,9 +1,10 @@
-//! Sealing a host or an image for cloning: removes state that identifies the host or holds it, and preserves the state that
+//! Seals a host or an image for cloning: removes state that identifies or holds the host, and preserves the state that
 //! clones need.
 //!
-//! [`plan`] only reads. [`run`] writes the reduced ledger before it removes a file, and removes holds last: a run that fails
-//! half-way loses nothing that clones need, and lets no daemon enforce the profile on a host that was held. Commands of bedplate
-//! wait for the lock; the daemon does not, so that [`run`] looks again before the holds and at the end.
+//! [`plan`] only reads. [`run`] writes the reduced ledger before it removes a file, and removes holds last. A run that
+//! fails half-way loses nothing that clones need, and lets no daemon enforce the profile on a paused host. Other
+//! bedplate commands wait for the lock; the daemon does not, so [`run`] checks for it again before the holds and at the
+//! end.
 
 mod obstacle;
 mod parts;
@@ -25,7 +26,7 @@ pub(crate) use parts::Part;
 use parts::Source;
 pub use parts::{DEVICES, PARTS, SealDisposition, markdown};
 
-/// State that belongs to other tools.
+/// Note about the state of other tools.
 pub(crate) const NOT_TOUCHED: &str = "not touched: /etc/machine-id, ssh host keys, cloud-init's state, the journal, the network \
     configuration (`systemd-firstboot --reset`, `cloud-init clean` and their like reset these)";
 
@@ -61,12 +62,12 @@ pub struct PartPlan {
 }
 
 impl SealPlan {
-    /// Whether the host has neither a profile nor state of bedplate.
+    /// Returns whether the host has neither a profile nor state of bedplate.
     pub fn is_without_bedplate(&self) -> bool {
         self.parts.iter().all(|part| !part.is_present)
     }
 
-    /// Whether there is nothing to remove.
+    /// Returns whether there is nothing to remove.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.items.is_empty())
     }
@@ -76,10 +77,10 @@ impl SealPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SealReport {
-    /// The plan that was carried out; with a refusal in it, nothing was removed.
+    /// The executed plan; if it contains a refusal, nothing was removed.
     #[serde(flatten)]
     pub plan: SealPlan,
-    /// Errors; the other parts were removed.
+    /// Errors; all other parts were removed.
     pub failed: Vec<String>,
 }
 
@@ -115,16 +116,16 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, in_use: Option<&Refused>) -> S
     SealPlan { parts, refused, notes }
 }
 
-/// The machine of a seal, beside its files.
+/// Access of a seal to the machine, apart from its files.
 pub trait Machine {
-    /// The refusal for what runs on the host, and would write again what a seal removes.
+    /// Returns the refusal for a running program that would write removed state again.
     fn in_use(&mut self) -> Option<Refused>;
 
     /// Removes the files that the daemon publishes on a running host. Returns its errors.
     fn remove_published_files(&mut self) -> Vec<String>;
 }
 
-/// Carries out `plan` under the host's lock.
+/// Executes `plan` under the host's lock.
 pub fn run(
     plan: SealPlan,
     ledger: &mut Ledger,
@@ -135,7 +136,7 @@ pub fn run(
         return SealReport { plan, failed: Vec::new() };
     }
     let mut failed = remove(&plan, ledger, (reader, &mut *writer), machine);
-    // A host stays held as long as anything of it is left, or a daemon has been started.
+    // The holds must stay as long as any other part is left, or a daemon has been started.
     if failed.is_empty() {
         failed.extend(machine.in_use().as_ref().map(started));
     }
@@ -179,7 +180,7 @@ fn remove(
     failed
 }
 
-/// Removes the files of the parts that `is_chosen` selects, up to the first part that fails. Returns errors.
+/// Removes the files of the parts that `is_chosen` selects, up to the first failure. Returns errors.
 fn remove_files(
     plan: &SealPlan,
     writer: &mut dyn Writer,
@@ -197,7 +198,7 @@ fn remove_files(
     Vec::new()
 }
 
-/// State that was written while the host was sealed, and what wrote it.
+/// Returns the state that was written during the seal, and the programs that wrote it.
 fn leftovers(ledger: &Ledger, reader: &dyn Reader, machine: &mut dyn Machine) -> Vec<String> {
     let found = plan(ledger, reader, machine.in_use().as_ref());
     let parts = found.parts.iter().filter(|part| !part.items.is_empty());
@@ -208,7 +209,7 @@ fn leftovers(ledger: &Ledger, reader: &dyn Reader, machine: &mut dyn Machine) ->
     found.refused.iter().map(started).chain(parts).collect()
 }
 
-/// A refusal that arose during the seal.
+/// Formats a refusal that arose during the seal.
 fn started(refused: &Refused) -> String {
     let Refused { subject, reason, remedy } = refused;
     format!("{subject}: {reason}; {remedy}")

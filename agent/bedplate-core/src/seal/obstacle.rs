@@ -1,4 +1,4 @@
-//! Obstacles: files that a seal cannot or must not remove. They are found before anything is removed.
+//! Obstacles: files that a seal cannot or must not remove. They are detected before any removal.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use bedplate_host::{HostKind, Reader, STATE_DIRECTORY, symlink};
 use super::parts::{PARTS, Source};
 use super::{PartPlan, refusal};
 
-/// The obstacles to the removal of what `parts` name. `parts` is in the order of [`PARTS`].
+/// Returns the obstacles to the removal of `parts`, which are in the order of [`PARTS`].
 pub(super) fn obstacles(parts: &[PartPlan], reader: &dyn Reader) -> Vec<Refused> {
     let is_live = reader.kind() == HostKind::Live;
     let removed: Vec<(Source, &PartPlan)> = PARTS
@@ -24,7 +24,7 @@ pub(super) fn obstacles(parts: &[PartPlan], reader: &dyn Reader) -> Vec<Refused>
         let directories: BTreeSet<&str> = directories.chain([STATE_DIRECTORY]).collect();
         found.extend(directories.into_iter().filter_map(|path| redirected(reader, path)));
     }
-    // Behind a link, every name is another one.
+    // Behind a link, names refer to other files.
     if found.is_empty() {
         let files = removed.iter().filter(|(source, _)| source.has_paths());
         let files = files.flat_map(|(_, part)| part.items.iter().map(|path| (part.part, path)));
@@ -33,8 +33,9 @@ pub(super) fn obstacles(parts: &[PartPlan], reader: &dyn Reader) -> Vec<Refused>
     found
 }
 
-/// A directory of an image that links turn into one of another purpose (`/run` a link to `/etc`). A link that keeps the last three
-/// names of the path leads to the same directory in another place (`/var` to `/data/var`, `/run` to `/var/run`).
+/// Detects a directory of an image that a link replaces by one of another purpose (`/run` a link to `/etc`). A link
+/// that preserves the last three names of the path leads to the same directory in another place (`/var` to `/data/var`,
+/// `/run` to `/var/run`).
 fn redirected(reader: &dyn Reader, directory: &str) -> Option<Refused> {
     let real = symlink::resolved(reader, directory);
     let names = directory.matches('/').count().min(3);
@@ -46,7 +47,7 @@ fn redirected(reader: &dyn Reader, directory: &str) -> Option<Refused> {
     })
 }
 
-/// An entry that bedplate did not write: it writes regular files only.
+/// Detects an entry that bedplate did not write: it writes regular files only.
 fn irregular(reader: &dyn Reader, part: &str, path: &str) -> Option<Refused> {
     let refused = |reason: &str| Refused {
         subject: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Table of bedplate's state on a host: what a seal removes, what it preserves, and why.
+//! Registry of bedplate's state on a host: parts that a seal removes or preserves, with reasons.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ bedplate_base::named! {
     pub enum SealDisposition {
         /// Clones need it.
         Kept = "kept",
-        /// It identifies the host, or holds it.
+        /// It identifies or holds the host.
         Removed = "removed",
     }
 }
@@ -36,38 +36,38 @@ pub struct Part {
     pub name: &'static str,
     /// Content.
     pub content: &'static str,
-    /// Reason for its fate.
+    /// Reason for its disposition.
     pub why: &'static str,
-    /// Where it is.
+    /// Location.
     pub(super) source: Source,
 }
 
-/// Where a part is, which decides how it is removed.
+/// Location of a part, which determines its removal.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// It stays: a file or directory.
+    /// A file or directory that stays.
     Preserved(&'static str),
-    /// Entries of the ledger: removes and names them.
+    /// Ledger entries; the function removes them and returns their names.
     Entries(fn(&mut Ledger) -> Vec<String>),
-    /// Saved contents that no entry of the ledger names.
+    /// Saved contents without a ledger entry.
     SurplusBlobs,
     /// A file.
     File(&'static str),
-    /// A file that holds the host.
+    /// A file with a hold on the host.
     Hold(&'static str),
-    /// The files of a directory that no other part names.
+    /// Files of a directory that belong to no other part.
     Directory(&'static str),
     /// A published file, with the temporary file of an interrupted write.
     Published(&'static str, &'static str),
     /// The files that the daemon publishes below /run.
     Run,
-    /// The line of bedplate in the list of packages that request a reboot, on a running host.
+    /// bedplate's line in the list of packages that request a reboot, on a running host.
     RebootRequired,
 }
 
-/// Baseline of the host's devices, which the daemon keeps.
+/// The daemon's baseline of the host's devices.
 pub const DEVICES: &str = "/var/lib/bedplate/daemon/devices.json";
-/// Packages that request a reboot, one a line.
+/// Packages that request a reboot, one per line.
 const REQUIRED_BY: &str = "/run/reboot-required.pkgs";
 
 /// Every part, in the order of removal: holds last.
@@ -177,7 +177,7 @@ pub const PARTS: &[Part] = &[
 ];
 
 impl Part {
-    /// Whether a seal removes it.
+    /// Returns whether a seal removes it.
     pub fn fate(&self) -> SealDisposition {
         match self.source {
             Source::Preserved(_) => SealDisposition::Kept,
@@ -187,7 +187,7 @@ impl Part {
 }
 
 impl Source {
-    /// Files or entries to remove. Entries are taken out of `ledger`, which is the caller's copy.
+    /// Returns files or entries to remove. Takes entries out of `ledger`, which is the caller's copy.
     pub(super) fn items(
         self,
         ledger: &mut Ledger,
@@ -207,7 +207,7 @@ impl Source {
         }
     }
 
-    /// Whether it stays and is there.
+    /// Returns whether it stays and exists.
     pub(super) fn is_kept(self, reader: &dyn Reader) -> Result<bool, ReadError> {
         match self {
             Source::Preserved(path) => reader.exists(path),
@@ -215,7 +215,7 @@ impl Source {
         }
     }
 
-    /// Directory of its items; `None`: it has none in an image.
+    /// Returns the directory of its items; `None`: it has no directory in an image.
     pub(super) fn directory(self) -> Option<&'static str> {
         match self {
             Source::Entries(_) => Some(STATE_DIRECTORY),
@@ -227,12 +227,12 @@ impl Source {
         }
     }
 
-    /// Whether its items are paths.
+    /// Returns whether its items are paths.
     pub(super) fn has_paths(self) -> bool {
         self.is_file() || matches!(self, Source::SurplusBlobs)
     }
 
-    /// Whether its items are files that the writer removes.
+    /// Returns whether its items are files that the writer removes.
     pub(super) fn is_file(self) -> bool {
         self.is_hold()
             || matches!(
@@ -241,18 +241,19 @@ impl Source {
             )
     }
 
-    /// Whether it holds the host, and is removed last.
+    /// Returns whether it holds the host, and is removed last.
     pub(super) fn is_hold(self) -> bool {
         matches!(self, Source::Hold(_))
     }
 
-    /// Whether the daemon publishes it.
+    /// Returns whether the daemon publishes it.
     pub(super) fn is_published(self) -> bool {
         matches!(self, Source::Published(..) | Source::Run | Source::RebootRequired)
     }
 }
 
-/// The files of bedplate in [`RUN_DIRECTORY`]. On a running host all of it is bedplate's; in an image others may have put files there.
+/// Returns bedplate's files in [`RUN_DIRECTORY`]. On a running host all its files are bedplate's; in an image they may
+/// not be.
 fn published(reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     match reader.kind() {
         HostKind::Live => files(reader, RUN_DIRECTORY),
@@ -263,13 +264,13 @@ fn published(reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     }
 }
 
-/// A file, and the temporary file of an interrupted write of it.
+/// Returns a file's path, and that of the temporary file of an interrupted write.
 fn with_temporary(path: &str) -> [String; 2] {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     [path.to_owned(), format!("{directory}/{}", temporary(name))]
 }
 
-/// The paths in `paths` that exist. A dangling link exists.
+/// Returns the paths in `paths` that exist. A dangling link exists.
 fn present(reader: &dyn Reader, paths: &[String]) -> Result<Vec<String>, ReadError> {
     let mut found = Vec::new();
     for path in paths {
@@ -281,7 +282,7 @@ fn present(reader: &dyn Reader, paths: &[String]) -> Result<Vec<String>, ReadErr
     Ok(found)
 }
 
-/// The names in a directory; none if it is absent.
+/// Returns the names in a directory; empty if it is absent.
 fn names(reader: &dyn Reader, directory: &str) -> Result<Vec<String>, ReadError> {
     Ok(reader.list(directory).optional()?.unwrap_or_default())
 }
@@ -306,7 +307,7 @@ fn surplus(ledger: &Ledger, reader: &dyn Reader) -> Result<Vec<String>, ReadErro
     Ok(blobs.filter(|sha: &Sha| !needed.contains(sha)).map(|sha| sha.blob()).collect())
 }
 
-/// The list of packages, if bedplate is in it.
+/// Returns the list of packages, if it contains bedplate.
 fn requested(reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     // Files in the /run of an image do not belong to its state.
     if reader.kind() != HostKind::Live {
@@ -317,7 +318,7 @@ fn requested(reader: &dyn Reader) -> Result<Vec<String>, ReadError> {
     Ok(is_listed.then(|| REQUIRED_BY.to_owned()).into_iter().collect())
 }
 
-/// The table of docs/render.md. Paths without a leading slash are below /var/lib/bedplate.
+/// Returns the table of docs/render.md. Paths without a leading slash are below /var/lib/bedplate.
 pub fn markdown() -> String {
     let mut out = "| part | content | after `seal` | why |\n|---|---|---|---|\n".to_owned();
     for part in PARTS {

@@ -5,7 +5,7 @@ use crate::ledger::{Entry, Ledger};
 use crate::plan::KindId;
 use bedplate_base::value::PciAddress;
 
-/// Removes the records of values that only the boot which saw them can restore.
+/// Removes the records of runtime values, which can be restored only in their boot.
 pub(super) fn take_runtime(ledger: &mut Ledger) -> Vec<String> {
     let attributes = std::mem::take(&mut ledger.attributes).into_keys();
     let registers = std::mem::take(&mut ledger.registers).into_keys();
@@ -15,7 +15,7 @@ pub(super) fn take_runtime(ledger: &mut Ledger) -> Vec<String> {
     attributes.chain(registers).chain(vfs).chain(starts).chain(eswitches).collect()
 }
 
-/// Removes the records of module options that wait for a boot.
+/// Removes the records of module options that are pending until a boot.
 pub(super) fn take_waiting(ledger: &mut Ledger) -> Vec<String> {
     std::mem::take(&mut ledger.waiting).into_iter().map(|record| record.subject).collect()
 }
@@ -42,7 +42,7 @@ pub(super) fn take_history(ledger: &mut Ledger) -> Vec<String> {
     removed
 }
 
-/// Whether the subject of a result is a device: a change of ACS bits or VFs, or any subject with a PCI address.
+/// Returns whether the subject of a result is a device: a change of ACS bits or VFs, or any subject with a PCI address.
 fn names_device(subject: &str) -> bool {
     let of_device = [acs::NAME, sriov::NAME].map(KindId::name);
     let kind = subject.split('/').next().unwrap_or_default();

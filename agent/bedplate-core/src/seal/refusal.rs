@@ -1,4 +1,4 @@
-//! Reasons for which a host is not sealed, and remarks about state on other machines.
+//! Reasons against sealing a host, and remarks about state on other machines.
 
 use crate::kind::some_of;
 use crate::ledger::Ledger;
@@ -7,10 +7,10 @@ use crate::revert::Refused;
 use bedplate_base::ReadError;
 use bedplate_host::{HostKind, Reader, boot_id};
 
-/// Entries that a sentence names.
+/// Maximum number of entries in a sentence.
 pub(super) const FEW: usize = 3;
 
-/// The reasons in the ledger and in the reboot record.
+/// Returns the reasons in the ledger and in the reboot record.
 pub(super) fn refusals(ledger: &Ledger, reader: &dyn Reader) -> Vec<Refused> {
     let is_image = reader.kind() == HostKind::Image;
     let mut found = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn refusals(ledger: &Ledger, reader: &dyn Reader) -> Vec<Refused> {
     found
 }
 
-/// Tools that have to run before the files are complete: clones would owe them, too.
+/// Refuses if tools are pending: clones would have incomplete files, too.
 fn pending_tools(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     if ledger.owed.is_empty() {
         return None;
@@ -58,7 +58,7 @@ fn interrupted(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     })
 }
 
-/// VFs without their driver in this boot.
+/// Refuses if VFs have no driver in this boot.
 fn starting(ledger: &Ledger, reader: &dyn Reader) -> Option<Refused> {
     let boot = boot_id::read(reader).ok()?;
     let vfs = ledger.starts.iter().filter(|(_, record)| record.boot == boot);
@@ -70,7 +70,7 @@ fn starting(ledger: &Ledger, reader: &dyn Reader) -> Option<Refused> {
     })
 }
 
-/// A reboot that logind, the clock or the BMC may still carry out, and that nothing could cancel without the record.
+/// Refuses if logind, the clock, or the BMC may still reboot the host: without the record it could not be cancelled.
 fn arranged(reader: &dyn Reader) -> Option<Refused> {
     let record = match reader.text(RECORD) {
         Ok(text) => Record::parse(&text).map_err(|error| error.to_string()),
@@ -91,7 +91,7 @@ fn arranged(reader: &dyn Reader) -> Option<Refused> {
     Some(Refused { subject: "the reboot".into(), reason, remedy })
 }
 
-/// A part that cannot be read.
+/// Builds the refusal for an unreadable part.
 pub(super) fn unreadable(part: &str, error: &ReadError) -> Refused {
     Refused {
         subject: part.to_owned(),
@@ -100,7 +100,7 @@ pub(super) fn unreadable(part: &str, error: &ReadError) -> Refused {
     }
 }
 
-/// The slot of a lock server, which no clone can give back.
+/// Returns a remark about a lock server's slot, which no clone can release.
 pub(super) fn slot(reader: &dyn Reader) -> Option<String> {
     let record = Record::parse(&reader.text(RECORD).ok()?).ok()?;
     let held = record.lock?;

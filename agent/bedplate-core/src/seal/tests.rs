@@ -15,7 +15,7 @@ const LEDGER_TEXT: &str = r#"{"version":2,"owed":[],"owned":{"cmdline":["iommu=p
     "history":[{"at":"2026-03-03T03:00:00Z","command":"apply","results":[
         {"subject":"modules/options","result":"done"},{"subject":"acs/0000:15:01.0","result":"done"}]}]}"#;
 
-/// A host with every part.
+/// Builds a host with every part.
 fn host() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let saved = Sha::digest(b"original\n");
@@ -74,7 +74,7 @@ fn planned(root: &Path) -> (SealPlan, Ledger) {
     (plan(&ledger, &reader, None), ledger)
 }
 
-/// A machine that answers by a function whether it is in use.
+/// A machine with a function for its use.
 struct Looked<F: FnMut() -> Option<Refused>>(F);
 
 impl<F: FnMut() -> Option<Refused>> Machine for Looked<F> {
@@ -102,7 +102,7 @@ fn daemon() -> Refused {
     Refused { subject: subject.into(), reason: reason.into(), remedy: remedy.into() }
 }
 
-/// Content of the ledger after a seal.
+/// Returns the ledger after a seal.
 fn reduced() -> Ledger {
     let text = LEDGER_TEXT.replace("SHA", Sha::digest(b"original\n").as_str());
     let mut ledger = Ledger::parse(text.as_bytes(), "ledger.json").unwrap();
@@ -113,7 +113,7 @@ fn reduced() -> Ledger {
 }
 
 #[test]
-fn sealed_image_has_what_clones_need_and_nothing_of_the_host() {
+fn sealed_image_keeps_only_state_for_clones() {
     let root = host();
     let mut writer = DirWriter::image(root.path(), false).unwrap();
     let report = sealed(root.path(), &mut writer);
@@ -139,9 +139,9 @@ fn sealed_image_has_what_clones_need_and_nothing_of_the_host() {
     assert_eq!(files(root.path()), left, "a second seal changes nothing");
 }
 
-/// Stopped before any system call, it leaves the ledger's files and contents, and the next run completes it.
+/// Stopped before any system call, it loses no files or contents of the ledger, and the next run completes it.
 #[test]
-fn interrupted_seal_loses_nothing_that_clones_need() {
+fn interrupted_seal_preserves_state_for_clones() {
     for step in 0.. {
         let root = host();
         let mut left = step;
@@ -169,7 +169,7 @@ fn interrupted_seal_loses_nothing_that_clones_need() {
 }
 
 #[test]
-fn daemon_started_during_a_seal_finds_the_holds() {
+fn daemon_started_during_seal_keeps_the_holds() {
     let root = host();
     let mut writer = DirWriter::image(root.path(), false).unwrap();
     let report = sealed_on(root.path(), &mut writer, &mut Looked(|| Some(daemon())));
