@@ -1,10 +1,10 @@
-//! A value with the bytes it came from.
+//! A value with its place in the text.
 
 use serde::{Deserialize, Deserializer};
 
 use super::Place;
 
-/// A value and its place in the TOML texts. Compares by value alone, so that it can be a map key.
+/// A value and its place in the TOML texts. Compares by value only, so that it can be a map key.
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
     /// The value.

@@ -1,71 +1,71 @@
-//! What a rule has at hand when it checks a value of a file. Everything that is wrong is collected; a value that is wrong
-//! is left out of the profile. Where each value stands is noted.
+//! Context of rules that check values of files. Collects all faults and omits faulty values from the profile; records
+//! the place of each value.
 
 use std::collections::BTreeMap;
 
 use super::{Diagnostic, Place, ProfileErrors, SourceFile, Sources, Spanned};
 use crate::plan::Rationale;
 
-/// Where a value of the merged profile was said, and why.
+/// Place and reason of a value in the merged profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The file, as it was named to `load`; `shipped:NAME.toml` for a shipped profile.
+    /// File, as named to `load`; `shipped:NAME.toml` for a shipped profile.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
     /// The value's bytes.
     pub(crate) place: Place,
-    /// The profile's reason for it.
+    /// Reason, if the profile gives one.
     pub(super) why: Option<String>,
-    /// The profile's source for the reason.
+    /// Source of the reason, if the profile gives one.
     pub(super) source: Option<String>,
 }
 
-/// What a value is there for when the profile gives no reason.
+/// Reason of a value for which the profile gives no reason.
 const ASKED: &str = "asked for by the profile";
 
-/// A reason beside a value: `why` and `source`.
+/// Reason for a value: `why` and `source`.
 #[derive(Debug, Clone)]
 pub(crate) struct Reason {
-    /// The profile's reason.
+    /// Reason, if the profile gives one.
     pub why: Option<Spanned<String>>,
-    /// Where the fact stands.
+    /// Source of the fact.
     pub source: Option<Spanned<String>>,
 }
 
 impl Reason {
-    /// None is given.
+    /// No reason.
     pub(crate) const NONE: Reason = Reason { why: None, source: None };
 }
 
-/// The texts that are being checked, what is wrong in them, and where they give which key.
+/// Texts under check, with their faults and the place of each key.
 pub(crate) struct Checker<'a> {
     sources: Sources,
-    /// Ids of the checks of `bedplate verify`: the profile names them.
+    /// Ids of the checks of `bedplate verify`, which a profile may refer to.
     pub checks: &'a [&'static str],
     errors: Vec<Diagnostic>,
     origins: BTreeMap<String, Origin>,
 }
 
 impl<'a> Checker<'a> {
-    /// `checks` are the ids of the checks of `bedplate verify`.
+    /// Creates a checker; `checks` are the ids of the checks of `bedplate verify`.
     pub(crate) fn new(checks: &'a [&'static str]) -> Self {
         let sources = Sources::default();
         Checker { sources, checks, errors: Vec::new(), origins: BTreeMap::new() }
     }
 
-    /// Takes a text in. Returns it with blanks in place of the texts before it, so that spans in it are places, and where it
-    /// starts.
+    /// Adds a text. Returns it with blanks in place of the preceding texts, so that spans in it are places, and its
+    /// start.
     pub(crate) fn add(&mut self, file: SourceFile) -> (String, usize) {
         let text = file.text().to_owned();
         let start = self.sources.add(file);
         (" ".repeat(start) + &text, start)
     }
 
-    /// The texts, and the origin of each value by its dotted key.
+    /// Returns the texts, and the origin of each value by its dotted key.
     ///
     /// # Errors
-    /// Everything that is wrong, in the order of the files.
+    /// All faults, in the order of the files.
     pub(crate) fn finish(mut self) -> Result<(Sources, BTreeMap<String, Origin>), ProfileErrors> {
         if self.errors.is_empty() {
             return Ok((self.sources, self.origins));
@@ -74,8 +74,8 @@ impl<'a> Checker<'a> {
         Err(ProfileErrors(self.errors))
     }
 
-    /// Notes that a value stands here. Returns the reason for it: the profile's, or that the profile asks for it, with the
-    /// line. A later file's place and reason replace those of an earlier one.
+    /// Records the place of a value. Returns the profile's reason for it, or a default reason with the line. A later
+    /// file's place and reason replace those of an earlier one.
     pub(crate) fn note(&mut self, key: &str, place: Place, reason: Reason) -> Vec<Rationale> {
         let (_, file, span) = self.sources.locate(place);
         let line = file.line_column(span.start).0;
@@ -90,8 +90,8 @@ impl<'a> Checker<'a> {
         vec![rationale]
     }
 
-    /// The reason for a section's value: `given` has, for each file, the place of the value and the section's reason. A
-    /// reason without the value explains nothing.
+    /// Returns the reason for a section's value. `given` has, for each file, the place of the value and the section's
+    /// reason. A reason without the value is an error.
     pub(crate) fn explained(
         &mut self,
         section: &str,
@@ -114,7 +114,7 @@ impl<'a> Checker<'a> {
         reasons
     }
 
-    /// Where a key was said, by its dotted key.
+    /// Returns the place of a dotted key.
     pub(crate) fn place(&self, key: &str) -> Option<Place> {
         self.origins.get(key).map(|origin| origin.place)
     }
@@ -134,7 +134,7 @@ impl<'a> Checker<'a> {
         self.errors.push(finding);
     }
 
-    /// Reports an error that has to do with a second place: both come with what stands below them.
+    /// Reports an error that involves a second place; each has a label.
     pub(crate) fn clash(
         &mut self,
         id: &'static str,
@@ -150,7 +150,7 @@ impl<'a> Checker<'a> {
         self.errors.push(finding);
     }
 
-    /// How many errors there are so far, in all files.
+    /// Returns the number of errors so far, in all files.
     pub(crate) fn errors(&self) -> usize {
         self.errors.len()
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a profile, where, and what to do: shown as text with the place underlined, or as data.
+//! Findings in a profile, with place and fix: rendered as text with the place underlined, or serialized.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,37 +10,37 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use super::{Place, SourceFile, Sources};
 use bedplate_base::terminal::{is_control, visible};
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// It can never be right.
+    /// The value is never right.
     Error,
-    /// It is seldom what is meant.
+    /// The value is seldom intended.
     Warning,
 }
 
-/// One finding in a profile text.
+/// A finding in a profile text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// Stable word for the sort of finding (`unknown-key`, `amd-iommu-on`).
+    /// Stable id of the type of finding (`unknown-key`, `amd-iommu-on`).
     pub id: &'static str,
-    /// What is wrong, in one sentence.
+    /// Fault, in one sentence.
     pub message: String,
-    /// What stands below the underlined text.
+    /// Label below the underlined text.
     pub label: String,
-    /// What to do, and where the facts come from; a line each.
+    /// Fix and sources, one per line.
     pub help: Vec<String>,
     at: SourceSpan,
     context: Vec<(SourceSpan, String)>,
 }
 
-/// A stretch of one text, with the text.
+/// A span of one text, with the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SourceSpan {
-    /// Number of the file in merge order.
+    /// Index of the file in merge order.
     index: usize,
     file: Arc<SourceFile>,
     span: Range<usize>,
@@ -50,7 +50,7 @@ impl SourceSpan {
     fn new(sources: &Sources, place: Place) -> Self {
         let (index, file, span) = sources.locate(place);
         let end = span.end.min(file.text().len());
-        // Only the first line is underlined: a table's span may run over the whole section.
+        // Underlines only the first line: a table's span may cover the whole section.
         let start = span.start.min(end);
         let line = file.text()[start..end].lines().next().unwrap_or_default();
         SourceSpan { index, span: start..start + line.len(), file }
@@ -100,22 +100,22 @@ impl Diagnostic {
         self
     }
 
-    /// Where it comes in a list of findings: by file in merge order, then by place.
+    /// Returns the sort key in a list of findings: file in merge order, then place.
     pub fn order(&self) -> (usize, usize) {
         (self.at.index, self.at.span.start)
     }
 
-    /// The file as it was named to `load`.
+    /// Returns the file as named to `load`.
     pub fn file(&self) -> &str {
         self.at.file.path()
     }
 
-    /// Line and column in characters, from 1.
+    /// Returns line and column in characters, from 1.
     pub fn line_column(&self) -> (usize, usize) {
         self.at.file.line_column(self.at.span.start)
     }
 
-    /// The finding with its place underlined; without colour it is plain text.
+    /// Renders the finding with its place underlined; without colour as plain text.
     pub fn render(&self, colour: bool) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
@@ -135,7 +135,7 @@ impl Diagnostic {
             self.help.iter().map(|help| -> Message<'_> { Level::HELP.message(visible(help)) });
         let group = group.elements(messages);
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        // The renderer shows the controls that it knows of in the quoted text (C0, DEL); the rest is left to us.
+        // The renderer shows only C0 controls and DEL of quoted text visibly; the others must be replaced here.
         let quoted = |c: char| {
             if is_control(c) && !matches!(c, '\n' | '\t' | '\x1b') { '\u{fffd}' } else { c }
         };
@@ -162,7 +162,7 @@ fn mark<'a>(kind: AnnotationKind, spot: &SourceSpan, label: &'a str) -> Annotati
 }
 
 impl fmt::Display for Diagnostic {
-    /// `FILE:LINE:COLUMN: message`, the form that editors jump to.
+    /// Formats as `FILE:LINE:COLUMN: message`, which editors recognize.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column) = self.line_column();
         write!(f, "{}:{line}:{column}: {}", self.file(), self.message)
@@ -185,19 +185,19 @@ impl Serialize for Diagnostic {
     }
 }
 
-/// Everything that keeps a profile from being used, in file and line order; never empty.
+/// All faults that make a profile unusable, in file and line order; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(transparent)]
 pub struct ProfileErrors(pub Vec<Diagnostic>);
 
 impl ProfileErrors {
-    /// All findings with their places underlined.
+    /// Renders all findings with their places underlined.
     pub fn render(&self, colour: bool) -> String {
         render_all(&self.0, colour)
     }
 }
 
-/// Findings one below the other, with an empty line between.
+/// Renders findings, separated by empty lines.
 pub fn render_all(findings: &[Diagnostic], colour: bool) -> String {
     let texts: Vec<String> = findings.iter().map(|finding| finding.render(colour)).collect();
     texts.join("\n\n")

@@ -1,4 +1,4 @@
-//! Values that are either a plain word, or a table or list that says more.
+//! Values that are either a plain word, or a table or list with more information.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,12 +7,12 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A plain value, or a table or list that says more.
+/// A plain value, or a table or list with more information.
 #[derive(Debug, Clone)]
 pub(crate) enum Entry<S, T> {
-    /// Just the value.
+    /// Plain value.
     Short(S),
-    /// The table or list.
+    /// Table or list.
     Long(T),
 }
 
@@ -22,7 +22,7 @@ impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Deserialize<'de> for Entry<S
     }
 }
 
-/// By hand, because serde's untagged enums forget where values stand.
+/// Written by hand, because serde's untagged enums lose the places of values.
 struct EntryVisitor<S, T>(PhantomData<(S, T)>);
 
 impl<'de, S: Deserialize<'de>, T: Deserialize<'de>> Visitor<'de> for EntryVisitor<S, T> {

@@ -1,6 +1,6 @@
-//! How a section of the profile is declared. [`section!`] takes its keys, each with its meaning, type, rule and default in
-//! one place, and makes of them what a file may hold (and so the JSON Schema and `profile explain`), how files are merged
-//! into the typed section, and the section's part of `profile show`. Nothing here knows a section.
+//! Declaration of a profile section. [`section!`] takes its keys, each with its meaning, type, rule, and default in one
+//! place. It generates the form in files (and so the JSON Schema and `profile explain`), the merge of files into the
+//! typed section, and the section's part of `profile show`. Nothing here depends on a particular section.
 //!
 //! ```text
 //! section! {
@@ -15,11 +15,12 @@
 //! }
 //! ```
 //!
-//! Without a key of its own a field is called as in the file; without a rule the value is taken as it stands; without a
-//! default the section has an `Option`. A `reason` is the pair of keys `why` and `source`, which explain one of the others.
+//! Without a key of its own a field has the same name as in the file. Without a rule the value is used unchanged;
+//! without a default the section has an `Option`. A `reason` is the pair of keys `why` and `source`, which explain
+//! another key.
 //!
-//! Of several files the last one that gives a key counts. What merges otherwise is a `special`: its keys, a function that
-//! reads what all files give to them, and one that shows it. The fields that it fills stand `before` or `after` those of the
+//! If several files set a key, the last one takes effect. A `special` merges differently: it has keys, a function that
+//! reads their values from all files, and one that shows the result. Its fields are `before` or `after` those of the
 //! other keys.
 
 mod at;
@@ -47,17 +48,17 @@ pub(crate) use source::{Place, SourceFile, Sources};
 
 /// A section of the merged profile.
 pub(crate) trait Section: Sized {
-    /// One file's section as TOML has it.
+    /// One file's section as TOML.
     type File;
 
-    /// Checks and merges what the files say, in their order. Keys that none of them gives get their defaults.
+    /// Checks and merges the files' sections, in their order. Keys without a value get their defaults.
     fn read(files: Vec<Self::File>, checker: &mut Checker<'_>) -> Self;
 
-    /// Writes it as TOML.
+    /// Writes the section as TOML.
     fn show(&self, out: &mut Printer<'_>);
 }
 
-/// Declares a section; see the head of this module.
+/// Declares a section; see the module documentation.
 macro_rules! section {
     (
         $(#[$of_section:meta])*
@@ -122,7 +123,7 @@ macro_rules! section {
         }
 
         $(#[$of_section])*
-        // Some sections are part of what other crates read, some are not.
+        // Some sections are read by other crates, some are not.
         #[allow(unreachable_pub)]
         pub struct $section {
             $($($( $(#[$of_before])* pub $before: $before_type, )*)?)?
@@ -179,14 +180,14 @@ macro_rules! section {
 }
 pub(crate) use section;
 
-/// The rule of a key that names one, or the rule that takes values as they stand.
+/// Returns the rule of a key; without one, the rule that uses values unchanged.
 macro_rules! rule_of {
     ($type:ty, $rule:ty) => { $rule };
     ($type:ty) => { $crate::section::Plain<$type> };
 }
 pub(crate) use rule_of;
 
-/// A key's default as the schema has it; null, which the schema drops, where there is none.
+/// Returns a key's default for the schema; without one, null, which the schema drops.
 #[cfg(feature = "schemars")]
 macro_rules! default_in_file {
     (($type:ty $(, $rule:ty)?) $default:expr) => {
@@ -198,14 +199,14 @@ macro_rules! default_in_file {
 #[cfg(feature = "schemars")]
 pub(crate) use default_in_file;
 
-/// The type of a key's field: with a default there is always a value.
+/// Returns the type of a key's field; an `Option` without a default.
 macro_rules! type_of {
     ($type:ty, $default:expr) => { $type };
     ($type:ty) => { Option<$type> };
 }
 pub(crate) use type_of;
 
-/// The dotted key of a field.
+/// Returns the dotted key of a field.
 macro_rules! key {
     ($section:literal, $field:ident, $key:tt) => {
         concat!($section, ".", $key)
@@ -216,7 +217,7 @@ macro_rules! key {
 }
 pub(crate) use key;
 
-/// A key's value, or its default.
+/// Returns a key's value, or its default.
 macro_rules! or_default {
     ($value:expr, $default:expr) => {
         $value.unwrap_or($default)
@@ -227,7 +228,7 @@ macro_rules! or_default {
 }
 pub(crate) use or_default;
 
-/// A field, where there is a value.
+/// Returns a reference to a field's value, if any.
 macro_rules! given {
     ($field:expr, $default:expr) => {
         Some($field)

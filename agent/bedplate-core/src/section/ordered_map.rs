@@ -1,6 +1,6 @@
-//! A map whose entries keep the place of their first mention.
+//! A map in order of insertion.
 
-/// Values by name, in the order in which the names were first mentioned.
+/// Values by name, in the order of the first insertion of each name.
 #[derive(Debug)]
 pub(crate) struct OrderedMap<V>(pub Vec<(String, V)>);
 
@@ -11,7 +11,7 @@ impl<V> Default for OrderedMap<V> {
 }
 
 impl<V: Default> OrderedMap<V> {
-    /// The entry of this name, made when it is not there.
+    /// Returns the entry of this name; inserts it if absent.
     pub(crate) fn entry(&mut self, name: &str) -> &mut V {
         let at = self.0.iter().position(|(own, _)| own == name).unwrap_or_else(|| {
             self.0.push((name.to_owned(), V::default()));
@@ -20,7 +20,7 @@ impl<V: Default> OrderedMap<V> {
         &mut self.0[at].1
     }
 
-    /// The values in order.
+    /// Returns the values in order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.0.iter().map(|(_, value)| value)
     }

@@ -1,4 +1,4 @@
-//! Writes sections as TOML: the lines that every section's `show` is made of.
+//! Writes sections as TOML: line types for the `show` functions of sections.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,23 +11,23 @@ use super::{Origin, Rule};
 pub(crate) struct Printer<'a> {
     origins: &'a BTreeMap<String, Origin>,
     with_origin: bool,
-    /// Of a section that has no line yet: one without any is not written.
+    /// Heading of a section without lines so far: an empty section is not written.
     heading: Option<String>,
     text: String,
 }
 
 impl<'a> Printer<'a> {
-    /// With `with_origin`, each line says which file and line it comes from.
+    /// Creates a printer; with `with_origin`, each line names its file and line.
     pub(crate) fn new(origins: &'a BTreeMap<String, Origin>, with_origin: bool) -> Self {
         Printer { origins, with_origin, heading: None, text: String::new() }
     }
 
-    /// Written content.
+    /// Returns the written text.
     pub(crate) fn into_text(self) -> String {
         self.text
     }
 
-    /// A line; `key` is the dotted key whose origin it shows.
+    /// Writes a line; `key` is the dotted key for its origin.
     pub(crate) fn line(&mut self, line: &str, key: Option<&str>) {
         self.text.push_str(&self.heading.take().unwrap_or_default());
         self.text.push_str(line);
@@ -40,23 +40,23 @@ impl<'a> Printer<'a> {
         self.text.push('\n');
     }
 
-    /// What follows is this section's.
+    /// Begins a section.
     pub(crate) fn section(&mut self, name: &str) {
         self.heading = Some(format!("\n[{name}]\n"));
     }
 
-    /// What follows is an entry of this list of tables.
+    /// Begins an entry of this list of tables.
     pub(crate) fn entry(&mut self, list: &str) {
         self.heading = Some(format!("\n[[{list}]]\n"));
     }
 
-    /// `name = value`, by the last part of the dotted key.
+    /// Writes `name = value`, with the last part of the dotted key.
     pub(crate) fn scalar<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
         let name = key.rsplit('.').next().unwrap_or(key);
         self.line(&format!("{name} = {}", toml_text(value)), Some(key));
     }
 
-    /// A key as its rule writes it, with its reason; nothing where it has no value.
+    /// Writes a key as defined by its rule, with its reason, if it has a value.
     pub(crate) fn value<R: Rule>(&mut self, key: &str, value: Option<&R::Value>) {
         if let Some(value) = value {
             self.scalar(key, &R::to_toml(value));
@@ -64,12 +64,12 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Whether a file gives this key.
+    /// Returns whether a file sets this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.origins.contains_key(key)
     }
 
-    /// `why` and `source` of a key, on lines of their own.
+    /// Writes `why` and `source` of a key, each on its own line.
     pub(crate) fn reason(&mut self, key: &str) {
         for (name, text) in self.reason_pairs(key) {
             self.line(&format!("{name} = {text}"), None);
@@ -83,8 +83,8 @@ impl<'a> Printer<'a> {
         pairs.into_iter().flatten().filter_map(given).collect()
     }
 
-    /// A value, or a table of it and more: its reason, and other keys with their values in TOML. `name` is the key of the
-    /// value in the table, `key` the dotted key that has the origin.
+    /// Returns a value, or a table with the value, its reason, and other keys with their values in TOML. `name` is the
+    /// value's key in the table, `key` the dotted key for the origin.
     pub(crate) fn entry_text(
         &self,
         name: &str,
@@ -98,13 +98,13 @@ impl<'a> Printer<'a> {
         if more.is_empty() { value } else { format!("{{ {name} = {value}{more} }}") }
     }
 
-    /// An entry of a table with any keys: `table.name = value`, or with a table of it and its reason.
+    /// Writes an entry of a table with free keys: `table.name = value`, or with a table of the value and its reason.
     pub(crate) fn named(&mut self, table: &str, value: &(impl Serialize + ?Sized), key: &str) {
         let line = format!("{table} = {}", self.entry_text("value", value, key, None));
         self.line(&line, Some(key));
     }
 
-    /// A list with an entry a line: its text, and the dotted key that has its origin.
+    /// Writes a list with one entry per line: its text, and the dotted key for its origin.
     pub(crate) fn list(&mut self, name: &str, entries: &[(String, String)]) {
         if entries.is_empty() {
             return self.line(&format!("{name} = []"), None);
@@ -117,18 +117,19 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// A value in TOML. The types here are words, numbers, truth values and lists of them, which TOML can always write.
+/// Returns a value in TOML. The types here are words, numbers, booleans, and lists of them, which TOML can always
+/// express.
 pub(crate) fn toml_text<T: Serialize + ?Sized>(value: &T) -> String {
     toml::Value::try_from(value)
         .map_or_else(|error| format!("# {error}"), |value| value.to_string())
 }
 
-/// The dotted key of a list entry, by its name.
+/// Returns the dotted key of a list entry, by its name.
 pub(crate) fn key_of(list: &str, name: &str) -> String {
     format!("{list}.{}", quoted(name))
 }
 
-/// A name as TOML writes it in a dotted key.
+/// Returns a name as written in a dotted key of TOML.
 pub(crate) fn quoted(name: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     match !name.is_empty() && name.bytes().all(bare) {

@@ -1,4 +1,4 @@
-//! The rules that many keys share: how a value is read from a file, and how it is written again.
+//! Common rules of keys: reading a value from a file, and writing it.
 
 use std::marker::PhantomData;
 
@@ -7,30 +7,30 @@ use serde::Serialize;
 
 use super::{Checker, Reason, Spanned};
 
-/// How a key's value is read and written.
+/// Rule for reading and writing a key's value.
 pub(crate) trait Rule {
-    /// As TOML has it.
+    /// Type in TOML.
     type File;
-    /// As the profile has it.
+    /// Type in the profile.
     type Value;
 
     /// Checks a value of a file. `key` is the dotted key. On failure, records a diagnostic and returns `None`.
     fn read(checker: &mut Checker<'_>, key: &str, at: Spanned<Self::File>) -> Option<Self::Value>;
 
-    /// The value as `profile show` writes it.
+    /// Returns the value as written by `profile show`.
     fn to_toml(value: &Self::Value) -> impl Serialize;
 
-    /// The value as an operator would write it in a file: the schema's default.
+    /// Returns the value as an operator would write it in a file, for the schema's default.
     #[cfg(feature = "schemars")]
     fn in_file(value: &Self::Value) -> impl Serialize {
         Self::to_toml(value)
     }
 }
 
-/// A key's value in one file, if the file gives it.
+/// A key's value in one file, if set.
 pub(crate) type InFile<R> = Option<Spanned<<R as Rule>::File>>;
 
-/// The last of the values that files give to a key, as its rule reads them.
+/// Returns the last value that a file sets for a key, read by its rule.
 pub(crate) fn read_key<R: Rule>(
     checker: &mut Checker<'_>,
     key: &str,
@@ -47,7 +47,7 @@ pub(crate) fn read_key<R: Rule>(
     last
 }
 
-/// A value that is in the profile what it is in the file.
+/// A value that is used unchanged.
 pub(crate) struct Plain<T>(PhantomData<T>);
 
 impl<T: Serialize> Rule for Plain<T> {
@@ -63,22 +63,22 @@ impl<T: Serialize> Rule for Plain<T> {
     }
 }
 
-/// What is wrong with a value: message, label and help.
+/// Fault of a value: message, label, and help.
 pub(crate) type Fault = (String, String, Option<String>);
 
-/// What a value must be like to be taken as it stands.
+/// Condition for using a value unchanged.
 pub(crate) trait Check {
-    /// The value, in the file and in the profile.
+    /// Type of the value, in the file and in the profile.
     type Value: Serialize;
 
-    /// Stable word for the error.
+    /// Stable id of the error.
     const ID: &'static str;
 
-    /// What is wrong with a value, if anything is. `key` is the dotted key.
+    /// Returns the fault of a value, if any. `key` is the dotted key.
     fn fault(key: &str, value: &Self::Value) -> Option<Fault>;
 }
 
-/// A value in which a [`Check`] finds no fault.
+/// A value without a fault according to a [`Check`].
 pub(crate) struct Checked<C>(PhantomData<C>);
 
 impl<C: Check> Rule for Checked<C> {
@@ -98,7 +98,7 @@ impl<C: Check> Rule for Checked<C> {
     }
 }
 
-/// A list of such values. A later file replaces the whole list.
+/// A list of checked values. A later file replaces the whole list.
 pub(crate) struct Each<C>(PhantomData<C>);
 
 impl<C: Check> Rule for Each<C> {
@@ -119,7 +119,7 @@ impl<C: Check> Rule for Each<C> {
     }
 }
 
-/// A shell pattern that can be matched with.
+/// A valid shell pattern.
 pub(crate) struct Pattern;
 
 impl Check for Pattern {
@@ -140,7 +140,7 @@ impl Check for Pattern {
 /// Seconds of a day.
 pub(crate) const DAY: u32 = 24 * 60 * 60;
 
-/// A length of time, in seconds, from `LEAST` to `MOST`.
+/// A length of time in seconds, from `LEAST` to `MOST`.
 pub(crate) struct Length<const LEAST: u32, const MOST: u32>;
 
 impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
@@ -177,7 +177,7 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
     }
 }
 
-/// A bound as a sentence has it.
+/// Formats a bound for a sentence.
 fn format_bound(seconds: u32) -> String {
     let units = [(DAY, "day"), (3600, "hour"), (60, "minute"), (1, "second")];
     match largest_unit(seconds, &units) {
@@ -188,7 +188,7 @@ fn format_bound(seconds: u32) -> String {
     }
 }
 
-/// The largest of some units of which this is a whole number.
+/// Returns the largest unit of which this is a whole number.
 fn largest_unit<'u>(seconds: u32, units: &[(u32, &'u str)]) -> Option<(u32, &'u str)> {
     let whole = |(of, _): &&(u32, &str)| seconds > 0 && seconds.is_multiple_of(*of);
     units.iter().find(whole).map(|(of, unit)| (seconds / of, *unit))

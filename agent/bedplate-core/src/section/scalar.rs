@@ -1,4 +1,4 @@
-//! A value that stands in one line of a configuration file: of a module parameter, or of a kernel parameter.
+//! A value of one configuration line: of a module parameter, or of a kernel parameter.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{Entry, Reason, Spanned};
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Scalar {
-    /// Text, as it stands in the file.
+    /// Text, as written in the file.
     Text(String),
     /// A number.
     Number(i64),
@@ -34,11 +34,11 @@ impl fmt::Display for Scalar {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScalarTable {
-    /// The value; `true` and `false` are written as 1 and 0.
+    /// Value; `true` and `false` are written as 1 and 0.
     pub value: Scalar,
-    /// Why; shown in plans.
+    /// Reason, shown in plans.
     pub why: Option<Spanned<String>>,
-    /// Where the fact stands.
+    /// Source of the fact.
     pub source: Option<Spanned<String>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct ScalarTable {
 pub(crate) type ScalarEntry = Spanned<Entry<Scalar, ScalarTable>>;
 
 impl ScalarEntry {
-    /// The value and its reason.
+    /// Returns the value and its reason.
     pub(crate) fn into_parts(self) -> (Scalar, Reason) {
         match self.value {
             Entry::Short(value) => (value, Reason::NONE),

@@ -1,9 +1,9 @@
-//! Profile texts and places in them. Nothing here knows what a profile means.
+//! Profile texts and places in them. Independent of the meaning of a profile.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One profile text, as it was handed in.
+/// One profile text, as passed by the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceFile {
     path: String,
@@ -11,28 +11,28 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
-    /// A text and the path that messages name it by. A byte order mark at its start is dropped: it means nothing.
+    /// Creates a text with its path for messages. Drops a byte order mark at its start, which has no meaning.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         SourceFile { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// The path.
+    /// Returns the path.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The text, without a byte order mark.
+    /// Returns the text, without a byte order mark.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The file name without directories.
+    /// Returns the file name without directories.
     pub(crate) fn file_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Line and column (in characters) of a byte offset, both from 1.
+    /// Returns line and column (in characters) of a byte offset, both from 1.
     pub(crate) fn line_column(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(&self.text);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -41,7 +41,7 @@ impl SourceFile {
     }
 }
 
-/// A stretch of the [`Sources`]: bytes, counted from the start of the first text through all of them.
+/// A span of the [`Sources`] in bytes, counted from the start of the first text through all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// First byte.
@@ -56,21 +56,21 @@ impl From<Range<usize>> for Place {
     }
 }
 
-/// All texts of one profile, in the order in which they are read.
+/// All texts of one profile, in reading order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Sources(Vec<(usize, Arc<SourceFile>)>);
 
 impl Sources {
-    /// Takes a file in. Returns the place of its first byte.
+    /// Adds a file. Returns the place of its first byte.
     pub(crate) fn add(&mut self, file: SourceFile) -> usize {
-        // One byte between two texts: the end of one is not the start of the next.
+        // One byte between two texts: the end of one must differ from the start of the next.
         let start = self.0.last().map_or(0, |(start, last)| start + last.text().len() + 1);
         self.0.push((start, Arc::new(file)));
         start
     }
 
-    /// The file in which a place lies, by its index and itself, and the bytes in it. There is one: a place comes from a text that
-    /// was added, and the first of them starts at 0.
+    /// Returns the index and the file of a place, and the bytes in it. There is always one: a place comes from an added
+    /// text, and the first text starts at 0.
     pub(crate) fn locate(&self, place: Place) -> (usize, Arc<SourceFile>, Range<usize>) {
         let index = self.0.partition_point(|(start, _)| *start <= place.start) - 1;
         let (start, file) = &self.0[index];

@@ -1,4 +1,4 @@
-//! All that follows from one declaration, by a section that only this test has.
+//! Results of one declaration, for a section in this test.
 
 use serde::Deserialize;
 
@@ -12,10 +12,10 @@ section! {
         #[schemars(range(max = 10))]
         bright: u8 = 3;
 
-        /// After which time it goes out.
+        /// Time until it goes out.
         off_s ("off"): u32 as Length<10, DAY> = 2 * 60;
 
-        /// What it is called.
+        /// Name of the lamp.
         label: String as Checked<Pattern>;
     }
     reason of bright {
@@ -26,7 +26,7 @@ section! {
     }
 }
 
-/// What files with these paths and texts come to, what is wrong with them, and how the section is shown.
+/// Merges files with these paths and texts. Returns the section, the ids of its errors, and its text.
 fn read(files: &[(&str, &str)]) -> (Lamp, Vec<&'static str>, String) {
     let mut checker = Checker::new(&[]);
     let file = |(path, text): &(&str, &str)| {
@@ -48,14 +48,14 @@ fn read(files: &[(&str, &str)]) -> (Lamp, Vec<&'static str>, String) {
 const DEFAULT: Lamp = Lamp { bright: 3, off_s: 120, label: None, why: Vec::new() };
 
 #[test]
-fn key_that_no_file_gives_has_its_default() {
+fn unset_key_has_its_default() {
     let (lamp, errors, shown) = read(&[]);
     assert_eq!((lamp, errors.len()), (DEFAULT, 0));
     assert_eq!(shown, "\n[lamp]\nbright = 3  # default\noff = \"120s\"  # default\n");
 }
 
 #[test]
-fn files_merge_key_by_key_and_each_line_shows_its_origin() {
+fn files_merge_by_key_and_lines_show_origin() {
     let base = ("base", "bright = 1\nwhy = \"night\"\noff = \"1h\"\n");
     let later = ("later", "\nlabel = \"hall*\"\noff = \"30s\"\n");
     let (lamp, errors, shown) = read(&[base, later]);
@@ -74,7 +74,7 @@ label = \"hall*\"  # from later:2
 }
 
 #[test]
-fn rules_judge_each_value_and_a_reason_needs_one() {
+fn rules_check_values_and_reason_needs_a_value() {
     let (lamp, errors, _) = read(&[("x", "off = \"5s\"\nlabel = \"[\"\nwhy = \"no\"\n")]);
     assert_eq!(errors, ["bad-interval", "bad-pattern", "lonely-reason"]);
     assert_eq!(lamp, DEFAULT);
@@ -82,7 +82,7 @@ fn rules_judge_each_value_and_a_reason_needs_one() {
 
 #[test]
 #[cfg_attr(not(feature = "schemars"), ignore = "needs --features schemars")]
-fn the_schema_has_meaning_bounds_and_default_of_each_key() {
+fn schema_has_description_bounds_and_default() {
     #[cfg(feature = "schemars")]
     {
         use serde_json::{Value, json};
