@@ -1,4 +1,4 @@
-//! Puts every profile in `profiles/` into the program, but for the sample: `profile/shipped.rs` has the table.
+//! Embeds every profile in `profiles/`, except the sample, in the program: `profile/shipped.rs` includes the table.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let file = entry.map_err(|error| failed(&error))?.file_name();
         let file =
             file.to_str().ok_or_else(|| format!("{}: {file:?} is not UTF-8", dir.display()))?;
-        // Hidden files are an editor's.
+        // Hidden files belong to an editor.
         let name = file.strip_suffix(".toml").filter(|name| !name.starts_with('.'));
         names.extend(name.filter(|name| *name != SAMPLE).map(str::to_owned));
     }

@@ -1,5 +1,5 @@
-//! What the profile comes to on given facts: typed desired state of every kind. Pure.
-//! Kinds diff it against what they observe; `render` writes it out for others.
+//! Desired state: the profile resolved against facts, typed, for every resource type. Pure. Resource types compare it
+//! with their observations; `render` exports it for other tools.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +11,16 @@ pub use crate::kind::sriov::section::{
     PfSelector, SriovCount, SriovRule, VfDriver, WantedAttributes,
 };
 
-/// A kernel argument that must be on the command line, or must not, in the profile's spelling (`iommu=pt`, `pci=realloc`).
+/// A kernel argument that must or must not be on the command line, in the profile's spelling (`iommu=pt`,
+/// `pci=realloc`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KernelArg {
-    /// As the kernel is to see it, without quotes for a boot loader. One that must not be there may be a key (`nomodeset`,
-    /// `pci=noats`), which means any value.
+    /// Form that the kernel sees, without quotes for a boot loader. An unwanted one may be a key (`nomodeset`,
+    /// `pci=noats`), which matches any value.
     pub token: Token,
-    /// Why.
+    /// Reasons.
     pub why: Vec<Rationale>,
-    /// What asks for it.
+    /// Section that requests it.
     pub from: ArgSource,
 }
 
@@ -29,7 +30,7 @@ impl AsRef<Token> for KernelArg {
     }
 }
 
-/// The section of a profile that asks for a kernel argument.
+/// Section of a profile that requests a kernel argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArgSource {
@@ -41,20 +42,20 @@ pub enum ArgSource {
     Iommu,
 }
 
-/// Desired kernel command line: only what the profile owns.
+/// Desired kernel command line: only the arguments that the profile owns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DesiredCmdline {
-    /// Those that must be there, in profile order.
+    /// Required arguments, in profile order.
     pub set: Vec<KernelArg>,
-    /// Those that must not, in profile order.
+    /// Unwanted arguments, in profile order.
     pub absent: Vec<KernelArg>,
-    /// Keys (`pci=config_acs`) about which nothing is known now: if bedplate put them there, they stay.
+    /// Keys (`pci=config_acs`) whose desired value is unknown at present: if bedplate set them, they stay.
     pub keep: Vec<String>,
-    /// What is right without an argument, and why.
+    /// Settings that need no argument, with reasons.
     pub settled: Vec<UpToDate>,
 }
 
-/// When a listed module is loaded.
+/// Time when a listed module is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -65,88 +66,88 @@ pub enum ModuleLoad {
     Now,
 }
 
-/// A module wanted loaded, or kept out.
+/// A module to load or to keep out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedModule {
-    /// Folded name.
+    /// Normalized name.
     pub name: ModuleName,
-    /// At boot, or at boot and now; of no meaning for one that is kept out.
+    /// Time of loading; without meaning for a module to keep out.
     pub load: ModuleLoad,
-    /// Where and why.
+    /// Place and reason.
     pub why: Vec<Rationale>,
 }
 
-/// `options MODULE key=value` wanted in modprobe.d.
+/// Desired `options MODULE key=value` in modprobe.d.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedOption {
-    /// Folded module name.
+    /// Normalized module name.
     pub module: ModuleName,
     /// Parameter name.
     pub parameter: String,
-    /// Value as modprobe.d takes it (quotes included if it has spaces).
+    /// Value in the syntax of modprobe.d (quotes included if it has spaces).
     pub value: String,
-    /// Why.
+    /// Reasons.
     pub why: Vec<Rationale>,
 }
 
 /// Desired modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DesiredModules {
-    /// In profile order.
+    /// Modules to load, in profile order.
     pub load: Vec<WantedModule>,
-    /// Sorted by module, parameter.
+    /// Module options, sorted by module and parameter.
     pub options: Vec<WantedOption>,
-    /// `blacklist NAME`.
+    /// Modules for `blacklist NAME`.
     pub blacklist: Vec<WantedModule>,
-    /// Not loaded, and unloaded now (only because the profile says so).
+    /// Modules that must not be loaded; unloaded now, only on the profile's request.
     pub unload: Vec<WantedModule>,
 }
 
-/// What to do about ACS.
+/// ACS policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AcsPolicy {
-    /// Clear what redirects peer-to-peer on the paths between GPUs and NICs below a common switch; leave the rest.
+    /// Clear the bits that redirect P2P traffic on paths between GPUs and NICs below a common switch; leave the rest.
     DirectP2p,
-    /// Write 0 to every port that has ACS, as the field's setpci loops mean to.
+    /// Write 0 to every port that has ACS, as common setpci loops intend.
     Clear,
-    /// Change nothing, report.
+    /// Change nothing, only report.
     Keep,
 }
 
-/// One port whose ACS control is to have these bits.
+/// Desired ACS control bits of one port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedAcs {
     /// Root or downstream port.
     pub port: PciAddress,
-    /// Which bits matter, and their value.
+    /// Affected bits and their values.
     pub bits: RegisterBits,
-    /// Which GPU–NIC pairs run through it.
+    /// GPU–NIC pairs whose path contains the port.
     pub why: Vec<Rationale>,
-    /// Functions for guests that are, or may be, below, and PFs whose VFs are to go to guests: nothing that takes their
-    /// isolation away is done (handbook §3.3).
+    /// Functions below it that are or may be assigned to VMs, and PFs whose VFs are reserved for VMs. Nothing may
+    /// remove their isolation (handbook §3.3).
     pub vfio_below: Vec<PciAddress>,
 }
 
 impl WantedAcs {
-    /// Whether a bit that isolates is to be off.
+    /// Returns whether an isolating bit must be off.
     pub fn opens(&self) -> bool {
         !self.bits.off().and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty()
     }
 
-    /// Whether that would take the isolation of a guest's function away.
+    /// Returns whether that would remove the isolation of a function assigned to a VM.
     pub fn exposes_guests(&self) -> bool {
         self.opens() && !self.vfio_below.is_empty()
     }
 
-    /// Bits of a control register that send to the root complex what is to pass directly.
+    /// Returns the bits of a control register that redirect traffic to the root complex against the policy.
     pub fn redirects(&self, control: AcsBits) -> AcsBits {
         control.and(self.bits.off()).and(AcsBits::REDIRECT)
     }
 }
 
-/// How ACS bits survive a reboot.
+/// Method of preserving ACS bits across reboots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AcsPersistence {
@@ -154,12 +155,12 @@ pub enum AcsPersistence {
     ConfigAcs,
     /// `pci=disable_acs_redir=`.
     DisableAcsRedir,
-    /// Live writes, re-applied at every boot.
+    /// Runtime writes, repeated at every boot.
     Live,
 }
 
 impl AcsPersistence {
-    /// Whether a kernel argument of this sort can set what is wanted: `disable_acs_redir` switches bits off and none on.
+    /// Returns whether this kernel argument can set the desired bits: `disable_acs_redir` only clears bits.
     pub fn carries(self, wanted: &WantedAcs) -> bool {
         match self {
             AcsPersistence::ConfigAcs => true,
@@ -169,14 +170,14 @@ impl AcsPersistence {
     }
 }
 
-/// Desired ACS; by default none is touched.
+/// Desired ACS; by default no port is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DesiredAcs {
     /// Policy.
     pub policy: AcsPolicy,
-    /// By address.
+    /// Desired bits, by address.
     pub ports: Vec<WantedAcs>,
-    /// How it lasts.
+    /// Persistence.
     pub persistence: AcsPersistence,
 }
 
@@ -186,23 +187,23 @@ impl Default for DesiredAcs {
     }
 }
 
-/// VFs wanted on one PF.
+/// Desired VFs of one PF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WantedVfs {
-    /// The PF.
+    /// Address of the PF.
     pub pf: PciAddress,
-    /// How many.
+    /// Number of VFs.
     pub count: u16,
-    /// The rule that asks for them.
+    /// Rule that requests them.
     pub rule: SriovRule,
-    /// Why.
+    /// Reasons.
     pub why: Vec<Rationale>,
 }
 
-/// Desired state of all kinds; by default nothing is wanted.
+/// Desired state of all resource types; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Desired {
-    /// Kernel arguments, those that `iommu` and `acs` ask for among them.
+    /// Kernel arguments, including those of `iommu` and `acs`.
     pub cmdline: DesiredCmdline,
     /// Modules.
     pub modules: DesiredModules,
@@ -210,9 +211,9 @@ pub struct Desired {
     pub acs: DesiredAcs,
     /// VFs, by PF address.
     pub sriov: Vec<WantedVfs>,
-    /// What stands in the way already.
+    /// Obstacles found so far.
     pub blockers: Vec<Blocker>,
-    /// What could not be resolved for want of facts.
+    /// Items that could not be resolved for lack of facts.
     pub unknowns: Vec<Unknown>,
     /// Remarks (PFs that another program manages …).
     pub notes: Vec<Note>,

@@ -1,4 +1,4 @@
-//! Versioned JSON shapes of what the commands print. A field is only ever added; a change of meaning is a new version.
+//! Versioned JSON documents of the commands. Fields are only ever added; a change of meaning requires a new version.
 
 use std::io::{self, Write};
 
@@ -12,35 +12,35 @@ use crate::plan::Plan;
 use crate::verify::Report;
 use bedplate_base::terminal;
 
-/// Version of the plan's JSON shape.
+/// Version of the plan's JSON document.
 pub(crate) const PLAN_VERSION: u32 = 1;
 
-/// What `bedplate plan --json` prints: the difference between a profile and a host, and what stands in the way.
+/// Output of `bedplate plan --json`: the difference between a profile and a host, and obstacles.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate plan"))]
 struct PlanDocument<'a> {
-    /// Version of this shape, 1.
+    /// Version of this document type, 1.
     bedplate_plan: u32,
-    /// Which snapshot the host was read from; only there where several are planned one after the other.
+    /// Snapshot of the host; present only if several are planned in sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
-    /// The host: machine, operating system, kernel.
+    /// Host: machine, operating system, kernel.
     host: &'a str,
-    /// The plan.
+    /// Plan.
     #[serde(flatten)]
     plan: &'a Plan,
 }
 
-/// The plan as JSON text with a final newline.
+/// Returns the plan as JSON text with a final newline.
 ///
 /// # Errors
-/// When a value cannot be written as JSON, which no plan holds.
+/// Fails when a value cannot be written as JSON, which does not occur in a plan.
 pub fn plan(plan: &Plan, host: &str) -> Result<String, serde_json::Error> {
     plan_from(None, plan, host)
 }
 
-/// The same, naming the snapshot that the host was read from.
+/// Returns the plan with the name of the host's snapshot.
 ///
 /// # Errors
 /// As [`plan`].
@@ -48,24 +48,24 @@ pub fn plan_from(file: Option<&str>, plan: &Plan, host: &str) -> Result<String, 
     document(&PlanDocument { bedplate_plan: PLAN_VERSION, file, host, plan })
 }
 
-/// What `bedplate apply --json` prints: what became of every change, and what is left afterwards.
+/// Output of `bedplate apply --json`: the result of every change, and the remaining plan.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate apply"))]
 struct AppliedDocument<'a> {
-    /// Version of this shape, 1.
+    /// Version of this document type, 1.
     bedplate_apply: u32,
-    /// What was done.
+    /// Results of the apply.
     #[serde(flatten)]
     report: &'a ApplyReport,
-    /// The plan made afterwards: empty but for what waits, is deferred or is blocked.
+    /// Plan made afterwards: empty except for pending, deferred, and blocked items.
     after: &'a Plan,
 }
 
-/// The report of an apply as JSON text.
+/// Returns the report of an apply as JSON text.
 ///
 /// # Errors
-/// When a value cannot be written as JSON, which no report holds.
+/// Fails when a value cannot be written as JSON, which does not occur in a report.
 pub fn applied(report: &ApplyReport, after: &Plan) -> Result<String, serde_json::Error> {
     document(&AppliedDocument { bedplate_apply: 1, report, after })
 }
@@ -76,21 +76,21 @@ pub const APPLIED_SCHEMA: &str = include_str!("../schemas/apply.json");
 /// JSON Schema (draft 2020-12) of [`plan`].
 pub const PLAN_SCHEMA: &str = include_str!("../schemas/plan.json");
 
-/// What `bedplate verify --json` prints: whether the host is ready, and what each check came to.
+/// Output of `bedplate verify --json`: whether the host is ready, and the result of each check.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate verify"))]
 struct VerifyDocument<'a> {
-    /// Version of this shape, 1.
+    /// Version of this document type, 1.
     bedplate_verify: u32,
-    /// Which snapshot the host was read from; only there where several are verified one after the other.
+    /// Snapshot of the host; present only if several are verified in sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
-    /// The host: machine, operating system, kernel.
+    /// Host: machine, operating system, kernel.
     host: &'a str,
-    /// The exit status that this host alone would give.
+    /// Exit status for this host alone.
     exit_status: u8,
-    /// When a running host was judged.
+    /// Time of the evaluation of a running host.
     #[serde(flatten)]
     moment: Option<Moment>,
     /// Findings.
@@ -98,33 +98,33 @@ struct VerifyDocument<'a> {
     report: &'a Report,
 }
 
-/// When a running host was judged: what is true of one boot need not be of the next.
+/// Time and boot of an evaluation: results of one boot need not hold in the next.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Moment {
     /// UTC, `2026-03-03 03:10:12 UTC`.
     pub judged: String,
-    /// The kernel's id of this boot (/proc/sys/kernel/random/boot_id); left out: it could not be read.
+    /// The kernel's id of this boot (/proc/sys/kernel/random/boot_id); omitted if unreadable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
 }
 
-/// The frame of a judgement: file, host, exit status, time.
+/// Frame of a verify document: file, host, exit status, time.
 pub struct JudgementFrame<'a> {
-    /// The snapshot, where several are verified one after the other.
+    /// Snapshot, if several are verified in sequence.
     pub file: Option<&'a str>,
-    /// The host's label.
+    /// Label of the host.
     pub host: &'a str,
-    /// The exit status that this host alone would give.
+    /// Exit status for this host alone.
     pub exit_status: u8,
-    /// When, of a running host.
+    /// Time, for a running host.
     pub moment: Option<Moment>,
 }
 
-/// A host's report as JSON text.
+/// Returns a host's report as JSON text.
 ///
 /// # Errors
-/// When a value cannot be written as JSON, which no report holds.
+/// Fails when a value cannot be written as JSON, which does not occur in a report.
 pub fn verify(judging: JudgementFrame<'_>, report: &Report) -> Result<String, serde_json::Error> {
     let JudgementFrame { file, host, exit_status, moment } = judging;
     document(&VerifyDocument { bedplate_verify: 1, file, host, exit_status, moment, report })
@@ -133,41 +133,41 @@ pub fn verify(judging: JudgementFrame<'_>, report: &Report) -> Result<String, se
 /// JSON Schema (draft 2020-12) of [`verify`].
 pub const VERIFY_SCHEMA: &str = include_str!("../schemas/verify.json");
 
-/// A log that was read for symptoms.
+/// A log that was scanned for symptoms.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Log<'a> {
-    /// Its name, or `stdin`.
+    /// File name, or `stdin`.
     pub file: &'a str,
-    /// Lines read.
+    /// Number of lines.
     pub lines: u64,
-    /// Channels of NCCL in it that carry GPU memory directly.
+    /// Number of NCCL channels in it that carry GPU memory directly.
     pub direct_channels: u64,
 }
 
-/// What `bedplate doctor --json` prints: symptoms, and the causes that were found on the host.
+/// Output of `bedplate doctor --json`: symptoms, and their causes on the host.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate doctor"))]
 struct DoctorDocument<'a> {
-    /// Version of this shape, 1.
+    /// Version of this document type, 1.
     bedplate_doctor: u32,
-    /// Which snapshot the host was read from; only there where several are read one after the other.
+    /// Snapshot of the host; present only if several are read in sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
-    /// The host: machine, operating system, kernel.
+    /// Host: machine, operating system, kernel.
     host: &'a str,
-    /// The log that was read, where there was one.
+    /// Scanned log, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Log<'a>>,
-    /// The symptoms that were asked for, or that the log shows.
+    /// Requested symptoms, or those in the log.
     symptoms: &'a [Diagnosis],
 }
 
-/// What symptoms come to as JSON text.
+/// Returns diagnoses as JSON text.
 ///
 /// # Errors
-/// When a value cannot be written as JSON, which no diagnosis holds.
+/// Fails when a value cannot be written as JSON, which does not occur in a diagnosis.
 pub fn doctor(
     file: Option<&str>,
     symptoms: &[Diagnosis],
@@ -180,10 +180,11 @@ pub fn doctor(
 /// JSON Schema (draft 2020-12) of [`doctor`].
 pub const DOCTOR_SCHEMA: &str = include_str!("../schemas/doctor.json");
 
-/// The text of each file in `schemas/`, by its name, as the types give it. A test compares the files with these.
+/// Returns the text of each file in `schemas/`, by its name, generated from the types. A test compares the files with
+/// it.
 ///
 /// # Errors
-/// A schema cannot be serialized.
+/// Fails when a schema cannot be serialized.
 #[cfg(feature = "schemars")]
 pub fn generated_schemas() -> Result<[(&'static str, String); 5], serde_json::Error> {
     Ok([
@@ -195,33 +196,33 @@ pub fn generated_schemas() -> Result<[(&'static str, String); 5], serde_json::Er
     ])
 }
 
-/// Any document, two-space indented, with a final newline.
+/// Returns any document as JSON text, two-space indented, with a final newline.
 ///
 /// # Errors
-/// When the value cannot be written as JSON.
+/// Fails when the value cannot be written as JSON.
 pub fn document<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
     write(&mut text, value)?;
     String::from_utf8(text).map_err(serde::ser::Error::custom)
 }
 
-/// The same, written piece by piece: that of a large host is never in memory as a whole.
+/// Writes a document piece by piece: one of a large host is never in memory as a whole.
 ///
 /// # Errors
-/// When the value cannot be written as JSON, or not there.
+/// Fails when the value cannot be written as JSON, or not to `out`.
 pub fn write<T: Serialize>(mut out: impl Write, value: &T) -> Result<(), serde_json::Error> {
     value.serialize(&mut Serializer::with_formatter(&mut out, EscapingWriter::default()))?;
     out.write_all(b"\n").map_err(serde_json::Error::io)
 }
 
-/// serde_json's layout; inside of strings what steers a terminal stands as `\u009b`: the same values for programs.
+/// serde_json's layout. Terminal control characters in strings are escaped as `\u009b`; programs read the same values.
 ///
-/// The layout is written here because serde_json's own writes an indentation two blanks at a time: a third of the time
-/// that the document of a large host takes.
+/// The layout is written here because serde_json writes an indentation two blanks at a time, which takes a third of the
+/// time for the document of a large host.
 #[derive(Default)]
 struct EscapingWriter {
     depth: usize,
-    /// Whether the innermost array or object has something in it.
+    /// Whether the innermost array or object has an element.
     filled: bool,
 }
 
@@ -237,7 +238,7 @@ impl EscapingWriter {
         if self.filled {
             self.line(out, b"")?;
         }
-        // It is something in what it stands in.
+        // It is an element of the enclosing array or object.
         self.filled = true;
         out.write_all(bracket)
     }
@@ -300,7 +301,7 @@ impl Formatter for EscapingWriter {
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        // Without a way out of the loop the compiler looks at many bytes at once.
+        // Without an early exit from the loop, the compiler can vectorize it.
         let plain = fragment.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'));
         match plain {
             true => out.write_all(fragment.as_bytes()),
@@ -313,9 +314,9 @@ impl Formatter for EscapingWriter {
 mod tests {
     use super::*;
 
-    /// Byte for byte what serde_json lays out, but for what steers.
+    /// Equal to serde_json's layout byte for byte, except for control characters.
     #[test]
-    fn it_is_laid_out_as_ever_and_steers_nothing() {
+    fn layout_equals_serde_json_and_escapes_controls() {
         let value = serde_json::json!({
             "empty": [[], {}],
             "deep": [{"a": 1, "b": [true, null, 1.5]}, "x\ty\n\"\\"],
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_goes_away_is_told_apart() {
+    fn closed_reader_is_reported_as_broken_pipe() {
         struct ClosedWriter;
         impl Write for ClosedWriter {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -8,30 +8,30 @@ use crate::plan::Rationale;
 pub(crate) const HEADING: &str = "written by bedplate";
 const WRITTEN: &str = "written by bedplate from profile ";
 
-/// What stands at the top of every text file that bedplate writes, without a comment mark.
+/// Returns the heading of every text file that bedplate writes, without a comment mark.
 ///
-/// There is no date in it: the same profile gives the same bytes.
+/// It contains no date: the same profile gives the same bytes.
 pub fn heading(profile: &str) -> String {
     format!("{WRITTEN}{}; changes made here are overwritten\n", one_line(profile))
 }
 
-/// Whether a line is [`heading`] as a comment, of whichever profile.
+/// Returns whether a line is [`heading`] as a comment, for any profile.
 pub fn is_heading(line: &str) -> bool {
     let text = line.strip_prefix('#').or_else(|| line.strip_prefix("//"));
     text.is_some_and(|text| text.trim_start().starts_with(WRITTEN))
 }
 
-/// The lines of a file which its heading is in.
+/// Returns the lines of a file that contain its heading.
 pub fn head(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take(3)
 }
 
-/// [`heading`] as a comment; `mark` opens one in that file's language.
+/// Returns [`heading`] as a comment; `mark` begins one in that file's language.
 pub(crate) fn header(mark: &str, profile: &str) -> String {
     format!("{mark} {}", heading(profile))
 }
 
-/// One comment line for each reason, with its source in brackets, but not where the profile says so.
+/// Returns one comment line per reason, with its source in brackets, unless that is only the profile's line.
 pub fn reasons(mark: &str, why: &[Rationale]) -> String {
     let mut text = String::new();
     for Rationale { reason, source, is_place } in why {
@@ -44,8 +44,8 @@ pub fn reasons(mark: &str, why: &[Rationale]) -> String {
     text
 }
 
-/// A text as one line that cannot run into the next: control characters become spaces, and a backslash at the end
-/// (libkmod and shells join lines there) gets a full stop.
+/// Returns a text as one line that cannot join the next: control characters are replaced by spaces, and a backslash at
+/// the end (libkmod and shells join lines there) gets a full stop.
 fn one_line(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.trim();

@@ -1,50 +1,50 @@
-//! What kinds contribute to the image of a machine that bedplate does not run on: kernel arguments, files, settings, in no
-//! target's own terms. `render` turns them into the formats of others.
+//! Configuration of an image for a machine that bedplate does not run on: kernel arguments, files, and settings of all
+//! resource types, independent of the target. `render` converts them to the formats of other tools.
 
 use crate::desired::{KernelArg, SriovRule, WantedVfs};
 use bedplate_base::value::ModuleName;
 
-/// What all kinds contribute.
+/// Contributions of all resource types.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageConfig {
     /// Name of the profile, for the heading of every file.
     pub profile: String,
     /// Digest of the profile and version of bedplate, for the heading of files that only `render` writes. Files that
-    /// bedplate writes to hosts, too, are without it: they would change with every release.
+    /// bedplate also writes to hosts omit it: they would change with every release.
     pub stamp: Option<String>,
-    /// How NICs register the memory of NVIDIA GPUs; `None`: not asked for.
+    /// How NICs register the memory of NVIDIA GPUs; `None`: not requested.
     pub gpudirect: Option<GpuDirectWay>,
     /// Kernel arguments, in order.
     pub arguments: Vec<KernelArg>,
-    /// Kernel arguments that must not be there, in order.
+    /// Kernel arguments that must be absent, in order.
     pub absent: Vec<KernelArg>,
     /// Configuration files.
     pub files: Vec<ConfigFile>,
-    /// What NCCL is told, by name, for targets that are jobs and no hosts.
+    /// NCCL variables by name, for targets that are jobs instead of hosts.
     pub nccl: Vec<(String, String)>,
-    /// Rules that make VFs, in order: the first one that selects a PF has it.
+    /// Rules for VFs, in order: the first one that selects a PF applies.
     pub vfs: Vec<SriovRule>,
-    /// Their VFs on the host that the profile was resolved against; none where there is no host.
+    /// VFs of these rules on the host that the profile was resolved against; empty without a host.
     pub vfs_of_host: Vec<WantedVfs>,
-    /// Who makes them: another program or an operator, in the place of bedplate.
+    /// Whether another program or an operator creates the VFs instead of bedplate.
     pub vfs_are_external: bool,
-    /// Settings that only a running host can take, or decide.
+    /// Settings that only a running host can apply, or decide.
     pub live_only: Vec<LiveOnly>,
-    /// What the operator has to know, whatever the target.
+    /// Notes for the operator, for any target.
     pub notes: Vec<String>,
 }
 
 /// How NICs register the memory of NVIDIA GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuDirectWay {
-    /// The way.
+    /// Method of registration.
     pub way: Registration,
-    /// Whether the profile or the machine has decided. Otherwise it depends on the machine's driver and kernel, and `way` is the
-    /// one of a machine with current software.
+    /// Whether the profile or the machine determines it. Otherwise it depends on the machine's driver and kernel, and
+    /// `way` is that of a machine with current software.
     pub is_decided: bool,
 }
 
-/// The way by which a NIC gets at the memory of an NVIDIA GPU (handbook §6.3).
+/// Method by which a NIC accesses the memory of an NVIDIA GPU (handbook §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Registration {
     /// DMA-BUF: open kernel modules, and no module to load.
@@ -53,58 +53,58 @@ pub enum Registration {
     Peermem,
 }
 
-/// A configuration file, and what it says.
+/// A configuration file and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
     /// Absolute path.
     pub path: &'static str,
     /// Content, with the heading.
     pub text: String,
-    /// The same for a target that takes settings in place of files. Empty: it can only be had as a file.
+    /// Its settings, for a target that takes settings instead of files. Empty: available only as a file.
     pub settings: Vec<Setting>,
 }
 
-/// One thing that a configuration file says.
+/// A setting of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
-    /// A module is loaded at boot.
+    /// Loads a module at boot.
     LoadModule(ModuleName),
-    /// A module gets a parameter when it is loaded.
+    /// Sets a module's parameter when it is loaded.
     ModuleOption {
-        /// The module.
+        /// Name of the module.
         module: ModuleName,
-        /// The parameter.
+        /// Name of the parameter.
         parameter: String,
-        /// Its value, as modprobe.d takes it.
+        /// Value in the syntax of modprobe.d.
         value: String,
     },
-    /// A module is not loaded by alias.
+    /// Prevents loading of a module by alias.
     BlacklistModule(ModuleName),
     /// A kernel parameter below /proc/sys.
     Sysctl {
-        /// By the rule of sysctl.d(5).
+        /// Key in the syntax of sysctl.d(5).
         key: String,
-        /// Its value.
+        /// Value of the parameter.
         value: String,
     },
 }
 
-/// Something that lasts until the next reset or boot, or that depends on the machine, so that no file can hold it.
+/// A setting that lasts until the next reset or boot, or depends on the machine, so that no file can contain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveOnly {
     /// Name for programs: `acs/0000:17:01.0`.
     pub id: String,
-    /// Wanted state.
+    /// Desired state.
     pub what: String,
-    /// Why no file can hold it.
+    /// Reason why no file can contain it.
     pub why: String,
-    /// What to do on a host that bedplate can run on.
+    /// Procedure on a host that can run bedplate.
     pub with_agent: String,
-    /// What to do on a host that takes no programs.
+    /// Procedure on a host that cannot run programs.
     pub without_agent: String,
 }
 
-/// Why a kind cannot put into words what the profile asks of it.
+/// Reason why a resource type cannot express the profile's settings.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} cannot be written")]
 pub struct ContributeError {
@@ -113,24 +113,24 @@ pub struct ContributeError {
 }
 
 impl ContributeError {
-    /// `what`, because of `source`.
+    /// Creates an error about `what`, caused by `source`.
     pub fn new(what: &'static str, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         ContributeError { what, source: Box::new(source) }
     }
 }
 
 impl ImageConfig {
-    /// The rules by which bedplate itself, or what a target puts in its place, makes VFs.
+    /// Returns the rules for VFs that bedplate, or its replacement on a target, creates.
     pub fn own_vfs(&self) -> impl Iterator<Item = &SriovRule> {
         self.vfs.iter().filter(|_| !self.vfs_are_external)
     }
 
-    /// Kernel arguments that must not be there.
+    /// Returns the kernel arguments that must be absent.
     pub fn absent_tokens(&self) -> impl Iterator<Item = &str> {
         self.absent.iter().map(|unwanted| unwanted.token.as_str())
     }
 
-    /// What all the files say.
+    /// Returns the settings of all files.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.files.iter().flat_map(|file| &file.settings)
     }

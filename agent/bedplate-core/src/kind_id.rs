@@ -1,9 +1,9 @@
-//! The name of a kind.
+//! Name of a resource type.
 
 use serde::{Deserialize, Serialize};
 
 bedplate_base::named! {
-    /// What a part of a plan is about: a kind of managed thing, or what all of them rest on. In the order of their names.
+    /// Resource type that a part of a plan belongs to, or the host or profile as a whole. Sorted by name.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum KindId {
         /// PCIe ACS control bits.
@@ -12,13 +12,13 @@ bedplate_base::named! {
         Cmdline = "cmdline",
         /// cuFile's settings.
         Cufile = "cufile",
-        /// The machine itself: no kind manages it.
+        /// The machine itself, managed by no resource type.
         Host = "host",
         /// Kernel modules.
         Modules = "modules",
         /// NCCL's settings.
         Nccl = "nccl",
-        /// The profile itself: no kind manages it.
+        /// The profile itself, managed by no resource type.
         Profile = "profile",
         /// SR-IOV VFs.
         Sriov = "sriov",
@@ -27,7 +27,7 @@ bedplate_base::named! {
     }
 }
 
-/// A string: there may be more kinds in a later version.
+/// A string: a later version may have more resource types.
 #[cfg(feature = "schemars")]
 impl schemars::JsonSchema for KindId {
     fn inline_schema() -> bool {

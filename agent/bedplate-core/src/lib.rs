@@ -1,9 +1,9 @@
-//! From profile to plan, and from plan to host: [`profile`] is parsed and checked, the [`kind`]s compare it with the host, [`plan`]
-//! is the difference, [`apply`] and [`revert`] write. [`verify`] and [`doctor`] judge what is there; [`documents`] are their
-//! JSON.
+//! The pipeline from profile to plan to host. [`profile`] is parsed and checked, each resource type ([`kind`]) compares
+//! it with the host, [`plan`] is the difference, [`apply`] and [`revert`] write. [`verify`] and [`doctor`] evaluate the
+//! current state; [`documents`] are the JSON forms.
 //!
-//! Planning only reads; [`apply`], [`revert`] and [`seal`] alone write. Depends on all crates below it, and on no async runtime.
-//! Start with [`engine`], which runs the pipeline, then `kind/mod.rs`.
+//! Planning only reads; only [`apply`], [`revert`], and [`seal`] write. Depends on all lower crates, and on no async
+//! runtime. Start with [`engine`], which runs the pipeline, then `kind/mod.rs`.
 
 pub mod apply;
 pub mod desired;

@@ -1,35 +1,36 @@
-//! The texts of bedplate's two module files, `modules-load.d/bedplate.conf` and `modprobe.d/zz-bedplate.conf`.
-//! Pure: the modules kind writes them to hosts, `render` writes them out for others; both must get the same bytes.
+//! Texts of bedplate's two module files, `modules-load.d/bedplate.conf` and `modprobe.d/zz-bedplate.conf`. Pure:
+//! resource type `modules` writes them to hosts, `render` exports them for other tools; both must get the same bytes.
 
 use std::fmt::Write as _;
 
 use crate::desired::{DesiredModules, WantedModule};
 use crate::file_heading::{header, reasons};
 
-/// What is loaded at boot, one name a line (modules-load.d(5); handbook §9).
+/// Modules to load at boot, one name per line (modules-load.d(5); handbook §9).
 pub(crate) const MODULES_LOAD_PATH: &str = "/etc/modules-load.d/bedplate.conf";
 
-/// Options and blacklist (modprobe.d(5); handbook §9). Sorts last: of two values for one option the later file wins.
+/// Options and blacklist (modprobe.d(5); handbook §9). Sorts last: of two values for one option, the later file's
+/// applies.
 pub const MODPROBE_PATH: &str = "/etc/modprobe.d/zz-bedplate.conf";
 
-/// A module option that modprobe.d cannot carry.
+/// A module option that modprobe.d cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "option `{parameter}={value}` of module {module} cannot be written to modprobe.d: {reason}; change it in \
         [modules.options.{module}]"
 )]
 pub(crate) struct BadOption {
-    /// The module.
+    /// Name of the module.
     pub module: String,
-    /// The parameter.
+    /// Name of the parameter.
     pub parameter: String,
-    /// The value as given.
+    /// Value as given.
     pub value: String,
-    /// The fault.
+    /// Fault.
     pub reason: &'static str,
 }
 
-/// Content of [`MODULES_LOAD_PATH`], or `None` when nothing is to be loaded.
+/// Returns the content of [`MODULES_LOAD_PATH`]; `None` if there is no module to load.
 pub(crate) fn modules_load(modules: &DesiredModules, profile: &str) -> Option<String> {
     if modules.load.is_empty() {
         return None;
@@ -41,12 +42,12 @@ pub(crate) fn modules_load(modules: &DesiredModules, profile: &str) -> Option<St
     Some(text)
 }
 
-/// Content of [`MODPROBE_PATH`], or `None` when there is neither an option nor a blacklisted module.
+/// Returns the content of [`MODPROBE_PATH`]; `None` if there is neither an option nor a blacklisted module.
 ///
 /// `blacklist` only stops loading by alias; a module that is named explicitly still loads (handbook §9).
 ///
 /// # Errors
-/// [`BadOption`]: a parameter name or value that would end the line, or be read as something else.
+/// [`BadOption`] for a parameter name or value that would end the line, or change its meaning.
 pub(crate) fn modprobe(
     modules: &DesiredModules,
     profile: &str,
@@ -55,7 +56,7 @@ pub(crate) fn modprobe(
         return Ok(None);
     }
     let mut text = header("#", profile);
-    // Options of one module add up over lines (handbook §9), so that each one can stand below its reason.
+    // Options of one module add up over lines (handbook §9), so each can have its own line below its reason.
     for option in &modules.options {
         let (module, parameter, value) = (&option.module, &option.parameter, &option.value);
         if let Some(reason) = option_fault(parameter, value) {
@@ -71,8 +72,8 @@ pub(crate) fn modprobe(
     Ok(Some(text))
 }
 
-/// Why `parameter=value` does not survive modprobe.d. libkmod hands the rest of an `options` line to the kernel,
-/// which cuts it at blanks outside double quotes (handbook §1.1).
+/// Returns why modprobe.d cannot express `parameter=value`. libkmod passes the rest of an `options` line to the kernel,
+/// which splits it at blanks outside double quotes (handbook §1.1).
 fn option_fault(parameter: &str, value: &str) -> Option<&'static str> {
     let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if parameter.is_empty() || !parameter.chars().all(named) {
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_load_lists_one_module_a_line_under_its_reasons() {
+    fn modules_load_lists_modules_below_their_reasons() {
         assert_eq!(
             modules_load(&modules(), "hgx").unwrap(),
             "# written by bedplate from profile hgx; changes made here are overwritten\n\
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn modprobe_has_options_then_blacklist_and_no_comment_swallows_a_line() {
+    fn modprobe_lists_options_then_blacklist() {
         assert_eq!(
             modprobe(&modules(), "hgx").unwrap().unwrap(),
             "# written by bedplate from profile hgx; changes made here are overwritten\n\
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_would_become_something_else_are_refused() {
+    fn ambiguous_options_are_rejected() {
         for (parameter, value) in [
             ("x", "1\ninstall nvidia /bin/false"),
             ("x", "1 y=2"),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_name_cannot_break_out_of_the_header() {
+    fn profile_name_stays_in_the_header() {
         assert_eq!(header("#", "a\nrm -rf /").lines().count(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! Files that carry bedplate's heading and are not in the ledger: the state directory was lost, or an image brought them.
-//! What was there before them is not known. Pure, but for the reader.
+//! Files with bedplate's heading that are not in the ledger: the state directory was lost, or they came with an image.
+//! Their original state is unknown. Pure, except for the reader.
 
 use crate::file_heading::HEADING;
 use crate::kind::{FileTool, KINDS, OwnFile, OwnMark, cmdline};
@@ -7,7 +7,7 @@ use crate::ledger::{Generator, Ledger, Sha};
 use crate::plan::{KindId, Note, Orphan};
 use bedplate_host::{HostKind, Reader};
 
-/// Every file of bedplate's that the ledger does not know.
+/// Returns bedplate's files that the ledger does not contain.
 pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
     let files = KINDS.iter().flat_map(|kind| kind.files.iter().map(|file| (kind.id, file)));
     let unknown = files.filter(|(_, file)| !ledger.files.contains_key(file.path));
@@ -31,7 +31,7 @@ pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
 
 fn tool(reader: &dyn Reader, kind: KindId, file: &OwnFile) -> Option<Generator> {
     let is_there = |tool: &&FileTool| reader.exists(tool.program) == Ok(true);
-    // An image build may have the tool elsewhere. Which one makes its initrds is not known without it.
+    // An image build may have the tool elsewhere. Without it, the tool that builds the initrds is unknown.
     let is_elsewhere = reader.kind() == HostKind::Image && kind == cmdline::NAME;
     let first = || file.readers.first().filter(|_| is_elsewhere);
     let FileTool { argv, limit_s, .. } = file.readers.iter().find(is_there).or_else(first)?;
@@ -42,15 +42,15 @@ fn tool(reader: &dyn Reader, kind: KindId, file: &OwnFile) -> Option<Generator> 
     })
 }
 
-/// The remark of a plan about such a file.
+/// Returns a plan's remark about an orphan.
 pub(crate) fn note(orphan: &Orphan) -> Note {
     orphan.kind.note(orphan.path.clone(), format!("{UNKNOWN}; {}", ways(orphan)))
 }
 
-/// Why the file is reported.
+/// Reason for reporting the file.
 pub(crate) const UNKNOWN: &str = "bedplate wrote this file and has no record of it: /var/lib/bedplate was lost, or an image brought the file";
 
-/// The ways to remove it or to adopt it.
+/// Returns the methods to remove or adopt it.
 pub(crate) fn ways(orphan: &Orphan) -> &'static str {
     match orphan.content {
         Some(_) => {
@@ -70,7 +70,7 @@ mod tests {
     use bedplate_host::snapshot::{Node, Snapshot};
 
     #[test]
-    fn files_with_the_heading_are_orphans_until_the_ledger_has_them() {
+    fn files_with_heading_are_orphans_until_recorded() {
         let mut host = Snapshot::new(false);
         let drop_in = "/etc/default/grub.d/zz-bedplate.cfg";
         host.insert(
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn orphans_are_files_and_tools_that_their_kind_owns() {
+    fn adopted_orphans_are_within_the_write_scope() {
         let mut host = Snapshot::new(false);
         let whole = |file: &&OwnFile| !matches!(file.mark, OwnMark::Part(_));
         let files: Vec<_> = KINDS.iter().flat_map(|kind| kind.files).filter(whole).collect();

@@ -1,4 +1,4 @@
-//! Reading back what an action should have brought about: [`Check`] against the host as it is now.
+//! Reads back the results of actions: evaluates a [`Check`] against the current host.
 
 use crate::apply::Answer;
 use crate::kind::cmdline;
@@ -8,7 +8,7 @@ use bedplate_base::value::{ModuleName, NotAValue};
 use bedplate_facts::Facts;
 use bedplate_host::{Reader, module};
 
-/// Whether the check holds.
+/// Evaluates the check.
 pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
     match check {
         Check::NextBoot { present, absent, before } => match cmdline::next_boot(reader, facts) {

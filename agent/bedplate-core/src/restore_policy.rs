@@ -1,5 +1,5 @@
-//! Content that is never put back from the ledger, whatever its record says. The ledger is a file: who could write it would
-//! otherwise have a command run as root by modprobe, by update-grub, or by the kernel. Pure.
+//! Content that must never be restored from the ledger, regardless of its record. The ledger is a file: without this
+//! policy, anybody who can write it could have modprobe, update-grub, or the kernel run a command as root. Pure.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const SCRIPT: &str =
     "it would put back lines of a script other than plain settings of GRUB_ variables";
 const PROGRAM: &str = "it would put back a kernel parameter that names a program";
 
-/// Why this content does not take the place of `now`; `None`: it may. Lines that are there now may stay.
+/// Returns why this content may not replace `now`; `None` if it may. Lines in `now` are allowed.
 pub fn refusal(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'static str> {
     let rule: fn(&str, &str) -> Option<&'static str> = match path {
         _ if path.starts_with("/etc/modprobe.d/") => modprobe,
@@ -25,22 +25,22 @@ pub fn refusal(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'stati
     if now == Some(content) {
         return None;
     }
-    // systemd-sysctl ends lines at a carriage return and at NUL, the shell's words at a form feed.
+    // systemd-sysctl ends lines at a carriage return and at NUL, the shell ends words at a form feed.
     if content.iter().any(|byte| byte.is_ascii_control() && !b"\t\n".contains(byte)) {
         return Some(CONTROLS);
     }
-    // Programs read other encodings byte by byte: ASCII means the same in them.
+    // Programs read other encodings byte by byte: ASCII has the same meaning in them.
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     rule(&text(content), &text(now.unwrap_or_default()))
 }
 
-/// Whether lines are new; `lines` are those that do something.
+/// Returns whether any of `lines`, the effective ones, is new.
 fn has_new<'a>(lines: impl Iterator<Item = &'a str>, now: &BTreeSet<&str>) -> bool {
     lines.into_iter().any(|line| !now.contains(line))
 }
 
 fn modprobe(content: &str, now: &str) -> Option<&'static str> {
-    // A backslash takes the next character's meaning away, and so joins lines (libkmod, libkmod-config.c: freadline_wrapped).
+    // A backslash escapes the next character, and so joins lines (libkmod, libkmod-config.c: freadline_wrapped).
     let mut rest = content;
     while let Some((_, after)) = rest.split_once('\\') {
         let Some(next) = after.strip_prefix('\n') else { return Some(COMMANDS) };
@@ -57,7 +57,7 @@ fn modprobe(content: &str, now: &str) -> Option<&'static str> {
 }
 
 fn sysctl(content: &str, now: &str) -> Option<&'static str> {
-    // A pattern may mean any of them (sysctl.d(5)).
+    // A pattern may match any of them (sysctl.d(5)).
     let names_program = |line: &&str| {
         let key = line.trim().trim_start_matches('-').split('=').next().unwrap_or_default().trim();
         let is_comment = key.is_empty() || key.starts_with(['#', ';']);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_not_put_back() {
+    fn commands_are_not_restored() {
         for (path, content) in [
             (MODPROBE, "install nvidia /bin/sh -c x\n"),
             (MODPROBE, "options a b=1\n\tinstall nvidia x\n"),
@@ -116,13 +116,13 @@ mod tests {
             ("/etc/default/grub.d/00-x.cfg", "cat <<x\nGRUB_CMDLINE_LINUX=a\nx\n"),
         ] {
             assert!(is_refused(path, content, None), "{content}");
-            // Nor where something else is there.
+            // Also rejected if another content exists.
             assert!(is_refused(path, content, Some("# nothing\n")), "{content}");
         }
     }
 
     #[test]
-    fn edits_of_changes_are_put_back() {
+    fn plain_settings_are_restored() {
         let grub = "GRUB_DISTRIBUTOR=`lsb_release -i -s`\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nif true; then x; fi\n";
         let edited = grub.replace("quiet", "quiet iommu=pt \\\n b");
         let added = format!("{grub}\nGRUB_CMDLINE_LINUX=\"a\"\n# comment\n");
@@ -139,7 +139,7 @@ mod tests {
         let there = "install x /bin/true\noptions a b=1\n";
         assert!(!is_refused(MODPROBE, there, Some("options a b=2\ninstall x /bin/true\n")));
         assert!(!is_refused(SYSCTL, "# x\nkernel.numa_balancing = 0\n-vm.swappiness=1\n", None));
-        // Names of modules alone.
+        // These files only contain names of modules.
         assert!(!is_refused("/etc/modules-load.d/bedplate.conf", "anything\n", None));
         assert!(!is_refused("/etc/nccl.conf", "anything\n", None));
     }

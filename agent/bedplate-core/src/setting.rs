@@ -1,6 +1,6 @@
-//! Settings of a running machine that bedplate changes, as data: an attribute of sysfs or sysctl, bits of a register, attributes
-//! of a VF, the mode of an eswitch. What writes them is in `apply`, what was found before is in the ledger, and `revert` runs the
-//! reversed action.
+//! Runtime settings that bedplate changes, as data: an attribute of sysfs or sysctl, bits of a register, attributes of
+//! a VF, the mode of an eswitch. `apply` writes them, the ledger stores their original values, and `revert` runs the
+//! inverse action.
 
 use std::fmt;
 
@@ -9,56 +9,56 @@ use serde::{Deserialize, Serialize};
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{PciAddress, RegisterBits};
 
-/// A value of a setting. It may say only a part of what the setting holds: some bits, some attributes.
+/// A value of a setting. It may be partial: some bits, some attributes.
 pub trait SettingValue: Clone + PartialEq {
-    /// The parts that `now` has otherwise; `None`: there are none.
+    /// Returns the parts that differ from `now`; `None` if none does.
     fn differing(&self, now: &Self) -> Option<Self>;
 
-    /// The parts that `other` names, too.
+    /// Returns the parts that `other` also has.
     fn limited_to(&self, _other: &Self) -> Self {
         self.clone()
     }
 
-    /// These parts, and those of `earlier` that are not among them.
+    /// Returns these parts, and those of `earlier` that are missing here.
     fn or(&self, _earlier: &Self) -> Self {
         self.clone()
     }
 
-    /// For people.
+    /// Formats the value for operators.
     fn format(&self) -> String;
 }
 
-/// A change of a setting: which one, from what to what.
+/// A change of a setting: its identity, old value, and new value.
 ///
-/// The ledger keeps it, and does not refuse fields that it does not know: with a new field its format gets a new version.
+/// Stored in the ledger, whose parser does not reject unknown fields here: a new field requires a new ledger version.
 pub trait SettingChange: Clone {
-    /// What the setting holds.
+    /// Type of the value.
     type Value: SettingValue + Serialize + for<'de> Deserialize<'de>;
 
-    /// The setting's name in the ledger and in reports. A later change of the same setting has the same name.
+    /// Returns the setting's name in the ledger and in reports. A later change of the same setting has the same name.
     fn name(&self) -> String;
 
-    /// Its value when the change was planned.
+    /// Returns the value when the change was planned.
     fn before(&self) -> Self::Value;
 
-    /// Its value to be.
+    /// Returns the desired value.
     fn after(&self) -> Self::Value;
 
-    /// A change of the same setting between other values.
+    /// Returns a change of the same setting between other values.
     fn with(&self, before: Self::Value, after: Self::Value) -> Self;
 
-    /// Whether another change of this name is of the very same setting.
+    /// Returns whether another change of this name is of the very same setting.
     fn is_same_setting(&self, _other: &Self) -> bool {
         true
     }
 
-    /// Why the setting is not put back: others have set it to `now`.
+    /// Returns why the setting is not reverted: another tool has set it to `now`.
     fn changed_by_others(&self, now: &Self::Value) -> String {
         format!("it was set to {} since, not by bedplate", now.format())
     }
 }
 
-/// Write a sysfs attribute, and read it back.
+/// Writes a sysfs attribute, and reads it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WriteAttribute {
@@ -68,77 +68,77 @@ pub struct WriteAttribute {
     pub before: String,
     /// Value to write.
     pub after: String,
-    /// Seconds the write may take (VF creation blocks in the driver; handbook §5.1).
+    /// Time limit of the write in seconds (VF creation blocks in the driver; handbook §5.1).
     pub limit_s: u32,
 }
 
-/// Set bits of a 16-bit register in PCI config space, and read them back. Other bits keep their present value.
+/// Sets bits of a 16-bit register in PCI config space, and reads them back. Other bits keep their value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SetConfigBits {
-    /// The function.
+    /// Address of the function.
     pub address: PciAddress,
     /// Byte offset in config space.
     pub offset: u16,
-    /// Which bits, and their new value.
+    /// Affected bits, and their new value.
     #[serde(flatten)]
     pub bits: RegisterBits,
     /// Register value when planned.
     pub before: u16,
-    /// What the register is, for people (`ACS control`).
+    /// Display name of the register (`ACS control`).
     pub register: String,
 }
 
-/// Set attributes of one VF through its PF's network interface, and read them back.
+/// Sets attributes of one VF through its PF's network interface, and reads them back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SetVf {
-    /// The VF.
+    /// Identity of the VF.
     #[serde(flatten)]
     pub key: VfKey,
-    /// Those attributes when planned; none of a VF that is to come.
+    /// Those attributes when planned; empty for a VF that does not exist yet.
     pub before: VfAttributes,
-    /// What they are to be; no others are touched.
+    /// Desired attributes; all others stay unchanged.
     pub after: VfAttributes,
-    /// The VF's driver reads them when it starts: take it from the VF before, and let the kernel find it again.
+    /// Whether the VF's driver reads them at its start: it is unbound before, and the kernel binds it again afterwards.
     pub start: bool,
-    /// Seconds each step may take.
+    /// Time limit of each step in seconds.
     pub limit_s: u32,
 }
 
-/// Change the mode of a PF's eswitch by devlink, and read it back.
+/// Changes the mode of a PF's eswitch through devlink, and reads it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SetEswitch {
-    /// The PF.
+    /// Address of the PF.
     pub pf: PciAddress,
     /// Mode when planned.
     pub before: EswitchMode,
-    /// Mode to be.
+    /// Desired mode.
     pub after: EswitchMode,
-    /// Seconds it may take.
+    /// Time limit in seconds.
     pub limit_s: u32,
 }
 
-/// Which VF.
+/// Identity of a VF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct VfKey {
-    /// Its PF.
+    /// Address of its PF.
     pub pf: PciAddress,
-    /// The PF's network interface.
+    /// Name of the PF's network interface.
     pub interface: String,
     /// Number, from 0.
     pub vf: u16,
 }
 
 impl VfKey {
-    /// Its name in the ledger, which a new name of the interface leaves alone: `VF 3 of 0000:08:00.0`.
+    /// Returns its name in the ledger, independent of the interface's name: `VF 3 of 0000:08:00.0`.
     pub fn name(&self) -> String {
         Self::name_of(self.pf, self.vf)
     }
 
-    /// The same of a VF that is known by PF and number.
+    /// Returns the name of a VF with this PF and number.
     pub fn name_of(pf: PciAddress, vf: u16) -> String {
         format!("VF {vf} of {pf}")
     }
@@ -151,7 +151,7 @@ impl fmt::Display for VfKey {
 }
 
 impl WriteAttribute {
-    /// The PF whose number of VFs this is.
+    /// Returns the PF if this attribute is its number of VFs.
     pub fn counts_vfs_of(&self) -> Option<PciAddress> {
         self.path.strip_prefix("/sys/bus/pci/devices/")?.strip_suffix("/sriov_numvfs")?.parse().ok()
     }
@@ -196,7 +196,7 @@ impl SettingChange for SetConfigBits {
         SetConfigBits { bits: after, before: before.value, ..self.clone() }
     }
 
-    /// A port that was put in the place of another has the register elsewhere.
+    /// Returns `false` for the register of a replaced port, which has another offset.
     fn is_same_setting(&self, other: &Self) -> bool {
         self.offset == other.offset
     }
@@ -246,8 +246,8 @@ impl SettingChange for SetEswitch {
     }
 }
 
-/// What to write for an attribute to read `value` again: what shows emptiness is not written as such. `driver_override` reads
-/// `(null)` when it is empty (drivers/pci/pci-sysfs.c, driver_override_show).
+/// Returns the text to write so that an attribute reads `value`: the display of an empty value must not be written.
+/// `driver_override` reads `(null)` if it is empty (drivers/pci/pci-sysfs.c, driver_override_show).
 pub(crate) fn to_write(value: &str) -> &str {
     if value.trim() == "(null)" { "" } else { value }
 }
