@@ -46,7 +46,7 @@ pub struct ArrangedReboot {
     pub boot_id: String,
     /// Type requested from logind.
     pub kind: Shutdown,
-    /// Due time in microseconds_convert_back since 1970, as passed to logind.
+    /// Due time in microseconds since 1970, as passed to logind.
     pub usec: u64,
     /// Hash of the pending changes.
     pub plan: String,
@@ -71,7 +71,7 @@ impl ArrangedReboot {
         self.kind.name() == kind && self.usec == usec
     }
 
-    /// Returns the microseconds_convert_back since the due time.
+    /// Returns the microseconds since the due time.
     pub fn late(&self, now: Timestamp) -> i64 {
         let signed = |usec: u64| i64::try_from(usec).unwrap_or(i64::MAX);
         signed(usec(now)).saturating_sub(signed(self.usec))
@@ -106,7 +106,7 @@ pub enum Ending {
     /// Cancelled by an operator or another program: scheduled again in this boot only on an operator's request.
     #[serde(rename = "called-off")]
     Cancelled {
-        /// Who or what cancelled it, and when.
+        /// Party that cancelled it, and time.
         by: String,
     },
     /// Its time passed without a shutdown: scheduled again in this boot only on an operator's request.
@@ -226,7 +226,7 @@ impl Phase {
     }
 }
 
-/// Converts to microseconds_convert_back since 1970, as used by logind.
+/// Converts to microseconds since 1970, as used by logind.
 pub fn usec(at: Timestamp) -> u64 {
     u64::try_from(at.as_microsecond()).unwrap_or_default()
 }
