@@ -1,4 +1,4 @@
-//! The profile and the units of bedplate, for images whose files cannot hold every setting.
+//! Bedplate's own profile and units, for images where files cannot hold every setting.
 
 use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::modules;
@@ -9,8 +9,8 @@ use super::{Deferred, Inexpressible, Options, OutFile, RenderResult, vf_rules};
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
 
-/// Enables [`OWN`] where bedplate is installed, and says so where it is not: lines of a shell, `root` before every path,
-/// `otherwise` at their end.
+/// Returns shell lines that enable [`OWN`] if bedplate is installed, and print a message if not. `root` precedes every
+/// path, `otherwise` ends the lines.
 pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
     let units = OWN.join(" ");
     format!(
@@ -20,23 +20,23 @@ pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
     )
 }
 
-/// Ends an image build: nobody would notice later what is missing.
+/// Makes an image build fail: a missing part would go unnoticed later.
 pub(super) const FAIL: &str = "exit 1; ";
 
 const NOTE: &str = "bedplate has to be installed in the image: what the files do not hold it does on the machine, by the profile in \
                     /etc/bedplate/profile.toml (units bedplate-boot and bedplate)";
 
-/// bedplate's part of an image.
+/// Bedplate's part of an image.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
-    /// The profile; `None`: nothing is left to bedplate.
+    /// The profile; `None` if nothing is deferred to bedplate.
     pub profile: Option<OutFile>,
-    /// Items that are left to it; without a profile they are not expressible. No files.
+    /// Items deferred to bedplate; without a profile they are not expressible. No files.
     pub rest: RenderResult,
 }
 
 impl Agent {
-    /// Leaves `left` to it.
+    /// Defers `left` to bedplate.
     pub(crate) fn with_rest(
         build: &ImageConfig,
         options: &Options,
@@ -57,18 +57,18 @@ impl Agent {
         Agent { profile: Some(OutFile::new(PROFILE, text)), rest }
     }
 
-    /// The profile, and what starts the units where no tool enables them.
+    /// Returns the profile, and a drop-in that starts the units where no tool enables them.
     pub(crate) fn files(&self, build: &ImageConfig) -> Vec<OutFile> {
         let wants = self.profile.as_ref().map(|_| {
             let text = format!("{}[Unit]\nWants={}\n", heading(build, "# "), OWN.join(" "));
-            // In place of the links of `systemctl enable`; units that are not there do no harm.
+            // Replaces the links of `systemctl enable`; missing units are harmless.
             OutFile::new(OWN_DROP_IN.trim_start_matches('/'), text)
         });
         self.profile.iter().cloned().chain(wants).collect()
     }
 }
 
-/// Settings of all kinds that only the machine takes or decides, without VFs.
+/// Settings of all resource types that need the machine, without VFs.
 pub(super) fn of_machine(build: &ImageConfig) -> impl Iterator<Item = Inexpressible> {
     vf_rules::vf_attributes(build, "run `bedplate apply` at every boot of the host")
         .into_iter()
@@ -76,7 +76,7 @@ pub(super) fn of_machine(build: &ImageConfig) -> impl Iterator<Item = Inexpressi
         .chain(live_only(build, |live| &live.with_agent))
 }
 
-/// Which way GPU memory is registered, where the machine decides.
+/// Returns the GPU memory registration, if only the machine can decide it.
 pub(super) fn undecided_registration(build: &ImageConfig) -> Option<Inexpressible> {
     let open = build.gpudirect.is_some_and(|asked| !asked.is_decided);
     open.then(|| Inexpressible {

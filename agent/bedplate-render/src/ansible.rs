@@ -1,5 +1,5 @@
-//! Target `ansible`: a role with tasks and files. A command that must follow a file is a task that first checks whether it is
-//! done, so that a run that fails half-way is made good by the next one. Running it once more changes nothing.
+//! Target `ansible`: a role with tasks and files. A task that runs a command after a file change first checks whether
+//! the command is still needed, so that the next run repairs one that failed half-way. A repeated run changes nothing.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,28 +17,28 @@ use super::{
 };
 
 const TASKS: &str = "tasks/main.yml";
-/// Checks whether a step is done; the module `script` copies it to the host, and templates nothing in it.
+/// Checks whether a step is done; the module `script` copies it to the host without templating.
 const CHECK: &str = "bedplate-is-done.sh";
 
-/// `bedplate_root`: a root directory that is not running; its tools are not run.
+/// `bedplate_root`: a root directory that is not running; no tools are run for it.
 const ROOT: &str = "{{ bedplate_root | default('') }}";
-/// The task that writes options of modules.
+/// Variable of the task that writes module options.
 const MODPROBE: &str = "bedplate_modprobe";
-/// The step that takes them over.
+/// Step that applies module options.
 const INITRAMFS: &str = "initramfs";
 const RUNNING: &str = "bedplate_root is not defined";
 
-/// A command that must follow the files.
+/// A command to run after the files are written.
 struct Step {
-    /// For [`CHECK`] and the names of variables.
+    /// Argument of [`CHECK`], and part of variable names.
     id: &'static str,
     /// Name of the task.
     name: &'static str,
-    /// Lines of [`CHECK`], which end it with another status than 0 unless the step is done.
+    /// Lines of [`CHECK`], which exit with a nonzero status unless the step is done.
     test: String,
     /// The command.
     argv: Vec<&'static str>,
-    /// Whether it is for the running system only: then it keeps no other step from being done.
+    /// Whether it applies to the running system only: then its failure does not stop other steps.
     is_live: bool,
 }
 
@@ -92,7 +92,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// First what the next boot needs.
+/// Steps in order: first those that the next boot needs.
 fn steps(build: &ImageConfig, host: &Host, options: &Options) -> Result<Vec<Step>, RenderError> {
     let mut steps = Vec::new();
     if let Some(argv) = &host.boot_loader {
@@ -109,7 +109,7 @@ fn steps(build: &ImageConfig, host: &Host, options: &Options) -> Result<Vec<Step
             GrubFamily::Debian => ("/boot/initrd.img-", ""),
             GrubFamily::Rhel => ("/boot/initramfs-", ".img"),
         };
-        // The tools leave images of rescue systems, and of kernels whose modules are gone, as they are.
+        // The tools skip images of rescue systems, and of kernels whose modules are gone.
         let test = format!(
             "for kernel in /boot/vmlinuz-*; do\n  release=${{kernel#/boot/vmlinuz-}}\n  image={image}$release{end}\n  \
              case $release in *rescue*) continue ;; esac\n  [ -e \"$image\" ] || continue\n  \
@@ -139,7 +139,7 @@ fn steps(build: &ImageConfig, host: &Host, options: &Options) -> Result<Vec<Step
     }
     if host.sets_sysctls {
         let set = build.settings().filter_map(|setting| match setting {
-            // The kernel puts tabs between numbers. A key that is not there belongs to a device that is not.
+            // The kernel puts tabs between numbers. A missing key belongs to a missing device.
             Setting::Sysctl { key, value } => Some(format!(
                 "if now=$(sysctl -n {} 2>/dev/null); then\n  [ \"$(printf '%s' \"$now\" | tr '\\t' ' ')\" = {} ] || exit 1\nfi\n",
                 in_shell_single_quotes(key),
@@ -169,7 +169,7 @@ fn script(build: &ImageConfig, steps: &[Step]) -> String {
     text + "*) exit 2 ;;\nesac\nexit 0\n"
 }
 
-/// Check, act where it is not done, and check again.
+/// Tasks that check a step, run it if needed, and check it again.
 fn tasks_of(step: &Step) -> Vec<Value> {
     let Step { id, name, argv, is_live, .. } = step;
     let found = format!("bedplate_{id}");
@@ -194,7 +194,7 @@ fn tasks_of(step: &Step) -> Vec<Value> {
         "when": [RUNNING, format!("{found}.rc != 0")],
     });
     if *id == INITRAMFS {
-        // Of an image that lies elsewhere than the test looks, only the file that was just written tells.
+        // If the image is not where the test searches, only a change of the file shows that a rebuild is needed.
         act["when"] = json!([RUNNING, format!("{found}.rc != 0 or {MODPROBE} is changed")]);
     }
     let mut after = check(format!("{name}: read back"));
@@ -234,7 +234,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
         tasks.push(task);
     }
     if let Some(file) = &host.default_grub {
-        // A block of Ansible's own in a file that is the distribution's.
+        // A block managed by Ansible in a file of the distribution.
         tasks.push(json!({
             "name": "Give kernels that are installed later the same arguments",
             "ansible.builtin.blockinfile": {
@@ -270,7 +270,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
     tasks
 }
 
-/// Tasks for the running system only: one that fails keeps no other from being done.
+/// Tasks for the running system only; the failure of one does not stop the others.
 fn live_tasks(host: &Host, live: &[&Step]) -> Vec<Value> {
     let mut tasks = Vec::new();
     if host.files.iter().any(|file| file.path.starts_with("etc/udev/")) {

@@ -1,4 +1,4 @@
-//! Target `bootc`: a kargs.d file, configuration files, and the lines of a Containerfile that bring them into the image.
+//! Target `bootc`: a kargs.d file, configuration files, and Containerfile lines that copy them into the image.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use super::{Options, OutFile, RenderError, RenderResult, Target, udev};
 
 const CONTAINERFILE: &str = "Containerfile.bedplate";
 
-/// Parameters that x86 alone reads: elsewhere the kernel would hand them to init.
+/// Parameters that only x86 reads: other kernels would pass them to init.
 const X86_ONLY: [&str; 3] = ["iommu", "intel_iommu", "amd_iommu"];
 
 const ABSENT: Unsupported = Unsupported {
@@ -23,7 +23,7 @@ const ABSENT: Unsupported = Unsupported {
     instead: "take it out of the kargs.d file of the base image that sets it; on a host `rpm-ostree kargs --delete`",
 };
 
-/// What bootc reads; it rejects other keys.
+/// File format of bootc, which rejects other keys.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct Kargs {
@@ -59,7 +59,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     let mut rendered = RenderResult::default();
     if !tokens.is_empty() {
         let kargs = Kargs {
-            // bootc hands on each text as it is, and GRUB reads the boot entry as script (handbook §10.1).
+            // bootc passes each text on verbatim, and GRUB reads the boot entry as script (handbook §10.1).
             kargs: grub_words(&tokens)?,
             match_architectures: architectures(&tokens, options.arch),
         };
@@ -92,8 +92,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// /etc of an image is the machine's from its first boot on; what the image is to update lies below /usr (bootc, filesystem.md).
-/// Files that are read in /etc alone stay there.
+/// Moves a file below /usr if possible. /etc belongs to the machine from its first boot on, and image updates reach
+/// only /usr (bootc, filesystem.md). Files that are read only in /etc stay there.
 fn in_usr(file: OutFile) -> OutFile {
     let path = match file.path.strip_prefix("etc/udev/") {
         Some(rest) => format!("usr/lib/udev/{rest}"),
@@ -107,10 +107,10 @@ fn in_usr(file: OutFile) -> OutFile {
     OutFile { path, ..file }
 }
 
-/// Directories that are read below /usr/lib, too.
+/// Directories that are also read below /usr/lib.
 const IN_USR: [&str; 3] = ["modprobe.d/", "modules-load.d/", "sysctl.d/"];
 
-/// By Rust's names, where an argument means something on one architecture only.
+/// Architectures, by Rust's names, if an argument has a meaning on one architecture only.
 fn architectures(tokens: &[Token], arch: Arch) -> Vec<&'static str> {
     let names: Vec<String> = tokens.iter().map(Token::folded_name).collect();
     let any = |is: &dyn Fn(&str) -> bool| names.iter().any(|name| is(name));
@@ -123,7 +123,7 @@ fn architectures(tokens: &[Token], arch: Arch) -> Vec<&'static str> {
     }
 }
 
-/// How parameters begin that are set for Arm's IOMMU, for which x86 has others.
+/// Prefixes of parameters set for Arm's IOMMU; x86 has other parameters.
 const ARM: [&str; 2] = ["iommu.", "arm_smmu"];
 
 fn containerfile(build: &ImageConfig, files: &[OutFile], agent: bool) -> String {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_one_architecture_reads_is_bound_to_it() {
+    fn architecture_specific_arguments_are_restricted() {
         assert_eq!(
             body("iommu=pt", Arch::X86_64),
             "kargs = [\"iommu=pt\"]\nmatch-architectures = [\"x86_64\"]"

@@ -1,4 +1,4 @@
-//! Target `butane`: what [`super::ignition`] says, as people write it for Fedora CoreOS.
+//! Target `butane`: the same content as [`super::ignition`] in the source format of Fedora CoreOS.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::common::preamble;
 use super::ignition::Machine;
 use super::{Options, OutFile, RenderError, RenderResult, Target, yaml};
 
-/// Butane's `fcos` 1.5.0 makes Ignition 3.4.0; kernel arguments are in it since 1.4.0.
+/// Butane's `fcos` 1.5.0 produces Ignition 3.4.0; it supports kernel arguments since 1.4.0.
 const VERSION: &str = "1.5.0";
 
 pub(crate) const TARGET: Target = Target::new(

@@ -1,4 +1,4 @@
-//! Target `cloud-init`: user data that writes the files and has the host's tools take them over.
+//! Target `cloud-init`: user data that writes the files and runs the host's tools to apply them.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     if !commands.is_empty() {
         config["runcmd"] = json!(commands);
     }
-    // cloud-init knows its user data by the first line.
+    // cloud-init identifies its user data by the first line.
     let text =
         format!("#cloud-config\n{}{}", preamble(build, "# "), yaml::value("user data", &config)?);
     rendered.files.push(OutFile::new(USER_DATA, text));

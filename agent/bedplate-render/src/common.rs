@@ -1,5 +1,5 @@
-//! What several targets share: the kernel arguments as one merged list, the configuration files, and the words for what
-//! only a running host can take.
+//! Shared by several targets: the merged list of kernel arguments, the configuration files, and items that only a
+//! running host can apply.
 
 use bedplate_base::Arch;
 use bedplate_cmdline::boot::grub_quote::grub_token;
@@ -11,15 +11,15 @@ use bedplate_core::kind::{cmdline, modules, sriov, sysctl};
 
 use super::{Inexpressible, OutFile, RenderError, RenderResult};
 
-/// The wanted arguments in order, with every `pci=` merged into one argument: tools that edit by key keep only one of
+/// Returns the required arguments in order, with every `pci=` merged into one: tools that edit by key keep only one of
 /// several (handbook §1.2, §10.3).
 ///
 /// # Errors
-/// [`RenderError::Cmdline`], [`RenderError::Line`], and for an argument that is not ASCII.
+/// [`RenderError::Cmdline`], [`RenderError::Line`], and an error for an argument that is not ASCII.
 pub(super) fn kernel_arguments(build: &ImageConfig, arch: Arch) -> Result<Vec<Token>, RenderError> {
     let line = Edit::new(arch, &build.arguments)?.without(&build.absent)?.rendered()?;
     for token in line.tokens() {
-        // A file's encoding and a loader's need not be the same.
+        // The encodings of a file and a loader may differ.
         if !token.as_str().is_ascii() {
             let why = "only ASCII survives every tool between here and the kernel";
             return Err(RenderError::bad_argument(token.as_str(), why));
@@ -28,18 +28,18 @@ pub(super) fn kernel_arguments(build: &ImageConfig, arch: Arch) -> Result<Vec<To
     Ok(line.tokens().cloned().collect())
 }
 
-/// All arguments as words of GRUB's language: grub.cfg, and BLS `options`, which GRUB reads as script too.
+/// Quotes all arguments as words of GRUB's language: grub.cfg, and BLS `options`, which GRUB also reads as script.
 pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
     Ok(tokens.iter().map(grub_token).collect::<Result<_, _>>()?)
 }
 
-/// The heading: profile, digest, version. Each line behind `mark`.
+/// The heading: profile, digest, version. Each line starts with `mark`.
 pub(super) fn heading(build: &ImageConfig, mark: &str) -> String {
     let stamp = build.stamp.as_ref().map(|stamp| format!("{mark}{stamp}\n"));
     format!("{mark}{}{}", file_heading::heading(&build.profile), stamp.unwrap_or_default())
 }
 
-/// The heading and the reasons of all kernel arguments, each line behind `mark` and naming its argument.
+/// The heading and the reasons of all kernel arguments. Each line starts with `mark` and names its argument.
 pub(super) fn preamble(build: &ImageConfig, mark: &str) -> String {
     let reasons = build
         .arguments
@@ -48,16 +48,16 @@ pub(super) fn preamble(build: &ImageConfig, mark: &str) -> String {
     std::iter::once(heading(build, mark)).chain(reasons).collect()
 }
 
-/// The configuration files, at the paths they have in an image.
+/// The configuration files, at their paths in the image.
 pub(super) fn files(build: &ImageConfig) -> impl Iterator<Item = OutFile> {
     build.files.iter().map(|file| OutFile::new(file.path.trim_start_matches('/'), &*file.text))
 }
 
-/// What a target has no place for.
+/// Reason and alternative for items that a target cannot express.
 pub(super) struct Unsupported {
-    /// Why.
+    /// Why the target cannot express it.
     pub why: &'static str,
-    /// Where it goes instead.
+    /// Alternative.
     pub instead: &'static str,
 }
 
@@ -66,15 +66,16 @@ impl Unsupported {
         Inexpressible { id, what, why: self.why.to_owned(), instead: self.instead.to_owned() }
     }
 
-    /// One argument.
+    /// Creates the item for one argument.
     pub(crate) fn argument(&self, token: &Token) -> Inexpressible {
         self.item(argument_id(token), format!("kernel argument `{token}`"))
     }
 
-    /// Everything but VFs and what only a running host can take: arguments, and settings that `carried` does not know.
+    /// Adds all arguments, and all settings that `carried` rejects, as inexpressible items. Does not handle VFs and
+    /// items that need a running host.
     ///
     /// # Errors
-    /// Those of [`kernel_arguments`].
+    /// Errors of [`kernel_arguments`].
     pub(crate) fn leave(
         &self,
         build: &ImageConfig,
@@ -89,7 +90,7 @@ impl Unsupported {
         Ok(())
     }
 
-    /// That arguments which must not be there stay: a remark, for hardly any image has them.
+    /// Returns a note that forbidden arguments are not removed. Only a note, because hardly any image has them.
     pub(crate) fn not_removed<'a>(&self, absent: impl Iterator<Item = &'a str>) -> Option<String> {
         let absent: Vec<String> = absent.map(|token| format!("`{token}`")).collect();
         (!absent.is_empty()).then(|| {
@@ -102,7 +103,7 @@ impl Unsupported {
         })
     }
 
-    /// Settings that `carried` does not know, and files that can only be had as such.
+    /// Returns items for the settings that `carried` rejects, and for files without settings.
     pub(crate) fn settings(
         &self,
         build: &ImageConfig,
@@ -117,12 +118,13 @@ impl Unsupported {
     }
 }
 
-/// `cmdline/iommu`: for [`Inexpressible::id`].
+/// Returns the [`Inexpressible::id`] of an argument: `cmdline/iommu`.
 pub(super) fn argument_id(token: &Token) -> String {
     format!("{}/{}", cmdline::NAME, token.name())
 }
 
-/// For [`Inexpressible::id`]: `modules/nouveau`, `modules/ib_core.netns_mode`, `sysctl/vm.zone_reclaim_mode`.
+/// Returns the [`Inexpressible::id`] of a setting: `modules/nouveau`, `modules/ib_core.netns_mode`,
+/// `sysctl/vm.zone_reclaim_mode`.
 pub(super) fn setting_id(setting: &Setting) -> String {
     match setting {
         Setting::LoadModule(module) | Setting::BlacklistModule(module) => {
@@ -135,12 +137,12 @@ pub(super) fn setting_id(setting: &Setting) -> String {
     }
 }
 
-/// For [`Inexpressible::id`]: `file/etc/nccl.conf`.
+/// Returns the [`Inexpressible::id`] of a file: `file/etc/nccl.conf`.
 pub(super) fn file_id(file: &ConfigFile) -> String {
     format!("file{}", file.path)
 }
 
-/// A setting in the words of a report.
+/// Returns the description of a setting for reports.
 fn describe_setting(setting: &Setting) -> String {
     match setting {
         Setting::LoadModule(module) => format!("module {module} loaded at boot"),
@@ -152,7 +154,7 @@ fn describe_setting(setting: &Setting) -> String {
     }
 }
 
-/// Arguments to take away by a tool that takes whole arguments only, and a remark on those that are a part of one.
+/// Returns the arguments for a tool that removes only whole arguments, and a note about those that are part of one.
 pub(super) fn removals(build: &ImageConfig) -> (Vec<String>, Option<String>) {
     let (parts, whole): (Vec<&str>, Vec<&str>) =
         build.absent_tokens().partition(|token| token.starts_with("pci="));
@@ -163,12 +165,12 @@ pub(super) fn removals(build: &ImageConfig) -> (Vec<String>, Option<String>) {
     (whole.into_iter().map(str::to_owned).collect(), elsewhere.not_removed(parts.into_iter()))
 }
 
-/// A text as one word of a shell.
+/// Quotes a text as one word of a shell.
 pub(super) fn in_shell_single_quotes(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What only a running host can take, for a target of which `instead` says what its hosts can do.
+/// Returns items that only a running host can apply. `instead` selects the alternative that the target's hosts support.
 pub(super) fn live_only(
     build: &ImageConfig,
     instead: fn(&LiveOnly) -> &String,
@@ -181,7 +183,7 @@ pub(super) fn live_only(
     })
 }
 
-/// Whether modprobe.d has a part in it: options and blacklists.
+/// Whether modprobe.d is used: options and blacklists.
 pub(super) fn uses_modprobe(build: &ImageConfig) -> bool {
     let in_modprobe = |setting: &Setting| {
         matches!(setting, Setting::ModuleOption { .. } | Setting::BlacklistModule(_))
@@ -189,7 +191,7 @@ pub(super) fn uses_modprobe(build: &ImageConfig) -> bool {
     build.settings().any(in_modprobe)
 }
 
-/// Whether there are NVIDIA modules, which may live in a container or an extension instead of the host.
+/// Whether NVIDIA modules are used, which may be in a container or an extension instead of the host.
 pub(super) fn names_nvidia_modules(build: &ImageConfig) -> bool {
     build.settings().any(|setting| match setting {
         Setting::LoadModule(module) | Setting::ModuleOption { module, .. } => {
@@ -199,13 +201,13 @@ pub(super) fn names_nvidia_modules(build: &ImageConfig) -> bool {
     })
 }
 
-/// Remarks of the desired state itself. What it says of VFs where no devices are seen is for hosts: here targets say it.
+/// Returns the notes of the desired state. Skips notes about VFs if no devices are visible: targets have their own.
 pub(super) fn remarks(desired: &Desired, sees_devices: bool) -> impl Iterator<Item = String> {
     let notes = desired.notes.iter().filter(move |note| sees_devices || note.kind != sriov::NAME);
     notes.map(|note| format!("{}: {}: {}", note.kind, note.subject, note.text))
 }
 
-/// Blockers and unknowns of the host: a part of the profile that is in no file because of them.
+/// Returns blockers and unknowns of the host: parts of the profile that are in no file because of them.
 pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressible> {
     let item = |kind: &str, what: String, why: &str, instead: &str| Inexpressible {
         id: kind.to_owned(),
@@ -245,7 +247,7 @@ pub(super) mod tests {
     use bedplate_facts::Facts;
     use bedplate_testhosts::fixture::Machine;
 
-    /// A profile of this text, called `test`.
+    /// Loads a profile with this text, named `test`.
     pub(crate) fn of_text(text: &str) -> Profile {
         load(&[LayerText { path: "test.toml", text }], &[]).unwrap().profile
     }
@@ -266,7 +268,7 @@ pub(super) mod tests {
         name.parse().unwrap()
     }
 
-    /// Something of everything: live ACS, an ACS list, VFs, options, a blacklist, an unload, absent arguments.
+    /// One of each: live ACS, an ACS list, VFs, options, a blacklist, an unload, absent arguments.
     pub(crate) fn desired() -> Desired {
         let acs = "pci=config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0";
         let load = |name| WantedModule { name: module(name), load: ModuleLoad::Boot, why: why() };
@@ -316,12 +318,12 @@ pub(super) mod tests {
         Desired::default()
     }
 
-    /// What the kinds make of it, under the profile name `hgx`.
+    /// Contributions of all resource types, under the profile name `hgx`.
     pub(crate) fn build(desired: &Desired) -> ImageConfig {
         with_profile("", desired)
     }
 
-    /// The same with more in the profile; a rule for each PF of `desired`, by its address.
+    /// Contributions with additional profile sections; adds a rule for each PF of `desired`, by its address.
     pub(crate) fn with_profile(sections: &str, desired: &Desired) -> ImageConfig {
         let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
         let mut build = kind::contributions(&profile, &machine(), desired).unwrap();
@@ -333,7 +335,7 @@ pub(super) mod tests {
         build
     }
 
-    /// A machine whose devices have been looked at.
+    /// A machine whose devices are known.
     fn machine() -> Facts {
         let mut machine = Machine::default();
         machine.add("0000:00:00.0", None, 0x06_0000, (0x8086, 0x09a2));
@@ -345,13 +347,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn pci_becomes_one_argument_where_the_first_stood() {
+    fn pci_arguments_are_merged_at_first_position() {
         let pci = "pci=realloc,config_acs=xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0";
         assert_eq!(rendered(&desired()).unwrap(), ["iommu=pt", pci, "hugepages=64"]);
     }
 
     #[test]
-    fn arguments_that_are_not_ascii_are_refused() {
+    fn non_ascii_argument_is_rejected() {
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg("a=\u{f6}"));
         assert!(rendered(&desired).is_err());
@@ -361,7 +363,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_cut_off_is_refused() {
+    fn too_long_command_line_is_rejected() {
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg(&format!("a={}", "x".repeat(2045))));
         assert!(rendered(&desired).is_ok());

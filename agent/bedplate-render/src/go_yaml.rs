@@ -1,23 +1,23 @@
-//! A list of strings exactly as Go's YAML libraries write it with their default indentation of 4.
+//! Writes a list of strings exactly like Go's YAML libraries with their default indentation of 4.
 //!
-//! The Image Factory hashes the text that this library makes of a schematic; a byte of difference is another id.
-//! Checked against `yaml.v3` v3.0.1: the tests' table is its output.
+//! The Image Factory hashes the library's text of a schematic: one different byte gives another id. Checked against
+//! `yaml.v3` v3.0.1, whose output is the table in the tests.
 
-/// Which library: Image Factory has v4 since 1.5.
+/// The library version: Image Factory uses v4 since 1.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GoYaml {
     /// `gopkg.in/yaml.v3`.
     V3,
-    /// `go.yaml.in/yaml/v4`: words that are truth values in YAML 1.1 alone, and the merge key, get single quotes.
+    /// `go.yaml.in/yaml/v4`: words that are truth values only in YAML 1.1, and the merge key, get single quotes.
     V4,
 }
 
-/// One scalar, on one line. `None` for a text that does not begin like a name (a `-` in front is Talos's way to take
-/// an argument away), or that would need escapes or lines: what `yaml.v3` makes of numbers hangs on ranges and
-/// calendars, and no kernel argument or extension begins like one.
+/// Returns one scalar, on one line. Returns `None` for a text that does not start like a name (a `-` in front is
+/// Talos's syntax for removing an argument), or that needs escapes or lines. `yaml.v3` writes numbers by ranges and
+/// calendars, and no kernel argument or extension starts like one.
 ///
-/// The library first asks what the plain text would be read as: anything but a string gets double quotes. Then its
-/// emitter asks whether a plain scalar can hold the text at all: if not, it gets single quotes.
+/// The library first determines how the plain text would be read: anything but a string gets double quotes. Then its
+/// emitter checks whether a plain scalar can hold the text: if not, it gets single quotes.
 pub(super) fn scalar(text: &str, library: GoYaml) -> Option<String> {
     let name = text.strip_prefix('-').unwrap_or(text);
     let numeric = |c: char| c.is_ascii_digit() || "+-._".contains(c);
@@ -41,10 +41,10 @@ fn is_other_type(text: &str) -> bool {
     text == "~" || is_cased(text, &["true", "false", "null"])
 }
 
-/// Truth values of YAML 1.1 alone.
+/// Truth values of YAML 1.1 only.
 const OLD_TRUTH: &[&str] = &["y", "yes", "on", "n", "no", "off"];
 
-/// Whether it would be read as such a value, or as the merge key.
+/// Whether it would be read as one of these values, or as the merge key.
 fn is_of_old(text: &str) -> bool {
     text == "<<" || is_cased(text, OLD_TRUTH)
 }
@@ -60,7 +60,7 @@ fn is_cased(text: &str, words: &[&str]) -> bool {
     words.iter().any(cased)
 }
 
-/// Whether the text cannot stand plain in a block list (libyaml's `yaml_emitter_analyze_scalar`).
+/// Whether the text needs quotes in a block list (libyaml's `yaml_emitter_analyze_scalar`).
 fn needs_quotes(text: &str) -> bool {
     let indicators =
         ['#', ',', '[', ']', '{', '}', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'];
@@ -79,7 +79,7 @@ fn needs_quotes(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Input, and what `yaml.v3` v3.0.1 makes of it.
+    /// Input, and the output of `yaml.v3` v3.0.1.
     const MADE_BY_YAML_V3: &[(&str, &str)] = &[
         ("iommu=pt", "iommu=pt"),
         ("-console", "-console"),
@@ -176,14 +176,14 @@ mod tests {
     ];
 
     #[test]
-    fn scalars_are_those_of_yaml_v3() {
+    fn scalars_match_yaml_v3() {
         for (text, expected) in MADE_BY_YAML_V3 {
             assert_eq!(scalar(text, GoYaml::V3).as_deref(), Some(*expected), "{text:?}");
         }
     }
 
     #[test]
-    fn v4_differs_in_words_of_yaml_1_1_alone() {
+    fn v4_differs_only_for_yaml_1_1_words() {
         for (text, by_v3) in MADE_BY_YAML_V3 {
             let by_v4 = match *text {
                 "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "n" | "no" | "No"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_or_would_need_escapes_or_lines_is_refused() {
+    fn unsupported_text_is_rejected() {
         for text in [
             "",
             "-",

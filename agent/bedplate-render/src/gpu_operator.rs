@@ -1,5 +1,5 @@
-//! Target `gpu-operator`: what the NVIDIA GPU Operator has to know, as merge patches of its objects: which kernel modules,
-//! and whether it loads nvidia_peermem (handbook §6.3).
+//! Target `gpu-operator`: merge patches for objects of the NVIDIA GPU Operator. They select the kernel modules, and
+//! whether the operator loads nvidia_peermem (handbook §6.3).
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ const NVIDIA_DRIVER: &str = "nvidiadriver-patch.yaml";
 const PARAMETERS: &str = "kernel-module-params.yaml";
 const CONFIG_MAP: &str = "bedplate-kernel-module-params";
 
-/// Modules whose parameters the driver container takes, one key each in the ConfigMap.
+/// Modules whose parameters the driver container reads, each from one key of the ConfigMap.
 const WITH_PARAMETERS: [(&str, &str); 4] = [
     ("nvidia", "nvidia.conf"),
     ("nvidia_modeset", "nvidia-modeset.conf"),
@@ -77,7 +77,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// What no operator for GPUs has to do with.
+/// Settings that no GPU operator handles.
 pub(super) fn unsupported_settings(build: &ImageConfig) -> Vec<Inexpressible> {
     let by = "render target sriov-operator beside this one, or run bedplate on the nodes";
     let live = live_only(build, |live| &live.with_agent);
@@ -95,7 +95,7 @@ fn push(
     Ok(())
 }
 
-/// What ClusterPolicy has below `spec.driver`, and NVIDIADriver below `spec`.
+/// The content of `spec.driver` in ClusterPolicy, and of `spec` in NVIDIADriver.
 fn driver(build: &ImageConfig, parameters: bool) -> Map<String, Value> {
     let mut driver = Map::new();
     match build.gpudirect.map(|asked| asked.way) {
@@ -114,7 +114,7 @@ fn driver(build: &ImageConfig, parameters: bool) -> Map<String, Value> {
     driver
 }
 
-/// Modules that the operator brings in containers of their own.
+/// Modules that the operator loads from separate containers.
 fn extras(build: &ImageConfig) -> Map<String, Value> {
     let on = [("nvidia_fs", "gds"), ("gdrdrv", "gdrcopy")]
         .into_iter()
@@ -127,7 +127,7 @@ fn loads(build: &ImageConfig, name: &str) -> bool {
     build.settings().any(is)
 }
 
-/// The container reads a parameter a line, and hands each to modprobe as it is.
+/// The container reads one parameter per line, and passes it to modprobe verbatim.
 fn parameters(build: &ImageConfig) -> Map<String, Value> {
     let mut files = Map::new();
     for (module, key) in WITH_PARAMETERS {
@@ -147,12 +147,12 @@ fn parameters(build: &ImageConfig) -> Map<String, Value> {
     files
 }
 
-/// modprobe would quote a value with blanks once more.
+/// Whether modprobe would leave the value unquoted; it quotes values with blanks again.
 fn has_no_blanks(value: &str) -> bool {
     !value.contains(['"', ' '])
 }
 
-/// The driver container loads NVIDIA's own modules whenever it runs.
+/// The driver container always loads NVIDIA's own modules.
 fn carried(setting: &Setting, patched: bool) -> bool {
     match setting {
         Setting::LoadModule(module) => {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn peermem_is_the_operators_to_load_and_its_parameters_go_with_it() {
+    fn operator_loads_peermem_with_its_parameters() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
         let text = &rendered.file(NVIDIA_DRIVER).unwrap().text;
         assert!(text.contains("  rdma:\n    enabled: true\n    useHostMofed: true\n"), "{text}");

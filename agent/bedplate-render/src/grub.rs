@@ -1,4 +1,4 @@
-//! Target `grub`: the Debian family's drop-in, and the files below /etc. RHEL's form is in `grub_rhel`.
+//! Target `grub`: the Debian family's drop-in, and the files below /etc. `grub_rhel` is the variant for RHEL.
 
 use bedplate_cmdline::Token;
 use bedplate_cmdline::boot::grub_default::{CMDLINE_DEFAULT, write_drop_in};
@@ -12,10 +12,10 @@ use super::common::{
 use super::vf_rules::vfs;
 use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, Target, grub_rhel};
 
-/// Sorts after what cloud images bring (`50-cloudimg-settings.cfg`), so that it is not overruled.
+/// Sorts after the file of cloud images (`50-cloudimg-settings.cfg`), so that it takes effect last.
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 
-/// The menu that `update-grub` makes.
+/// The menu that `update-grub` writes.
 const MENU: &str = "/boot/grub/grub.cfg";
 
 pub(crate) const TARGET: Target = Target::new(
@@ -59,7 +59,7 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderRes
     Ok(rendered)
 }
 
-/// The kernel arguments alone.
+/// Renders only the kernel arguments.
 pub(super) fn boot(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
     match options.grub_family {
@@ -68,16 +68,16 @@ pub(super) fn boot(build: &ImageConfig, options: &Options) -> Result<RenderResul
     }
 }
 
-/// Lines of a shell script that end with status 0 if the boot entries have the arguments: on Debian an entry of a menu that was made
-/// since, on RHEL the default one.
+/// Returns lines of a shell script that exit with status 0 if the boot entries have the arguments: on Debian an entry
+/// of a menu written after the drop-in, on RHEL the default entry.
 ///
 /// # Errors
-/// As [`boot`].
+/// Errors of [`boot`].
 pub(super) fn entry_test(build: &ImageConfig, options: &Options) -> Result<String, RenderError> {
     let tokens = kernel_arguments(build, options.arch)?;
     match options.grub_family {
         GrubFamily::Debian => {
-            // The drop-in adds them in one piece.
+            // The drop-in adds them as one contiguous text.
             let words = format!(" {} ", grub_words(&tokens)?.join(" "));
             let words = in_shell_single_quotes(&words);
             Ok(format!(
@@ -98,7 +98,7 @@ fn rebuild_note(command: &str) -> String {
 fn debian(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
     if !tokens.is_empty() {
-        // `_DEFAULT`: recovery entries stay clean.
+        // `_DEFAULT`: recovery entries do not get the arguments.
         let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(build, ""))?;
         rendered.files.push(OutFile::new(DROP_IN, text));
         rendered.notes.push(
@@ -108,10 +108,11 @@ fn debian(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResult, RenderE
     Ok(rendered)
 }
 
-/// That some arguments which must not be there are not taken out.
+/// Returns a note about forbidden arguments that are not removed.
 pub(super) fn not_removed(build: &ImageConfig, options: &Options) -> Option<String> {
     match options.grub_family {
-        // A drop-in adds to what was read before it; taking something out would mean running code at every `update-grub`.
+        // A drop-in appends to the values read before it; removing an argument would need code that runs at every
+        // `update-grub`.
         GrubFamily::Debian => DROP_IN_ADDS.not_removed(build.absent_tokens()),
         GrubFamily::Rhel => grub_rhel::not_removed(build),
     }
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_debian_drop_in_appends_quoted_words_under_their_reasons() {
+    fn debian_drop_in_appends_quoted_words_with_reasons() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
         assert_eq!(
             rendered.file(DROP_IN).unwrap().text,
@@ -149,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_in_remarks_on_what_it_cannot_take_away() {
+    fn drop_in_notes_arguments_it_cannot_remove() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
         assert!(rendered.notes.iter().any(|note| note.contains(": `nomodeset`, `iommu=off` (")));
     }
 
     #[test]
-    fn what_grub_would_change_is_refused() {
+    fn argument_that_grub_would_change_is_rejected() {
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg("x=it's"));
         let error = render(&build(&desired), &Options::default()).unwrap_err();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_parameters_are_the_file_that_bedplate_writes_to_hosts() {
+    fn sysctls_are_rendered_as_host_file() {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
         for grub_family in [GrubFamily::Debian, GrubFamily::Rhel] {
             let options = Options { grub_family, ..Options::default() };

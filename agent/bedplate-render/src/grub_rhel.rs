@@ -1,5 +1,5 @@
-//! The RHEL family's form of target `grub`: BLS entries are changed by grubby, and /etc/default/grub.d is not read
-//! (handbook §10.3). So there is a script for the image build, and a line for /etc/default/grub.
+//! The RHEL variant of target `grub`: grubby changes BLS entries, and /etc/default/grub.d is not read (handbook §10.3).
+//! Renders a script for the image build, and a line for /etc/default/grub.
 
 use super::common::{
     Unsupported, argument_id, grub_words, heading, in_shell_single_quotes, preamble,
@@ -46,7 +46,7 @@ fn is_carried(token: &Token) -> bool {
     grubby_mangles(token.as_str()).is_none()
 }
 
-/// Lines of a shell script that end with status 0 if the default boot entry is as [`SCRIPT`] makes it.
+/// Returns lines of a shell script that exit with status 0 if the default boot entry matches the result of [`SCRIPT`].
 ///
 /// # Errors
 /// [`RenderError::Grub`].
@@ -60,7 +60,7 @@ pub(super) fn entry_test(build: &ImageConfig, tokens: &[Token]) -> Result<String
     });
     let removed = removed.iter().map(|word| {
         let quoted = in_shell_single_quotes(word);
-        // grubby takes a name away with any value.
+        // grubby removes a name with any value.
         let valued = match word.contains('=') {
             true => String::new(),
             false => format!(" | *\" \"{quoted}=*"),
@@ -74,8 +74,8 @@ pub(super) fn entry_test(build: &ImageConfig, tokens: &[Token]) -> Result<String
 }
 
 /// `--no-etc-grub-update`: grubby would copy the quotes into /etc/default/grub without the backslashes that a shell
-/// script needs there, and `;` would start a command the next time it is sourced. It goes last,
-/// behind the option that it qualifies.
+/// script needs there, and `;` would start a command the next time it is sourced. It goes last, behind the option that
+/// it qualifies.
 fn script(words: &str, removed: &str, preamble: &str) -> String {
     let mut command = "grubby --update-kernel=ALL".to_owned();
     for (option, value) in [("--remove-args", removed), ("--args", words)] {
@@ -86,7 +86,7 @@ fn script(words: &str, removed: &str, preamble: &str) -> String {
     format!("#!/bin/sh\n{preamble}set -eu\n{command} --no-etc-grub-update\n")
 }
 
-/// Why grubby (a shell script around sed) would change an argument on its way.
+/// Returns the reason why grubby (a shell script around sed) would change an argument.
 fn grubby_mangles(token: &str) -> Option<&'static str> {
     match token {
         _ if token.contains(' ') => Some("grubby cuts its arguments at blanks, quoted or not"),
@@ -108,7 +108,7 @@ fn lost_argument(token: &Token) -> Option<Inexpressible> {
     })
 }
 
-/// What grubby can remove: a name with any value, or a whole argument; and what it cannot.
+/// Returns the arguments that grubby can remove (a name with any value, or a whole argument), and those that it cannot.
 fn removable(build: &ImageConfig) -> (Vec<String>, Vec<&str>) {
     let (removed, kept): (Vec<&str>, Vec<&str>) = build
         .absent_tokens()
@@ -116,7 +116,7 @@ fn removable(build: &ImageConfig) -> (Vec<String>, Vec<&str>) {
     (removed.into_iter().map(str::to_owned).collect(), kept)
 }
 
-/// That some arguments are not taken out.
+/// Returns a note about arguments that are not removed.
 pub(super) fn not_removed(build: &ImageConfig) -> Option<String> {
     let elsewhere = Unsupported {
         why: "grubby removes whole arguments only, not a part of `pci=`, and cuts them at blanks",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn one_grubby_call_with_one_pci_argument_and_the_removals() {
+    fn script_has_one_grubby_call_with_removals() {
         let rendered = rhel(&desired());
         let script = rendered.file(SCRIPT).unwrap();
         assert_eq!(script.mode, 0o755);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grubby_would_mangle_is_listed_and_not_passed_to_it() {
+    fn argument_that_grubby_mangles_is_inexpressible() {
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg("dyndbg=\"file a.c +p\""));
         desired.cmdline.absent.push(arg("pci=noats"));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_alone_still_make_the_script() {
+    fn removals_without_additions_write_script() {
         let mut desired = empty_desired();
         desired.cmdline.absent.push(arg("nomodeset"));
         let rendered = rhel(&desired);

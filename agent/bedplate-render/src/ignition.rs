@@ -30,7 +30,7 @@ struct Contents {
 }
 
 impl File {
-    /// A rendered file, at its place in the host.
+    /// Creates the entry for a rendered file, at its path on the host.
     pub(crate) fn from_file(file: &OutFile) -> Self {
         File {
             path: format!("/{}", file.path),
@@ -41,17 +41,17 @@ impl File {
     }
 }
 
-/// What Ignition and Butane say in different words.
+/// Content shared by Ignition and Butane.
 pub(super) struct Machine {
-    /// Arguments that have to be there.
+    /// Required arguments.
     pub should_exist: Vec<String>,
-    /// Arguments that must not.
+    /// Forbidden arguments.
     pub should_not_exist: Vec<String>,
     /// Files.
     pub files: Vec<OutFile>,
     /// The units to enable.
     pub units: &'static [&'static str],
-    /// What is left, and what users have to know; no files.
+    /// Items and notes that are not in the files; has no files.
     pub rest: RenderResult,
 }
 
@@ -83,17 +83,17 @@ impl Machine {
         notes.extend(build.notes.iter().cloned());
         let mut rest = RenderResult { notes, ..RenderResult::default() };
         rest.add(agent.rest);
-        // rpm-ostree keeps each text as it is, and GRUB reads the boot entry as script (handbook §10.1).
+        // rpm-ostree stores each text verbatim, and GRUB reads the boot entry as script (handbook §10.1).
         let should_exist = grub_words(&tokens)?;
         Ok(Machine { should_exist, should_not_exist, files, units, rest })
     }
 
-    /// Whether there is nothing to say.
+    /// Whether there is nothing to render.
     pub(crate) fn is_empty(&self) -> bool {
         self.should_exist.is_empty() && self.should_not_exist.is_empty() && self.files.is_empty()
     }
 
-    /// Arguments to have and not to have, by these names, if there are any.
+    /// Returns required and forbidden arguments under these names, if there are any.
     pub(crate) fn arguments(&self, [to_have, not_to_have]: [&str; 2]) -> Option<Value> {
         let lists = [(to_have, &self.should_exist), (not_to_have, &self.should_not_exist)];
         let said = lists.iter().filter(|(_, list)| !list.is_empty());
@@ -102,14 +102,14 @@ impl Machine {
         (!said.is_empty()).then_some(Value::Object(said))
     }
 
-    /// `systemd.units`, if there are any.
+    /// Returns `systemd.units`, if there are any.
     pub(crate) fn systemd(&self) -> Option<Value> {
         let units: Vec<Value> =
             self.units.iter().map(|name| json!({ "name": name, "enabled": true })).collect();
         (!units.is_empty()).then(|| json!({ "units": units }))
     }
 
-    /// With these files.
+    /// Returns the result with these files.
     pub(crate) fn rendered(self, files: Vec<OutFile>) -> RenderResult {
         RenderResult { files, ..self.rest }
     }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_to_have_and_not_to_have() {
+    fn required_and_forbidden_arguments_are_rendered() {
         let mut desired = empty_desired();
         desired.cmdline.set =
             vec![arg("iommu=pt"), arg("pci=config_acs=1@0000:17:00.0;0@0000:3a:00.0")];

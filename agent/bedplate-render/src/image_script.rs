@@ -1,5 +1,6 @@
-//! Targets `mkosi` and `packer`: a script for an image build that has `bedplate` and runs `apply --root`, which does in the image
-//! what it does on a host. mkosi makes the kernel command line and the initrd itself: it gets the arguments in a file of its own.
+//! Targets `mkosi` and `packer`: a script for an image build with `bedplate`, which runs `apply --root` to configure
+//! the image like a host. mkosi itself writes the kernel command line and the initrd, so it gets the arguments in a
+//! separate file.
 
 use bedplate_base::CpuVendor;
 use bedplate_cmdline::Token;
@@ -12,7 +13,7 @@ use super::common::{Unsupported, heading, kernel_arguments, preamble};
 use super::vf_rules::vfs;
 use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, Target};
 
-/// Ends the profile in the script, lengthened until no line of the profile is this word.
+/// Ends the profile in the script; lengthened until no line of the profile equals it.
 const END: &str = "BEDPLATE_PROFILE";
 
 /// Drop-in that mkosi (15 and later) reads after mkosi.conf.
@@ -34,11 +35,11 @@ struct Build<'a> {
     script: &'a str,
     /// Root of the image, as a word of the shell.
     root: &'a str,
-    /// Further options of `apply`.
+    /// Additional options of `apply`.
     options: &'a str,
     /// Comment above `apply`.
     comment: &'a str,
-    /// Lines after `apply`, which act on its exit status.
+    /// Lines after `apply` that handle its exit status.
     on_exit: &'a str,
 }
 
@@ -49,7 +50,7 @@ pub(crate) const MKOSI: Target = Target::new(
     mkosi,
 );
 
-/// mkosi runs `mkosi.postinst` outside of the image, with its root in `BUILDROOT`.
+/// mkosi runs `mkosi.postinst` outside of the image, with the image's root in `BUILDROOT`.
 fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let without = format!(" --without {}", cmdline::NAME);
     let script = Build {
@@ -89,14 +90,14 @@ fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderE
     Ok(rendered)
 }
 
-/// Whether mkosi hands an argument on as it is: it splits at blanks, knows no quotes, and joins the words again.
+/// Whether mkosi passes an argument on unchanged: it splits at blanks, ignores quotes, and joins the words again.
 fn is_carried(token: &Token) -> bool {
     let text = token.as_str();
     !text.contains('#') && !text.contains("  ") && !text.contains(|c: char| c.is_control())
 }
 
 fn conf(build: &ImageConfig, tokens: &[Token]) -> String {
-    // `%` begins a specifier. On a line of its own an argument that mkosi cuts short takes no other with it.
+    // `%` starts a specifier. With one argument per line, one that mkosi truncates does not affect the others.
     let words: Vec<String> = tokens.iter().map(|token| token.as_str().replace('%', "%%")).collect();
     format!("{}[Content]\nKernelCommandLine={}\n", preamble(build, "# "), words.join("\n    "))
 }
@@ -108,7 +109,7 @@ pub(crate) const PACKER: Target = Target::new(
     packer,
 );
 
-/// Packer's shell provisioner runs scripts in the machine of which it makes an image.
+/// Packer's shell provisioner runs scripts in the machine that it turns into an image.
 fn packer(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let script = Build {
         script: "bedplate-provision.sh",
@@ -125,7 +126,7 @@ fn packer(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// mkosi makes boot entries and its initrd after the script, whatever tools are left to run.
+/// mkosi writes boot entries and its initrd after the script, so pending tools are not an error.
 const MKOSI_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the image is written, and tools are left to run in it.
 case $status in
   0 | 3) ;;
@@ -134,7 +135,7 @@ case $status in
 esac
 "#;
 
-/// Packer makes nothing after the script: an image without what the tools make may not boot as the profile says.
+/// Packer runs nothing after the script: if tools are pending, the image may not boot as the profile requires.
 const PACKER_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the tools named above are left to run in the image, and the build ends.
 case $status in
   0 | 3) ;;
@@ -191,7 +192,7 @@ impl Build<'_> {
     }
 }
 
-/// A word that no line of `text` is: whatever stands in a profile stays text.
+/// Returns a word that does not equal any line of `text`, so that no profile can end the here-document.
 fn terminator(text: &str) -> String {
     let mut end = END.to_owned();
     while text.lines().any(|line| line.trim_end() == end) {

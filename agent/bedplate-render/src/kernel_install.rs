@@ -1,5 +1,5 @@
-//! Target `kernel-install`: a script that puts the arguments into /etc/kernel/cmdline. That file is the whole line, `root=`
-//! and all, so that it cannot be written without looking at what is there (kernel-install(8); handbook §10.3).
+//! Target `kernel-install`: a script that adds the arguments to /etc/kernel/cmdline. That file is the whole line,
+//! including `root=`, so it must be edited in place (kernel-install(8); handbook §10.3).
 
 use bedplate_cmdline::Token;
 use bedplate_core::image_config::ImageConfig;
@@ -75,7 +75,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
 fn script(build: &ImageConfig, tokens: &[Token], removed: &[String]) -> String {
     let mut patterns: Vec<String> = Vec::new();
     for token in tokens {
-        // `pci=` of others stays, for its suboptions add up; of everything else the profile owns the name.
+        // Unmanaged `pci=` arguments stay, because suboptions add up. For all other parameters, the profile owns the
+        // name.
         let pattern = match token.name().as_ref() {
             "pci" => in_shell_single_quotes(token.as_str()),
             name => with_any_value(name),
@@ -102,23 +103,24 @@ fn script(build: &ImageConfig, tokens: &[Token], removed: &[String]) -> String {
     )
 }
 
-/// A name, alone or with a value; `-` and `_` are the same in it (handbook §1.1).
+/// Returns a pattern for a name, alone or with a value; `-` and `_` are the same in it (handbook §1.1).
 fn with_any_value(name: &str) -> String {
     let name: Vec<String> = name.split(['-', '_']).map(in_shell_single_quotes).collect();
     let name = name.join("[-_]");
     format!("{name} | {name}=*")
 }
 
-/// Suboptions of `pci=` of which one list takes the place of the other.
+/// Suboptions of `pci=`; a list of one replaces that of the other.
 const ACS_LISTS: [&str; 2] = ["disable_acs_redir=", "config_acs="];
 
-/// A list of an earlier build, alone in its argument.
+/// Matches a list of an earlier build, alone in its argument.
 const EARLIER_LISTS: &str =
     "    'pci=disable_acs_redir='*,* | 'pci=config_acs='*,*) kept=\"$kept $word\" ;;
     'pci=disable_acs_redir='* | 'pci=config_acs='*) ;;
 ";
 
-/// Arguments that an earlier build added are in `bedplate-added`, and are replaced. `set -f`: nothing in the line is a file name pattern. What stands behind `--` is for init.
+/// `bedplate-added` records the arguments that an earlier build added; they are replaced. `set -f`: no word of the line
+/// is a file name pattern. Arguments after `--` belong to init.
 const SCRIPT_HEAD: &str = r#"set -euf
 root=${1:-}
 file=$root/etc/kernel/cmdline

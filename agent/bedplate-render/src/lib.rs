@@ -1,8 +1,8 @@
-//! What kinds contribute to an image → files for others: image builds, cluster operators, boot loader tools. Pure: nothing
-//! is read, nothing is written; the same profile, desired state and options give the same bytes.
+//! Renders the contributions of all resource types as files for other tools: image builds, cluster operators, boot
+//! loader tools. Pure: no reads, no writes; the same profile, desired state and options give the same bytes.
 //!
-//! Adding a target: one file with a `render` function, its `mod` line and its row in [`TARGETS`] here. Depends on all crates below
-//! but bedplate-host. Start with [`render()`] in `render.rs`.
+//! To add a target, write one file with a `render` function, its `mod` line, and its entry in [`TARGETS`] here. Depends
+//! on all lower crates except bedplate-host. Start with [`render()`] in `render.rs`.
 
 mod agent;
 mod ansible;

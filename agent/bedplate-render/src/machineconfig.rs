@@ -1,5 +1,5 @@
-//! Target `machineconfig`: one OpenShift MachineConfig. The operator drains and reboots the nodes by itself, so that
-//! there is nothing here about reboots (handbook §10.4).
+//! Target `machineconfig`: one OpenShift MachineConfig. The operator drains and reboots the nodes itself, so this
+//! target does not handle reboots (handbook §10.4).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::ignition::File;
 use super::vf_rules::{BY_OPERATOR, vf_attributes, vfs};
 use super::{Options, OutFile, RenderError, RenderResult, Target, yaml};
 
-/// Ignition specification that the embedded config follows; every supported OpenShift reads it.
+/// Ignition specification of the embedded config; every supported OpenShift reads it.
 const IGNITION_VERSION: &str = "3.4.0";
 
 #[derive(Debug, Serialize)]
@@ -99,7 +99,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
                 ignition: Ignition { version: IGNITION_VERSION },
                 storage: (!files.is_empty()).then_some(Storage { files }),
             },
-            // rpm-ostree keeps each text as it is, and GRUB reads the boot entry as script: without quotes it would
+            // rpm-ostree stores each text verbatim, and GRUB reads the boot entry as script: without quotes it would
             // end the line at the first `;` (handbook §10.1).
             kernel_arguments: grub_words(&tokens)?,
         },
@@ -110,7 +110,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// A role is part of an object's name and a label value: RFC 1123, 63 characters.
+/// Checks a role, which is part of an object's name and a label value: RFC 1123, 63 characters.
 fn checked_role(role: &str) -> Result<&str, RenderError> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = !role.is_empty()
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_document_with_ordered_arguments_and_encoded_files() {
+    fn document_has_ordered_arguments_and_encoded_files() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
         let [file] = rendered.files.as_slice() else { panic!("{:?}", rendered.files) };
         assert_eq!(file.path, "99-worker-bedplate.yaml");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_that_are_no_kubernetes_names_are_refused() {
+    fn invalid_role_name_is_rejected() {
         let with_role = |role: &str| Options { role: role.to_owned(), ..Options::default() };
         for role in ["", "Worker", "a_b", "-a", "a-", "a/b", &"x".repeat(64)] {
             assert!(render(&build(&desired()), &with_role(role)).is_err(), "{role}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn nvidia_modules_are_remarked_on() {
+    fn nvidia_modules_cause_note() {
         let notes =
             |desired| render(&build(&desired), &Options::default()).unwrap().notes.join("\n");
         assert!(notes(desired()).contains("GPU Operator"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_parameters_are_a_file() {
+    fn sysctls_are_rendered_as_file() {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
         let rendered =
             render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();

@@ -1,5 +1,5 @@
-//! Target `network-operator`: parts of the NVIDIA Network Operator's NicClusterPolicy, as a merge patch: VFs that the host has are
-//! handed to pods by its SR-IOV device plugin.
+//! Target `network-operator`: parts of the NVIDIA Network Operator's NicClusterPolicy, as a merge patch. Its SR-IOV
+//! device plugin offers existing VFs to pods.
 
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         ));
     }
     match build.gpudirect.map(|asked| asked.way) {
-        // The operator's release decides on image and version, and the schema asks for them.
+        // The operator's release determines image and version, and the schema requires them.
         Some(Registration::Peermem) => rendered.inexpressible.push(Inexpressible {
             id: "modules/gpudirect".to_owned(),
             what: "an ib_core for nvidia_peermem".to_owned(),
@@ -75,7 +75,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
 /// NVIDIA's vendor id for NICs.
 const MELLANOX: PciId = PciId(0x15b3);
 
-/// The plugin selects VFs, so that a PF's ids must tell those of its VFs (Linux drivers/net/ethernet/mellanox/mlx5/core/main.c).
+/// Derives the VF's device id from the PF's, because the plugin selects VFs (Linux
+/// drivers/net/ethernet/mellanox/mlx5/core/main.c).
 fn vf_device(select: &PfSelector) -> Option<PciId> {
     let vf = match select.device?.0 {
         pf @ (0x1011 | 0x1013 | 0x1015 | 0x1017 | 0x1019 | 0x101b) => pf + 1,
@@ -86,14 +87,14 @@ fn vf_device(select: &PfSelector) -> Option<PciId> {
     (select.vendor == Some(MELLANOX)).then_some(PciId(vf))
 }
 
-/// Why the plugin's selectors have no key for a rule.
+/// Returns the reason why the plugin's selectors cannot express a rule.
 fn cannot(rule: &SriovRule, build: &ImageConfig) -> Option<&'static str> {
     let select = &rule.select;
     if select.address.is_some() {
         let by_address = PfSelector { address: select.address, ..PfSelector::default() };
         return (*select != by_address).then_some("the plugin takes a PF's address alone");
     }
-    // Without VFs there is nothing to hand out.
+    // Without VFs there is nothing to offer.
     if rule.vfs == SriovCount::Number(0) {
         return None;
     }
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plugin_gets_the_pfs_of_each_group() {
+    fn plugin_config_lists_pfs_of_each_group() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
         let patch: Value = serde_saphyr::from_str(&rendered.file(PATCH).unwrap().text).unwrap();
         let config =

@@ -1,4 +1,4 @@
-//! Target `networkd`: `.link` files, with which udev makes the VFs of a network interface and sets their attributes
+//! Target `networkd`: `.link` files, with which udev creates the VFs of a network interface and sets their attributes
 //! (systemd.link(5), since 251).
 
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
@@ -37,7 +37,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     left.extend(items);
     for (n, group) in groups.iter().enumerate() {
         for (part, pf) in matches(group) {
-            // The first file that matches an interface counts, as does the first rule.
+            // The first file that matches an interface takes effect, like the first rule.
             let name = format!("{}{n:03}-{part}.link", sriov::LINK_PREFIX);
             let path = format!("{}/{name}", sriov::LINK_DIRECTORY.trim_start_matches('/'));
             rendered.files.push(OutFile::new(path, link(build, group, &pf)));
@@ -79,7 +79,7 @@ fn cannot(rule: &SriovRule) -> Option<&'static str> {
         .then_some("the file would take the place of 99-default.link for every interface")
 }
 
-/// A part of the file's name, and the `[Match]` of each file.
+/// Returns a part of the file's name, and the `[Match]` of each file.
 fn matches(group: &Group<'_>) -> Vec<(String, String)> {
     match &group.pfs {
         Pfs::Addresses(addresses) => {
@@ -91,7 +91,7 @@ fn matches(group: &Group<'_>) -> Vec<(String, String)> {
     }
 }
 
-/// 75-net-description.rules gives an interface the ids of its PCI function as properties.
+/// 75-net-description.rules sets the ids of its PCI function as properties of an interface.
 fn selected(select: &PfSelector) -> String {
     let ids = [("ID_VENDOR_ID", select.vendor), ("ID_MODEL_ID", select.device)];
     let ids: Vec<String> =
@@ -102,7 +102,7 @@ fn selected(select: &PfSelector) -> String {
     path.into_iter().chain(property).chain(driver).collect()
 }
 
-/// Says in the file what [`unguarded_vfs`] lists.
+/// Comment in the file about the item of [`unguarded_vfs`].
 const UNGUARDED: &str = "# udev makes the VFs also where the default route goes through this port, which may lose its traffic for a moment.\n";
 
 fn link(build: &ImageConfig, group: &Group<'_>, pf: &str) -> String {
@@ -121,7 +121,7 @@ fn link(build: &ImageConfig, group: &Group<'_>, pf: &str) -> String {
     text
 }
 
-/// The keys of a `[SR-IOV]` section. VLAN 0 is none, which new VFs have.
+/// Returns the keys of a `[SR-IOV]` section. VLAN 0 means no VLAN, which is the default of new VFs.
 fn keys(set: &VfAttributes) -> String {
     let yes_no = |on: bool| if on { "yes" } else { "no" }.to_owned();
     let vlan = set.vlan.filter(|vlan| vlan.id != 0);
@@ -146,7 +146,7 @@ fn keys(set: &VfAttributes) -> String {
     keys.into_iter().filter_map(line).collect()
 }
 
-/// What a `.link` file has no key for.
+/// Returns settings without a key in `.link` files.
 fn inexpressible(rule: &SriovRule) -> Vec<Inexpressible> {
     let set = VfAttributes {
         vlan: None,
@@ -174,7 +174,7 @@ mod tests {
     use bedplate_base::value::vf::Vlan;
 
     #[test]
-    fn attributes_stand_in_a_section_for_each_vf() {
+    fn each_vf_has_section_with_attributes() {
         let mut desired = desired();
         desired.sriov[0].count = 2;
         desired.sriov[0].rule.vf.set = VfAttributes {

@@ -1,4 +1,4 @@
-//! What a target is given and what it returns: options, files, and what it cannot say.
+//! Input and output of a target: options, files, and inexpressible items.
 
 use crate::nccl_job::job::Job;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub(crate) const FILE_MODE: u32 = 0o644;
 pub(crate) const SCRIPT_MODE: u32 = 0o755;
 
 bedplate_base::named! {
-    /// Which conventions GRUB's configuration follows.
+    /// Conventions of GRUB's configuration.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
     pub enum GrubFamily {
         /// `/etc/default/grub.d/*.cfg` is read (handbook §10.1).
@@ -31,12 +31,13 @@ bedplate_base::named! {
 }
 
 impl GrubFamily {
-    /// That of a host or image. `None`: of neither, not known, or something else than GRUB keeps its kernel arguments.
+    /// Returns the family of a host or image. `None` if it is neither, if it is unknown, or if another boot loader has
+    /// the kernel arguments.
     pub fn from_facts(facts: &Facts) -> Option<Self> {
         match &facts.boot {
             BootLoader::GrubDebian => Some(GrubFamily::Debian),
             BootLoader::GrubRhel | BootLoader::GrubBls => Some(GrubFamily::Rhel),
-            // Nothing was recognised: an image whose boot loader comes later.
+            // No boot loader was recognised: it may be added to the image later.
             BootLoader::Unknown { .. } if facts.os.is_any(&DEBIAN) => Some(GrubFamily::Debian),
             BootLoader::Unknown { .. } if facts.os.is_any(&RED_HAT) => Some(GrubFamily::Rhel),
             _ => None,
@@ -44,19 +45,19 @@ impl GrubFamily {
     }
 }
 
-/// What a target may need to know besides what the kinds contribute. Each reads what concerns it.
+/// Settings for targets in addition to the contributions. Each target reads only those that it uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Architecture of the machines: some parameters mean something on one only.
+    /// Architecture of the machines: some parameters have a meaning on one only.
     pub arch: Arch,
-    /// Vendor of their CPUs, where it is known.
+    /// Vendor of their CPUs, if known.
     pub cpu: Option<CpuVendor>,
-    /// The merged profile as TOML: for targets whose hosts run bedplate, and what the digest in headings is made of.
+    /// The merged profile as TOML: for targets whose hosts run bedplate, and for the digest in headings.
     pub profile_text: Option<String>,
     /// GRUB's family.
     pub grub_family: GrubFamily,
-    /// Whether VFs are for the PCI addresses of the host that the profile was resolved against, in place of what their rules
-    /// select.
+    /// Whether VFs are rendered for the PCI addresses of the host that the profile was resolved against, instead of the
+    /// selectors of their rules.
     pub pin_addresses: bool,
     /// Talos release (`1.11`, `v1.11.6`); the format depends on it.
     pub talos_version: Option<String>,
@@ -88,7 +89,7 @@ impl Default for Options {
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutFile {
-    /// Path below the output directory. A path that starts with `etc/` is where the file belongs in the image.
+    /// Path below the output directory. A path that starts with `etc/` is also the path in the image.
     pub path: String,
     /// Permission bits.
     pub mode: u32,
@@ -103,54 +104,54 @@ impl OutFile {
     }
 }
 
-/// Something wanted that the target cannot express.
+/// A desired setting that the target cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Inexpressible {
-    /// Name for programs, the same for every target: `cmdline/iommu`, `modules/nouveau`, `sriov/compute`, `acs`.
+    /// Machine-readable id, the same for every target: `cmdline/iommu`, `modules/nouveau`, `sriov/compute`, `acs`.
     pub id: String,
-    /// Wanted state.
+    /// Desired state.
     pub what: String,
-    /// Why it cannot be said.
+    /// Why it cannot be expressed.
     pub why: String,
-    /// Remedy.
+    /// Fix.
     pub instead: String,
 }
 
 impl Inexpressible {
-    /// Whether it is the VFs of a rule, and no attribute of theirs.
+    /// Whether it is the VFs of a rule, and not one of their attributes.
     pub fn is_of_vfs(&self) -> bool {
         let of_rule = self.id.strip_prefix(sriov::NAME.name());
         of_rule.is_some_and(|rest| rest.starts_with('/') || rest.starts_with(".resource/"))
     }
 }
 
-/// Something wanted that bedplate does on the machine, by the profile that the files bring.
+/// A desired setting that bedplate applies on the machine, from the profile among the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Deferred {
     /// As [`Inexpressible::id`].
     pub id: String,
-    /// Wanted state.
+    /// Desired state.
     pub what: String,
     /// Why no file holds it.
     pub why: String,
 }
 
-/// What a target made.
+/// Result of a target.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RenderResult {
     /// Files.
     pub files: Vec<OutFile>,
-    /// What is wanted and not in the files.
+    /// Desired settings that are not in the files.
     #[serde(rename = "not_expressible")]
     pub inexpressible: Vec<Inexpressible>,
-    /// Items that are left to bedplate on the machine.
+    /// Items deferred to bedplate on the machine.
     pub deferred: Vec<Deferred>,
-    /// What users of the files have to know.
+    /// Notes for users of the files.
     pub notes: Vec<String>,
 }
 
 impl RenderResult {
-    /// Takes over what another part of the target made.
+    /// Adds the result of another part of the target.
     pub(crate) fn add(&mut self, other: RenderResult) {
         self.files.extend(other.files);
         self.inexpressible.extend(other.inexpressible);
@@ -164,39 +165,39 @@ impl RenderResult {
     }
 }
 
-/// Why nothing could be rendered.
+/// Reason why rendering failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// An option, or a value of the profile, that the target cannot take: the whole sentence.
+    /// An option, or a value of the profile, that the target does not support. Holds the complete message.
     #[error("{0}")]
     Refused(String),
-    /// The wanted arguments contradict each other.
+    /// The required arguments contradict each other.
     #[error("the kernel arguments of the profile make no sense as a whole")]
     Cmdline(#[from] EditError),
-    /// Together they are not a line that the kernel would read whole.
+    /// The arguments together are not a line that the kernel reads whole.
     #[error("the kernel arguments of the profile cannot be put on one line")]
     Line(#[from] ApplyError),
     /// A kernel argument that GRUB would change.
     #[error("the kernel arguments of the profile do not come through GRUB")]
     Grub(#[from] GrubQuoteError),
-    /// A value that the file it belongs into cannot carry.
+    /// A value that its file cannot hold.
     #[error(transparent)]
     Kind(#[from] ContributeError),
     /// A list of arguments that cannot be written as TOML.
     #[error("the kernel arguments cannot be written as TOML")]
     Toml(#[from] toml::ser::Error),
-    /// The YAML library refused.
+    /// The YAML library reported an error.
     #[error("{document} cannot be written as YAML")]
     Yaml {
-        /// Which document.
+        /// The document.
         document: &'static str,
-        /// Why.
+        /// The cause.
         source: Box<serde_saphyr::ser::Error>,
     },
 }
 
 impl RenderError {
-    /// A kernel argument that no loader can carry, and why.
+    /// Creates the error for a kernel argument that no loader can carry.
     pub(crate) fn bad_argument(token: &str, why: &str) -> Self {
         Self::Refused(format!(
             "kernel argument {token:?} cannot be rendered: {why}; change it in [cmdline]"
@@ -204,18 +205,18 @@ impl RenderError {
     }
 }
 
-/// Whether a file at one of a target's paths is bedplate's: by its heading, which stands in the first lines, or because the
-/// format has no comments and the name is bedplate's own.
+/// Whether a file at one of a target's paths belongs to bedplate: by its heading in the first lines, or by its name if
+/// the format has no comments.
 pub fn is_ours(path: &str, text: &str) -> bool {
     path.ends_with("bedplate.ign") || file_heading::head(text).any(file_heading::is_heading)
 }
 
-/// Whether a Talos schematic was written together with the id in the file beside it: neither has a heading.
+/// Whether a Talos schematic was written together with the id in the file next to it: neither has a heading.
 pub fn is_with_its_id(schematic: &str, id: &str) -> bool {
     digest(schematic) == id.trim_end()
 }
 
-/// SHA-256 of the merged profile, in hexadecimal: files with the same one say the same, whichever files made it.
+/// SHA-256 of the merged profile, in hexadecimal. Equal digests mean equal merged profiles, from any source files.
 pub fn digest(profile_text: &str) -> String {
     Sha256::digest(profile_text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

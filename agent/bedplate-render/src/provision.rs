@@ -1,4 +1,5 @@
-//! What `cloud-init` and `ansible` have in common: the files of target `grub` and of an image, and what has to run after them.
+//! Shared by `cloud-init` and `ansible`: the files of target `grub` and of an image, and the commands to run after
+//! them.
 
 use bedplate_core::image_config::{ImageConfig, Setting};
 
@@ -7,26 +8,26 @@ use super::common::{files, uses_modprobe};
 use super::udev;
 use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, grub, grub_rhel};
 
-/// Where RHEL's script for the boot entries is put on the host.
+/// Path on the host of RHEL's script for the boot entries.
 const GRUBBY: &str = "usr/local/sbin/bedplate-grubby.sh";
 
-/// One host to be set up.
+/// A host to provision.
 pub(super) struct Host {
-    /// Files, at their places.
+    /// Files, at their paths.
     pub files: Vec<OutFile>,
-    /// What goes into /etc/default/grub as a block.
+    /// Block for /etc/default/grub.
     pub default_grub: Option<OutFile>,
-    /// Takes over new kernel arguments, once the files are there.
+    /// Command that applies new kernel arguments, once the files exist.
     pub boot_loader: Option<Vec<&'static str>>,
-    /// Takes over options of modules that the initramfs loads.
+    /// Command that applies options of modules that the initramfs loads.
     pub initramfs: Option<Vec<&'static str>>,
     /// Whether there are modules to load.
     pub loads_modules: bool,
     /// Whether there are kernel parameters.
     pub sets_sysctls: bool,
-    /// Whether bedplate's unit has something to do.
+    /// Whether bedplate's units have work to do.
     pub agent: bool,
-    /// What is left, and what users have to know; no files.
+    /// Items and notes that are not in the files; has no files.
     pub rest: RenderResult,
 }
 

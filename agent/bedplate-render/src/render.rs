@@ -1,4 +1,4 @@
-//! A profile as files for one target.
+//! Renders a profile as files for one target.
 
 use bedplate_core::desired::Desired;
 use bedplate_core::image_config::ImageConfig;
@@ -9,10 +9,10 @@ use bedplate_facts::Facts;
 use crate::output::{Options, RenderError, RenderResult, stamp};
 use crate::{TARGETS, Target, common, second_boot};
 
-/// The target of that name.
+/// Returns the target of this name.
 ///
 /// # Errors
-/// [`RenderError`] names those there are.
+/// [`RenderError`] lists the known names.
 pub fn target(name: &str) -> Result<&'static Target, RenderError> {
     TARGETS.iter().find(|target| target.name == name).ok_or_else(|| {
         let known = TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
@@ -20,10 +20,11 @@ pub fn target(name: &str) -> Result<&'static Target, RenderError> {
     })
 }
 
-/// Renders what the kinds contribute, and passes on what the desired state itself says is missing: no target may lose that.
+/// Renders the contributions of all resource types. Adds the unresolved parts of the desired state, which no target may
+/// lose.
 ///
 /// # Errors
-/// Whatever stands in the way of the files; see [`RenderError`].
+/// [`RenderError`] if a target cannot write its files.
 pub fn render(
     target: &Target,
     profile: &Profile,

@@ -1,10 +1,11 @@
-//! The boot that a node needs after its first one: the daemon adds ACS arguments there, since an image knows no ports.
+//! The second boot that a new node needs: the daemon adds ACS arguments in the first one, because an image has no
+//! ports.
 
 use super::RenderResult;
 use bedplate_core::kind::acs;
 use bedplate_core::profile::model::{AcsPersist, Profile};
 
-/// A note where that boot is needed and the profile forbids bedplate to reboot.
+/// Returns a note if that boot is needed and the profile forbids bedplate to reboot.
 pub(super) fn note(profile: &Profile, rendered: &RenderResult) -> Option<String> {
     let takes_arguments = profile.acs.persistence != AcsPersist::Live;
     let is_left = rendered.deferred.iter().any(|left| left.id == acs::NAME.name());
@@ -36,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn note_only_where_a_second_boot_is_forbidden() {
+    fn note_appears_only_if_second_boot_is_forbidden() {
         let acs = "[acs]\npolicy = \"direct-p2p\"\n";
         let window = "[reboot]\npolicy = \"schedule\"\nwindows = [\"Sat 02:00-05:00 UTC\"]\n";
         assert!(note_for(acs).is_some_and(|note| note.contains("`policy = \"never\"`")));

@@ -11,9 +11,9 @@ use super::vf_rules::{Group, Pfs, groups, names, of_vfs, resource_name, unguarde
 use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target, yaml};
 
 const API: &str = "sriovnetwork.openshift.io/v1";
-/// Where the operator's Helm chart puts it.
+/// Namespace of the operator's Helm chart.
 const NAMESPACE: &str = "sriov-network-operator";
-/// Node Feature Discovery sets it where a NIC has SR-IOV; the operator's own documentation selects by it.
+/// Label set by Node Feature Discovery if a NIC has SR-IOV; the operator's own documentation selects by it.
 const CAPABLE: &str = "feature.node.kubernetes.io/network-sriov.capable";
 
 const POLICIES: &str = "sriovnetworknodepolicies.yaml";
@@ -39,7 +39,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     let mut documents = Vec::new();
     for (n, (group, name)) in groups.iter().zip(names(&groups)).enumerate() {
         let Some(mut policy) = policy(group, &name) else { continue };
-        // The first rule that selects a PF has it; the operator takes the smallest number.
+        // The first rule that selects a PF applies; the operator applies the policy with the lowest number.
         if groups.len() > 1 {
             policy["spec"]["priority"] = json!((FIRST_PRIORITY + n).min(LAST_PRIORITY));
         }
@@ -65,7 +65,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
             "apiVersion": API,
             "kind": "SriovNetworkPoolConfig",
             "metadata": { "name": "bedplate", "namespace": NAMESPACE },
-            // A node of several pools is an error to the operator, and every node with VFs must be in this one.
+            // A node in several pools is an error for the operator, and every node with VFs must be in this one.
             "spec": { "maxUnavailable": 1, "nodeSelector": { "matchLabels": { CAPABLE: "true" } }, "rdmaMode": mode },
         });
         let text =
@@ -84,14 +84,14 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// The operator's range is 0, the first, to 99, which is also what a policy without a number has.
+/// The operator's range is 0 (first) to 99, which is also the default of a policy without a number.
 const FIRST_PRIORITY: usize = 10;
 const LAST_PRIORITY: usize = 99;
 
-/// Why `nicSelector` has no key for a rule.
+/// Returns the reason why `nicSelector` cannot express a rule.
 fn cannot(rule: &SriovRule) -> Option<&'static str> {
     let select = &rule.select;
-    // Policies without VFs are passed over, and another one takes the PF (its api/v1/helper.go, `Apply`).
+    // The operator skips policies without VFs, and applies another one to the PF (its api/v1/helper.go, `Apply`).
     if rule.vfs == SriovCount::Number(0) {
         return Some("the operator passes over a policy without VFs");
     }
@@ -131,7 +131,7 @@ fn selector(group: &Group<'_>) -> Value {
     selector
 }
 
-/// `deviceType`, and whether its VFs have RDMA devices. `None`: VFs with a driver to which the operator does not bind them.
+/// Returns `deviceType`, and whether its VFs have RDMA devices. `None` if the operator cannot bind VFs to the driver.
 fn device_type(rule: &SriovRule) -> Option<(&'static str, bool)> {
     match &rule.vf_driver {
         VfDriver::Auto => Some(("netdevice", true)),
@@ -161,7 +161,8 @@ fn policy(group: &Group<'_>, name: &str) -> Option<Value> {
     Some(policy)
 }
 
-/// Attributes are the network's, not the policy's; the eswitch mode goes with them only in words that say both.
+/// Returns the item for attributes, which belong to the network, not to the policy. Includes the eswitch mode only if
+/// the description combines both.
 fn attributes(rule: &SriovRule) -> Option<Inexpressible> {
     Some(Inexpressible {
         what: format!("VFs of rule {}: {}", rule.name, rule.vf.description()?),
@@ -180,7 +181,7 @@ fn rdma_mode(build: &ImageConfig) -> Option<&'static str> {
     build.settings().filter_map(mode_of).last()
 }
 
-/// The one kernel setting that a pool has: whether RDMA devices follow their network namespace (rdma-system(8)).
+/// The only kernel setting of a pool: whether RDMA devices follow their network namespace (rdma-system(8)).
 fn mode_of(setting: &Setting) -> Option<&'static str> {
     match setting {
         Setting::ModuleOption { module, parameter, value }
@@ -207,9 +208,9 @@ mod tests {
         [[sriov.devices]]\nname = \"unbound\"\nselect = { address = \"0000:5a:00.0\" }\nvfs = 8\nvf_driver = \"none\"\n\
         [[sriov.devices]]\nname = \"per-gpu\"\nselect = { vendor = \"15b3\" }\nvfs = \"per-gpu\"\n";
 
-    /// The operator passes over a policy without VFs: a wider one behind it would take the port.
+    /// The operator skips a policy without VFs: a broader one after it would configure the port.
     #[test]
-    fn a_rule_without_vfs_is_no_policy_and_takes_wider_rules_along() {
+    fn rule_without_vfs_excludes_broader_rules() {
         let rules = "[[sriov.devices]]\nname = \"front\"\nselect = { interface = \"ens9np0\" }\nvfs = 0\n\
             [[sriov.devices]]\nname = \"all\"\nselect = { vendor = \"15b3\" }\nvfs = 8\n";
         let rendered = render(&with_profile(rules, &empty_desired()), &Options::default()).unwrap();
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_policies_in_their_order() {
+    fn rules_become_policies_in_order() {
         let rendered = render(&with_profile(MORE, &empty_desired()), &Options::default()).unwrap();
         let text = &rendered.file(POLICIES).unwrap().text;
         let of = |key: &str| -> Vec<&str> {
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn pinned_pfs_with_the_same_count_share_a_policy() {
+    fn pinned_pfs_with_equal_count_share_policy() {
         let mut build = build(&desired());
         let first = build.vfs_of_host[0].clone();
         let others = [("0000:2a:00.0", 8), ("0000:3a:00.0", 4)].map(|(pf, count)| WantedVfs {

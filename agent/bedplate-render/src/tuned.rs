@@ -67,7 +67,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// What neither TuneD (variables, comments) nor GRUB (separators, quotes) takes for something else.
+/// Whether TuneD (variables, comments) and GRUB (separators, quotes) pass the text on unchanged.
 fn survives(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.,=:@/+*".contains(c))
 }
@@ -90,7 +90,7 @@ fn section(name: &str, lines: &[String]) -> String {
     }
 }
 
-/// One line a module: TuneD's keys are unique.
+/// One line per module, because TuneD's keys are unique.
 fn modules(build: &ImageConfig) -> Vec<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
     for setting in build.settings().filter(|setting| carried(setting)) {
@@ -113,8 +113,8 @@ fn sysctls(build: &ImageConfig) -> Vec<String> {
     build.settings().filter(|setting| carried(setting)).filter_map(line).collect()
 }
 
-/// TuneD exchanges dots and slashes of every key, whichever comes first (tuned/plugins/plugin_sysctl.py); sysctl.d(5) goes
-/// by the first one.
+/// Converts a key for TuneD, which swaps dots and slashes in every key (tuned/plugins/plugin_sysctl.py); sysctl.d(5)
+/// decides by the first separator.
 fn dotted(key: &str) -> String {
     if key.find(['.', '/']).is_none_or(|first| key[first..].starts_with('.')) {
         return key.to_owned();
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_for_each_plugin() {
+    fn profile_has_section_for_each_plugin() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
         let text = &rendered.file(PROFILE).unwrap().text;
         let sections = "\n[bootloader]\ncmdline_bedplate=+iommu=pt hugepages=64\n\n[modules]\nib_core=netns_mode=1\n\
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_with_slashes_become_what_tuned_reads() {
+    fn keys_with_slashes_are_converted_for_tuned() {
         let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0, \"net/ipv4/conf/eth0.100/rp_filter\" = 2 }\n";
         let rendered =
             render(&with_profile(sections, &empty_desired()), &Options::default()).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn argument_with_a_dollar_makes_no_profile() {
+    fn argument_with_dollar_is_not_rendered() {
         let mut desired = empty_desired();
         desired.cmdline.set.push(arg("a=$HOME"));
         assert!(render(&build(&desired), &Options::default()).unwrap().files.is_empty());

@@ -1,4 +1,4 @@
-//! Target `udev`: rules that make VFs as soon as the driver of their PF is there.
+//! Target `udev`: rules that create VFs as soon as their PF has its driver.
 
 use bedplate_core::desired::{PfSelector, SriovRule, VfDriver};
 use bedplate_core::image_config::ImageConfig;
@@ -38,7 +38,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
 }
 
 impl Agent {
-    /// For the image of a host whose VFs are made by [`rules`].
+    /// For the image of a host whose VFs are created by [`rules`].
     pub(crate) fn of_image(build: &ImageConfig, options: &Options) -> Self {
         Agent::with_rest(
             build,
@@ -48,25 +48,25 @@ impl Agent {
     }
 }
 
-/// Ends with success where no network interface of the device is up. Drivers may stop a port's traffic while they make VFs,
-/// and bedplate makes none on the port of the default route; which one that is, an image cannot know. At boot the rules come
-/// before the network; an interface that is up then carries the root file system, or the host runs already. `flags` is
+/// Succeeds if no network interface of the device is up. Drivers may stop a port's traffic while they create VFs, and
+/// an image cannot know which port has the default route, which must not be interrupted. At boot the rules run before
+/// the network; an interface that is already up then carries the root file system, or the host is running. `flags` is
 /// `IFF_UP` and more (include/uapi/linux/if.h). `$$` is `$` (udev(7)).
 const NOTHING_UP: &str = "/bin/sh -c 'for f in /sys%p/net/*/flags; do [ -e $$f ] || continue; read x <$$f; \
                           [ $$((x & 1)) = 0 ] || exit 1; done'";
 
-/// Says in the file what [`NOTHING_UP`] does.
+/// Comment in the file that explains [`NOTHING_UP`].
 const GUARD: &str = "# VFs are made only while no network interface of the port is up, as at boot: the default route may go through it.\n\
                      # With `allow_disruption = true` in its rule of the profile they are made all the same.\n";
 
-/// Ends the rules for a PF that one of them has taken.
+/// Label that ends the rules for a PF once one of them has matched it.
 const END: &str = "bedplate_sriov_end";
 
-/// The rules, if there are VFs to make.
+/// Returns the rules, if there are VFs to create.
 ///
-/// A PF without its driver refuses the count, so that the event that counts is `bind`, or `add` of a device that is bound
-/// already (udevadm trigger after the initramfs). From N to M there is 0 in between, and VFs may be in use: only a PF
-/// without VFs is touched (Linux drivers/pci/iov.c).
+/// A PF without its driver rejects the count, so the relevant event is `bind`, or `add` of a device that is already
+/// bound (udevadm trigger after the initramfs). A change from N to M must pass through 0, and VFs may be in use: the
+/// rules change only a PF without VFs (Linux drivers/pci/iov.c).
 pub(super) fn rules(build: &ImageConfig, options: &Options) -> Option<OutFile> {
     let (groups, _) = all(build, options);
     if groups.iter().all(|group| group.count == 0) {
@@ -82,7 +82,7 @@ pub(super) fn rules(build: &ImageConfig, options: &Options) -> Option<OutFile> {
         for pf in matches(group) {
             let pf = format!("ACTION==\"add|bind\", SUBSYSTEM==\"pci\", {pf}");
             text.push_str(&of_group(group, &pf));
-            // The first rule that selects a PF has it.
+            // The first rule that selects a PF applies.
             if !is_last {
                 text.push_str(&format!("{pf}, GOTO=\"{END}\"\n"));
             }
@@ -106,7 +106,7 @@ fn of_group(group: &Group<'_>, pf: &str) -> String {
     let pf = format!("{pf}, DRIVER==\"?*\", ATTR{{sriov_numvfs}}==\"0\"{guard}");
     let mut text = String::new();
     if group.rule.vf_driver != VfDriver::Auto {
-        // VFs that are to get another driver, or none, must not meet the kernel's choice first.
+        // VFs that get another driver, or no driver, must not be bound to the kernel's choice first.
         text.push_str(&format!("{pf}, ATTR{{sriov_drivers_autoprobe}}=\"0\"\n"));
     }
     text.push_str(&format!("{pf}, ATTR{{sriov_numvfs}}=\"{}\"\n", group.count));
@@ -121,7 +121,7 @@ fn all<'a>(build: &'a ImageConfig, options: &Options) -> (Vec<Group<'a>>, Vec<In
     })
 }
 
-/// Match keys of the PFs of a group, one text for each line.
+/// Returns match keys for the PFs of a group, one text per line.
 fn matches(group: &Group<'_>) -> Vec<String> {
     match &group.pfs {
         Pfs::Addresses(addresses) => {
@@ -139,13 +139,13 @@ fn selected(select: &PfSelector) -> String {
         select.device.map(|id| format!("ATTR{{device}}==\"0x{id}\"")),
         select.driver.as_ref().map(|driver| format!("DRIVER==\"{driver}\"")),
         select.numa_node.map(|node| format!("ATTR{{numa_node}}==\"{node}\"")),
-        // Whatever has VFs, and is none itself.
+        // Any device that supports VFs and is not a VF itself.
         Some("ATTR{sriov_totalvfs}!=\"0\"".to_owned()).filter(|_| *select == PfSelector::default()),
     ];
     keys.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// VFs that the rules cannot make, and drivers by name, which they cannot bind.
+/// Returns VFs that the rules cannot create, and drivers by name, which they cannot bind.
 pub(super) fn leftovers(
     build: &ImageConfig,
     options: &Options,
@@ -175,7 +175,7 @@ mod tests {
     const RULES: &str = "etc/udev/rules.d/70-bedplate-sriov.rules";
 
     #[test]
-    fn a_pf_gets_its_vfs_once_its_driver_is_there() {
+    fn rule_creates_vfs_once_driver_is_bound() {
         let mut desired = desired();
         desired.sriov[0].rule.vf_driver = VfDriver::Named("vfio-pci".to_owned());
         desired.sriov[0].rule.allow_disruption = true;
@@ -190,9 +190,9 @@ mod tests {
         assert!(rendered.inexpressible.iter().any(|item| item.what == what));
     }
 
-    /// The program of the rule, run by a shell over a directory in place of /sys.
+    /// Runs the rule's program in a shell on a directory that replaces /sys.
     #[test]
-    fn a_port_with_an_interface_that_is_up_is_left_alone() {
+    fn port_with_interface_up_is_not_changed() {
         let rendered = render(&build(&desired()), &Options::default()).unwrap();
         let text = &rendered.file(RULES).unwrap().text;
         let rule = text.lines().last().unwrap();

@@ -12,12 +12,12 @@ use super::{Inexpressible, Options};
 pub(super) enum Pfs<'a> {
     /// Those that it selects.
     Selected(&'a PfSelector),
-    /// These.
+    /// These addresses.
     Addresses(Vec<PciAddress>),
 }
 
 impl Pfs<'_> {
-    /// How many they are on one host, as far as that is known.
+    /// Number of PFs on one host, as far as known.
     pub(crate) fn len(&self) -> usize {
         match self {
             Pfs::Selected(_) => 0,
@@ -37,8 +37,9 @@ pub(super) struct Group<'a> {
     pub count: u16,
 }
 
-/// PFs of these rules of `build` by rule and count, in the order of the rules, and the rules that the target cannot express;
-/// `cannot` says why it cannot express one. Later rules that may select the same PFs are left out, too: the first rule that selects a PF has it.
+/// Returns the PFs of these rules by rule and count, in rule order, and the rules that the target cannot express.
+/// `cannot` returns the reason. Later rules that may select the same PFs are omitted too, because the first rule that
+/// selects a PF applies.
 pub(super) fn groups<'a>(
     build: &ImageConfig,
     rules: impl Iterator<Item = &'a SriovRule>,
@@ -73,7 +74,7 @@ pub(super) fn groups<'a>(
     (groups, items)
 }
 
-/// Whether a PF may be selected by both.
+/// Whether both may select the same PF.
 fn may_overlap(one: &PfSelector, other: &PfSelector) -> bool {
     fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
         matches!((one, other), (Some(one), Some(other)) if one != other)
@@ -85,7 +86,7 @@ fn may_overlap(one: &PfSelector, other: &PfSelector) -> bool {
         || differ(&one.numa_node, &other.numa_node))
 }
 
-/// The PFs of the host that the profile was resolved against.
+/// Returns the PFs of the host that the profile was resolved against.
 fn of_host<'a>(
     build: &ImageConfig,
     rule: &'a SriovRule,
@@ -102,14 +103,14 @@ fn of_host<'a>(
         ));
     }
     match cannot(&by_address) {
-        // The other rules name their addresses: nothing has to keep them away from these.
+        // The other rules name their addresses, so they cannot match these PFs.
         Some(_) if rule.vfs == SriovCount::Number(0) => Ok(Vec::new()),
         Some(why) if !groups.is_empty() => Err(inexpressible(rule, why)),
         _ => Ok(groups),
     }
 }
 
-/// The PFs that a rule takes on the host that the profile was resolved against, by count.
+/// Returns the PFs that a rule selects on the host that the profile was resolved against, by count.
 pub(super) fn pinned<'a>(build: &ImageConfig, rule: &'a SriovRule) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for WantedVfs { pf, count, .. } in
@@ -126,7 +127,7 @@ pub(super) fn pinned<'a>(build: &ImageConfig, rule: &'a SriovRule) -> Vec<Group<
     groups
 }
 
-/// A name for each group, unique, of lower-case letters, digits and `-`.
+/// Returns a unique name for each group, with lower-case letters, digits and `-`.
 pub(super) fn names(groups: &[Group<'_>]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for group in groups {
@@ -138,7 +139,7 @@ pub(super) fn names(groups: &[Group<'_>]) -> Vec<String> {
     names
 }
 
-/// A rule's name as part of an object's (RFC 1123).
+/// Converts a rule's name to a part of an object's name (RFC 1123).
 pub(super) fn object_name(rule: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = rule.chars().map(fit).take(40).collect();
@@ -148,7 +149,7 @@ pub(super) fn object_name(rule: &str) -> String {
     }
 }
 
-/// Name of the resource that pods ask for: the operators take letters, digits and `_`.
+/// Resource name requested by pods: the operators accept letters, digits and `_`.
 pub(super) fn resource_name(name: &str) -> String {
     name.replace('-', "_")
 }
@@ -192,17 +193,17 @@ fn selected<'a>(
     Ok(Group { rule, pfs, count })
 }
 
-/// For [`Inexpressible::id`].
+/// Returns the [`Inexpressible::id`] of a rule.
 fn rule_id(rule: &SriovRule) -> String {
     format!("{}/{}", sriov::NAME, rule.name)
 }
 
-/// The same for a part of it: `sriov.vf/compute`.
+/// Returns the id of a part of a rule: `sriov.vf/compute`.
 pub(super) fn part_id(rule: &SriovRule, part: &str) -> String {
     format!("{}.{part}/{}", sriov::NAME, rule.name)
 }
 
-/// `8 VFs on each PF of rule compute`.
+/// Describes a rule: `8 VFs on each PF of rule compute`.
 fn vfs_of(rule: &SriovRule) -> String {
     let count = match rule.vfs {
         SriovCount::Number(count) => format!("{count} VFs"),
@@ -215,7 +216,7 @@ fn vfs_of(rule: &SriovRule) -> String {
     }
 }
 
-/// VFs, for targets without words for them.
+/// Returns items for VFs, for targets that cannot express them.
 pub(super) fn vfs(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
     let item = |rule: &SriovRule| {
         Inexpressible {
@@ -230,11 +231,11 @@ pub(super) fn vfs(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
     build.own_vfs().filter(makes).map(item).collect()
 }
 
-/// Remedy for attributes of VFs where bedplate does not run.
+/// Fix for attributes of VFs where bedplate does not run.
 pub(super) const BY_OPERATOR: &str = "let the SR-IOV network operator set it: `eSwitchMode` of a SriovNetworkNodePolicy; `vlan`, \
                                       `trust`, `spoofChk`, `linkState` and `maxTxRate` of a SriovNetwork";
 
-/// Attributes of VFs and modes of eswitches, which no file sets.
+/// Returns items for attributes of VFs and modes of eswitches, which no file sets.
 pub(super) fn vf_attributes(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
     let item = |rule: &SriovRule| {
         attributes(rule).map(|what| Inexpressible {
@@ -248,7 +249,7 @@ pub(super) fn vf_attributes(build: &ImageConfig, instead: &str) -> Vec<Inexpress
     build.own_vfs().filter_map(item).collect()
 }
 
-/// Attributes of a rule's VFs in words, and the mode of its eswitches; `None`: nothing is asked.
+/// Describes the attributes of a rule's VFs and the mode of its eswitches, if any are set.
 pub(super) fn attributes(rule: &SriovRule) -> Option<String> {
     let words = rule.vf.description().map(|words| format!("VFs of rule {}: {words}", rule.name));
     let mode = rule.eswitch.map(|mode| format!("eswitch of the PFs of rule {}: {mode}", rule.name));
@@ -256,8 +257,8 @@ pub(super) fn attributes(rule: &SriovRule) -> Option<String> {
     (!what.is_empty()).then(|| what.join("; "))
 }
 
-/// That bedplate makes no VFs on the port of the default route unless `allow_disruption` is set, for targets that do;
-/// `other` is a target or tool that does not.
+/// Returns the item about VFs on the port of the default route, which bedplate creates only with `allow_disruption`:
+/// for targets that always create them. `other` is a target or tool that does not.
 pub(super) fn unguarded_vfs(made: &[Group<'_>], why: &str, other: &str) -> Option<Inexpressible> {
     let unguarded = made.iter().filter(|group| !group.rule.allow_disruption && group.count > 0);
     let mut rules: Vec<&str> = unguarded.map(|group| group.rule.name.as_str()).collect();
@@ -273,7 +274,7 @@ pub(super) fn unguarded_vfs(made: &[Group<'_>], why: &str, other: &str) -> Optio
     })
 }
 
-/// ` with driver vfio-pci`, or nothing when the kernel chooses.
+/// Describes the driver: ` with driver vfio-pci`, or an empty text if the kernel chooses.
 pub(super) fn vf_driver(driver: &VfDriver) -> String {
     match driver {
         VfDriver::Auto => String::new(),
@@ -282,7 +283,7 @@ pub(super) fn vf_driver(driver: &VfDriver) -> String {
     }
 }
 
-/// An [`Inexpressible`] about one rule's VFs.
+/// Creates an [`Inexpressible`] for one rule's VFs.
 pub(super) fn of_vfs(rule: &SriovRule, part: &str, why: &str, instead: String) -> Inexpressible {
     Inexpressible {
         id: part_id(rule, part),
@@ -297,7 +298,7 @@ mod tests {
     use super::super::common::tests::{empty_desired, with_profile};
     use super::*;
 
-    /// Names of the rules that are expressed, and ids of those that are not.
+    /// Returns names of the expressed rules, and ids of the others.
     fn expressed(rules: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
         let rule = |(name, select): &(&str, &str)| {
             format!("[[sriov.devices]]\nname = \"{name}\"\nselect = {{ {select} }}\nvfs = 4\n")
@@ -309,9 +310,9 @@ mod tests {
         (names.collect(), items.into_iter().map(|item| item.id).collect())
     }
 
-    /// Otherwise the later rule would make VFs on a port that the first one keeps free of them.
+    /// Otherwise the later rule would create VFs on a port that the first one keeps free of them.
     #[test]
-    fn later_rules_for_the_same_pfs_are_left_out_too() {
+    fn later_rules_for_same_pfs_are_omitted() {
         let of = |names: &[&str], ids: &[&str]| {
             let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
             (owned(names), owned(ids))
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_is_a_plain_word() {
+    fn driver_with_special_characters_is_rejected() {
         let wrong = ("odd", "driver = 'x\", RUN+=\"y'");
         assert_eq!(expressed(&[wrong]), (Vec::new(), vec!["sriov/odd".to_owned()]));
     }

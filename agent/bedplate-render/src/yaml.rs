@@ -1,4 +1,4 @@
-//! Documents as YAML, in the shape that people know from Kubernetes: two spaces, one item a line, nothing folded.
+//! Writes documents as YAML in the usual Kubernetes style: two spaces, one item per line, no folding.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_saphyr::{LitStr, ser_options, to_string_with_options};
 
 use super::RenderError;
 
-/// Writes a document; `name` is what errors call it.
+/// Writes a document; `name` is its name in errors.
 pub(super) fn document(
     name: &'static str,
     content: &impl Serialize,
@@ -17,10 +17,10 @@ pub(super) fn document(
         .map_err(|source| RenderError::Yaml { document: name, source: Box::new(source) })
 }
 
-/// Writes a JSON value as people would: the name of a thing first, and texts of several lines as they are.
+/// Writes a JSON value in readable form: the name of an object first, and multi-line texts verbatim.
 pub(super) fn value(name: &'static str, content: &Value) -> Result<String, RenderError> {
     let text = document(name, &Readable(content))?;
-    // Empty lines of a block come out indented.
+    // The library indents empty lines of a block.
     let line =
         |line: &str| if line.trim().is_empty() { "\n".to_owned() } else { format!("{line}\n") };
     Ok(text.lines().map(line).collect())
@@ -44,7 +44,7 @@ impl Serialize for Readable<'_> {
     }
 }
 
-/// Whether a text is several lines of which none is blank without being empty.
+/// Whether a text has several lines, none of them with only blanks.
 fn is_block(text: &str) -> bool {
     text.contains('\n') && text.lines().all(|line| line.is_empty() || !line.trim().is_empty())
 }
@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn names_come_first_and_texts_stay_whole() {
+    fn names_come_first_and_multiline_text_is_kept() {
         let content = json!([{ "a": "# x: \"y\"\n\n  - z\n", "name": "nn" }, { "b": "a\n \nb" }]);
         let text = value("test", &content).unwrap();
         assert_eq!(text, "- name: nn\n  a: |\n    # x: \"y\"\n\n      - z\n- b: \"a\\n \\nb\"\n");

@@ -1,21 +1,21 @@
-//! The job, as it is asked for.
+//! Parameters of the requested job.
 
 use serde::Serialize;
 
 use bedplate_nccl::env::Setting;
 
-/// What the job is written for.
+/// Scheduler and object type of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobForm {
-    /// A Job of Kubernetes; of several nodes an Indexed Job with a headless Service, and ssh between its pods.
+    /// A Kubernetes Job; for several nodes an Indexed Job with a headless Service, and ssh between its pods.
     #[default]
     Job,
-    /// An MPIJob of the Kubeflow MPI Operator (v2beta1), which makes the ssh keys itself.
+    /// An MPIJob of the Kubeflow MPI Operator (v2beta1), which creates the ssh keys itself.
     MpiJob,
     /// A LeaderWorkerSet, with ssh between its pods.
     LeaderWorkerSet,
-    /// A batch script of Slurm.
+    /// A Slurm batch script.
     Slurm,
 }
 
@@ -40,7 +40,7 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// What the program is called, without `_perf`.
+    /// Name of the program, without `_perf`.
     pub(crate) fn stem(self) -> &'static str {
         match self {
             Collective::AllReduce => "all_reduce",
@@ -54,39 +54,39 @@ impl Collective {
     }
 }
 
-/// What the job is to be.
+/// A benchmark job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// What it is written for.
+    /// Scheduler and object type.
     pub form: JobForm,
-    /// Which benchmark.
+    /// The benchmark.
     pub test: Collective,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u16,
     /// GPUs of each node, one rank each.
     pub gpus: u16,
-    /// What pods ask for their GPUs by: `nvidia.com/gpu`.
+    /// Resource name of the pods' GPUs: `nvidia.com/gpu`.
     pub gpu_resource: String,
-    /// Image with nccl-tests. Kubernetes needs one; Slurm takes one with pyxis.
+    /// Image with nccl-tests. Required for Kubernetes; optional for Slurm, which needs pyxis for it.
     pub image: Option<String>,
-    /// Directory of the programs in it, where they are not on its PATH.
+    /// Directory of the programs in the image, if they are not on its PATH.
     pub directory: Option<String>,
-    /// Resources of RDMA devices and how many of each a pod gets; empty: those of the profile's VFs.
+    /// RDMA device resources, and their number per pod. If empty, the resources of the profile's VFs are used.
     pub rdma: Vec<(String, u16)>,
     /// Prefix of the VFs' resources.
     pub prefix: String,
     /// Networks (NetworkAttachmentDefinitions) of each pod.
     pub networks: Vec<String>,
-    /// Whether pods are in the network of their host.
+    /// Whether pods use the network of their host.
     pub host_network: bool,
-    /// What NCCL should be told on the host that the job is rendered for; `None`: no host was given.
+    /// Recommended NCCL settings of the host that the job is rendered for; `None` if no host was given.
     pub env: Option<Vec<Setting>>,
-    /// What to know beside it.
+    /// Notes on these settings.
     pub notes: Vec<String>,
 }
 
 impl Default for Job {
-    /// All-reduce on one node of eight GPUs of NVIDIA's, without an image.
+    /// All-reduce on one node with eight NVIDIA GPUs, without an image.
     fn default() -> Job {
         Job {
             form: JobForm::default(),

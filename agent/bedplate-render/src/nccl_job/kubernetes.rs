@@ -1,4 +1,4 @@
-//! The objects of Kubernetes. Values go into them as JSON values and are quoted by who writes the YAML.
+//! The Kubernetes objects. Values are inserted as JSON values; the YAML writer quotes them.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,8 @@ use super::{Job, JobForm, Place, missing, of_one_host};
 
 const PATH: &str = "nccl-job.yaml";
 
-/// What pods of several nodes run where no operator makes ssh keys: all start sshd, the first waits for it and calls mpirun.
+/// Script of pods on several nodes without an operator for ssh keys: all start sshd, the first waits for the rest and
+/// calls mpirun.
 const PODS: &str = include_str!("pods.sh");
 
 fn no_image() -> RenderError {
@@ -35,7 +36,8 @@ pub(super) fn render(
     }
     let mut rendered = RenderResult::default();
     let rdma = rdma(build, job, &mut rendered);
-    // A VF has another name and GID table than its PF, and a pod sees no other RDMA device: there is nothing to choose.
+    // A VF has another name and GID table than its PF, and it is the pod's only RDMA device: there is nothing to
+    // choose.
     let own_ports = job.rdma.is_empty() && !rdma.is_empty();
     if own_ports && job.host_network {
         let why = "the profile's VFs are for pods with a network of their own; name the resource of the hosts' ports with --rdma-resource";
@@ -90,7 +92,7 @@ pub(super) fn render(
     Ok(rendered)
 }
 
-/// What each pod gets of RDMA devices: what was asked for, or one VF of every PF that the profile gives any for RDMA.
+/// Returns the RDMA devices of each pod: those requested, or one VF of every PF that the profile gives RDMA VFs.
 fn rdma(build: &ImageConfig, job: &Job, rendered: &mut RenderResult) -> Vec<(String, usize)> {
     let asked: Vec<(String, usize)> =
         job.rdma.iter().map(|(name, count)| (name.clone(), usize::from(*count))).collect();
@@ -121,7 +123,7 @@ fn rdma(build: &ImageConfig, job: &Job, rendered: &mut RenderResult) -> Vec<(Str
     found
 }
 
-/// Pods of the job.
+/// The pods of a job.
 struct Pod<'a> {
     job: &'a Job,
     image: &'a str,
@@ -148,7 +150,7 @@ impl Pod<'_> {
         let mut counts = Map::new();
         counts.insert(self.job.gpu_resource.clone(), json!(self.job.gpus));
         counts.extend(self.rdma.iter().map(|(name, count)| (name.clone(), json!(count))));
-        // Extended resources: what is asked for and the limit have to be the same.
+        // Extended resources require equal requests and limits.
         json!({ "limits": counts, "requests": counts })
     }
 
@@ -156,7 +158,7 @@ impl Pod<'_> {
     fn worker(&self, command: Option<Vec<String>>, ssh: bool, restart: Option<&str>) -> Value {
         let shm = format!("{}Gi", self.job.gpus);
         let mut mounts = vec![json!({ "name": "shm", "mountPath": "/dev/shm" })];
-        // The runtime's own is 64 MiB; what is in it counts as the pod's memory.
+        // The runtime's own is 64 MiB; its content counts as memory of the pod.
         let mut volumes =
             vec![json!({ "name": "shm", "emptyDir": { "medium": "Memory", "sizeLimit": shm } })];
         if ssh {
@@ -171,7 +173,7 @@ impl Pod<'_> {
             "image": self.image,
             "env": self.env(),
             "resources": self.resources(),
-            // ib_uverbs asks for it where memory is locked above the limit; as root, without which it has no effect.
+            // ib_uverbs requires it to lock memory above the limit; it takes effect only for root.
             "securityContext": { "capabilities": { "add": ["IPC_LOCK"] }, "runAsUser": 0 },
             "volumeMounts": mounts,
         });
@@ -203,7 +205,7 @@ impl Pod<'_> {
         pod
     }
 
-    /// The script of pods of several nodes, with what it needs: nothing of the profile is part of its text.
+    /// The command of pods on several nodes, with its arguments. The script contains no text of the profile.
     fn with_ssh(&self, hosts: &[String], last: &str) -> Vec<String> {
         let script = format!("{PODS}{last}");
         let host = |host: &String| format!("{host}:{}", self.job.gpus);
@@ -229,10 +231,10 @@ impl Pod<'_> {
         spec["completionMode"] = json!("Indexed");
         spec["completions"] = json!(self.job.nodes);
         spec["parallelism"] = json!(self.job.nodes);
-        // The others only serve the first.
+        // The other pods only serve the first.
         spec["successPolicy"] = json!({ "rules": [{ "succeededIndexes": "0" }] });
         spec["template"] = template;
-        // The first pod asks for the others by name before they are ready.
+        // The first pod resolves the names of the others before they are ready.
         let service = json!({
             "clusterIP": "None",
             "publishNotReadyAddresses": true,
@@ -246,7 +248,7 @@ impl Pod<'_> {
         let mut command = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", &ranks]
             .map(str::to_owned)
             .to_vec();
-        // sshd gives nothing of a pod's environment to what it starts.
+        // sshd does not pass the pod's environment to its children.
         let given = self.environment.iter();
         let given = given.map(|(name, value)| format!("{name}={value}"));
         for variable in given.chain(["PATH", "LD_LIBRARY_PATH"].map(str::to_owned)) {
@@ -278,7 +280,7 @@ impl Pod<'_> {
         let first = format!("{name}-0.{name}");
         let rest = (1..self.job.nodes).map(|index| format!("{name}-0-{index}.{name}"));
         let hosts: Vec<String> = std::iter::once(first).chain(rest).collect();
-        // Its pods are started again whenever they end: the leader stays, so that it measures once.
+        // Its pods are restarted whenever they end: the leader keeps running, so that it measures once.
         let last = "\"$@\" || echo \"nccl-job: exit status $?\" >&2\nexec sleep infinity\n";
         let pod = self.worker(Some(self.with_ssh(&hosts, last)), true, None);
         let spec = json!({

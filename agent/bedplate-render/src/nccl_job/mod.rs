@@ -1,5 +1,5 @@
-//! Target `nccl-job`: a benchmark of nccl-tests as a job for Kubernetes or Slurm. It runs on hosts that are what the profile says
-//! already: of the profile it takes the names of the VFs' resources, and of a host what NCCL should be told there.
+//! Target `nccl-job`: a benchmark of nccl-tests as a job for Kubernetes or Slurm. Its hosts must already match the
+//! profile: the job uses the profile's VF resource names, and the NCCL settings recommended for a host.
 
 pub(crate) mod job;
 mod kubernetes;
@@ -11,7 +11,7 @@ use super::{Inexpressible, Options, RenderError, RenderResult, Target};
 pub use job::{Collective, Job, JobForm};
 
 impl Job {
-    /// Name of the objects, and of the job in Slurm.
+    /// Name of the objects, and of the Slurm job.
     fn name(&self) -> String {
         format!("nccl-{}", self.test.stem().replace('_', "-"))
     }
@@ -20,7 +20,7 @@ impl Job {
         u32::from(self.nodes) * u32::from(self.gpus)
     }
 
-    /// The program with its arguments: message sizes from 8 bytes to 8 GiB, doubling; `gpus` of each process.
+    /// The program with its arguments: message sizes from 8 bytes to 8 GiB, doubling; `gpus` per process.
     fn command(&self, gpus: u16) -> Vec<String> {
         let program = format!("{}_perf", self.test.stem());
         let program = match &self.directory {
@@ -33,8 +33,8 @@ impl Job {
             .collect()
     }
 
-    /// What is to be in the environment, in order. The log says which devices and transports were used: without it nobody can
-    /// tell why a result is what it is (handbook §8.8). What the profile sets besides goes before what the host asks for.
+    /// Returns the environment, in order. The log shows which devices and transports were used, which is needed to
+    /// explain a result (handbook §8.8). Variables of the profile override those recommended for the host.
     fn environment<'a>(&'a self, build: &'a ImageConfig, place: Place) -> Vec<(&'a str, &'a str)> {
         let profile = build.nccl.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let profile: Vec<(&str, &str)> =
@@ -46,7 +46,7 @@ impl Job {
     }
 }
 
-/// What NCCL says in its log.
+/// Settings of NCCL's log.
 const LOG: [(&str, &str); 2] =
     [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH")];
 
@@ -54,12 +54,12 @@ fn is_of_log(name: &str) -> bool {
     LOG.iter().any(|(own, _)| *own == name)
 }
 
-/// What of its host a rank sees.
+/// Parts of the host that a rank can see.
 #[derive(Clone, Copy)]
 struct Place {
-    /// RDMA devices of its own, none of the host's.
+    /// Whether it has its own RDMA devices instead of those of the host.
     own_ports: bool,
-    /// A network of its own, without the host's interfaces.
+    /// Whether it has its own network without the host's interfaces.
     own_network: bool,
 }
 
@@ -67,7 +67,7 @@ impl Place {
     /// A process of the host.
     const HOST: Place = Place { own_ports: false, own_network: false };
 
-    /// Whether what a variable names is there.
+    /// Whether the object that a variable names is visible there.
     fn has(self, variable: &str) -> bool {
         match variable {
             "NCCL_IB_HCA" | "NCCL_IB_GID_INDEX" => !self.own_ports,
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// Says which variables of the profile do not count there.
+    /// Adds a note about variables of the profile that do not apply there.
     fn leave_out(self, build: &ImageConfig, rendered: &mut RenderResult) {
         let names = build.nccl.iter().map(|(name, _)| name.as_str());
         let left: Vec<&str> = names.filter(|name| !self.has(name)).collect();
@@ -113,7 +113,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// What NCCL is told is that of one host.
+/// Adds notes on the settings, which are those of one host.
 fn of_one_host(job: &Job, rendered: &mut RenderResult) {
     rendered.notes.extend(job.notes.iter().cloned());
     match &job.env {

@@ -1,5 +1,5 @@
-//! The batch script of Slurm. Every value is one quoted word of the shell; `#SBATCH` lines hold numbers and bedplate's own words
-//! alone, since Slurm reads them by rules of its own.
+//! The Slurm batch script. Every value is one quoted word of the shell. `#SBATCH` lines hold only numbers and
+//! bedplate's own text, because Slurm parses them by its own rules.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ use super::{Job, Place, missing, of_one_host};
 
 const PATH: &str = "nccl-job.sbatch";
 
-/// Each task raises its limit of locked memory as far as it may, and says so where that is not all: below it queue pairs fail to
-/// come up in the midst of a job.
+/// Each task raises its limit of locked memory as far as allowed, and prints a message if that is not unlimited: with
+/// too low a limit, creating queue pairs fails in the middle of a job.
 const TASK: &str = "ulimit -S -l \"$(ulimit -H -l)\"; [ \"$(ulimit -l)\" = unlimited ] || \
                     echo \"$(hostname): memlock is $(ulimit -l) KiB: set LimitMEMLOCK=infinity for slurmd\" >&2; exec \"$@\"";
 
@@ -62,7 +62,7 @@ pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, Ren
     Ok(rendered)
 }
 
-/// Whether a shell takes the word as it is.
+/// Whether a shell reads the word unchanged.
 fn is_plain(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@".contains(&byte);
     !word.is_empty() && word.bytes().all(plain)

@@ -1,4 +1,4 @@
-//! What holds for every form.
+//! Tests of all job forms.
 
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ fn container(object: &Value) -> &Value {
 }
 
 #[test]
-fn pods_get_gpus_vfs_shared_memory_and_the_capability() {
+fn pods_get_gpus_vfs_shared_memory_and_capability() {
     for form in &FORMS[..3] {
         let rendered = rendered(&desired(), job(*form));
         let documents = documents(&rendered);
@@ -54,14 +54,14 @@ fn pods_get_gpus_vfs_shared_memory_and_the_capability() {
         assert_eq!(container["volumeMounts"][0]["mountPath"], "/dev/shm");
         let text = &rendered.files[0].text;
         assert!(text.contains("medium: Memory\n") && text.contains("sizeLimit: 8Gi\n"), "{text}");
-        // A pod with VFs has other names of RDMA devices than its host.
+        // A pod with VFs has other RDMA device names than its host.
         assert!(!text.contains("mlx5_0"), "{form:?}");
         assert!(rendered.inexpressible.is_empty(), "{:?}", rendered.inexpressible);
     }
 }
 
 #[test]
-fn resources_that_are_named_take_the_place_of_the_profiles_and_ports_are_the_hosts() {
+fn requested_resources_replace_vfs_of_profile() {
     for form in FORMS {
         let mut job = job(form);
         job.rdma = vec![("rdma/hca_shared_devices_a".to_owned(), 2)];
@@ -76,7 +76,7 @@ fn resources_that_are_named_take_the_place_of_the_profiles_and_ports_are_the_hos
 }
 
 #[test]
-fn without_vfs_for_rdma_it_is_said_that_pods_get_no_rdma_device() {
+fn missing_rdma_vfs_are_reported() {
     let lacks = |desired: &Desired| {
         let left = rendered(desired, job(JobForm::Job)).inexpressible;
         left.iter().map(|item| item.what.clone()).collect::<Vec<_>>()
@@ -89,7 +89,7 @@ fn without_vfs_for_rdma_it_is_said_that_pods_get_no_rdma_device() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_job_options_are_rejected() {
     let refused = |job: Job| {
         let options = Options { job, ..Options::default() };
         render(&build(&desired()), &options).unwrap_err().to_string()
@@ -102,9 +102,9 @@ fn what_makes_no_sense_is_refused() {
     rendered(&desired(), Job { image: None, ..job(JobForm::Slurm) });
 }
 
-/// Values that mean something to a shell, to YAML or to Slurm stay values.
+/// Values with special characters of a shell, YAML or Slurm stay values.
 #[test]
-fn values_are_quoted_for_who_reads_them() {
+fn values_are_quoted_for_their_reader() {
     let evil = "x'y\" $(touch /tmp/z)`id`\n#SBATCH --wrap=id\n- {a: b}: #";
     for form in FORMS {
         let mut job = job(form);

@@ -1,4 +1,4 @@
-//! What holds for every target.
+//! Tests of all targets.
 
 use super::*;
 use crate::common::tests::{desired, of_text, with_profile};
@@ -39,18 +39,18 @@ fn targets_are_sorted_and_found_by_name() {
 }
 
 #[test]
-fn every_target_is_deterministic_and_says_who_wrote_what() {
+fn every_target_is_deterministic_and_has_headings() {
     for target in TARGETS {
         let rendered = made(target, &desired(), &options());
         assert_eq!(rendered, made(target, &desired(), &options()), "{}", target.name);
         for file in &rendered.files {
             assert!(!file.path.starts_with('/') && !file.path.contains(".."), "{}", file.path);
             assert!(file.text.ends_with('\n'), "{}", file.path);
-            // The schematic's id is the hash of its bytes, so that it takes no comment; JSON has none.
+            // The schematic's id is the hash of its bytes, so it must not have a comment; JSON has no comments.
             let bare = file.path.starts_with("schematic.") || file.path.ends_with(".ign");
             let headed = file.text.contains("# written by bedplate from profile hgx;");
             assert_eq!(headed, !bare, "{}", file.path);
-            // Files that bedplate writes to hosts, too, are the same with every release.
+            // Files that bedplate also writes to hosts are the same for every release.
             let of_hosts = [".d/zz-bedplate.conf", "modules-load.d/bedplate.conf"];
             let stamped = file
                 .text
@@ -62,7 +62,7 @@ fn every_target_is_deterministic_and_says_who_wrote_what() {
 }
 
 #[test]
-fn without_anything_wanted_there_are_no_files() {
+fn empty_profile_renders_no_files() {
     let nothing = with_profile("", &Desired::default());
     for name in ["grub", "ignition", "machineconfig", "tuned", "udev"] {
         let rendered = written(target(name).unwrap(), nothing.clone(), &Options::default());
@@ -71,7 +71,7 @@ fn without_anything_wanted_there_are_no_files() {
 }
 
 #[test]
-fn every_target_knows_where_its_files_lie() {
+fn every_target_lists_paths_of_its_files() {
     let fits = |pattern: &str, path: &str| match pattern.split_once('*') {
         Some((before, after)) => path.starts_with(before) && path.ends_with(after),
         None => path == pattern,
@@ -92,11 +92,11 @@ fn every_target_knows_where_its_files_lie() {
 }
 
 #[test]
-fn every_target_carries_or_lists_what_every_kind_contributes() {
+fn every_target_renders_or_lists_all_contributions() {
     let mut desired = desired();
     desired.sriov[0].rule.vf.mac = true;
     desired.sriov[0].rule.eswitch = Some(EswitchMode::Switchdev);
-    // A job makes no host what the profile says.
+    // A job does not configure hosts.
     for target in TARGETS.iter().filter(|target| target.name != "nccl-job") {
         let rendered = made(target, &desired, &options());
         let listed = |what: &str| {
@@ -134,7 +134,7 @@ fn every_target_carries_or_lists_what_every_kind_contributes() {
 }
 
 #[test]
-fn every_target_passes_on_blockers_unknowns_and_notes() {
+fn every_target_reports_blockers_unknowns_and_notes() {
     let text = |text: &str| text.to_owned();
     let mut desired = desired();
     desired.blockers.push(KindId::Sriov.blocker(
@@ -158,9 +158,9 @@ fn every_target_passes_on_blockers_unknowns_and_notes() {
     }
 }
 
-/// A list with `;`, and a value with blanks, as docs/render.md says of each target.
+/// A list with `;`, and a value with blanks, as documented for each target in docs/render.md.
 #[test]
-fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
+fn arguments_are_quoted_for_their_reader() {
     let list = "ds=nocloud;s=http://host/";
     let blanks = "dyndbg=\"file a.c +p\"";
     let mut desired = super::common::tests::empty_desired();
@@ -172,7 +172,7 @@ fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
             let what = format!("kernel argument `{token}`");
             rendered.inexpressible.iter().any(|item| item.what == what)
         };
-        // What stands in reasons, behind a comment mark, is as it was asked for.
+        // Reasons in comment lines quote the argument as written in the profile.
         let lines = rendered.files.iter().flat_map(|file| file.text.lines());
         let text: Vec<&str> = lines.filter(|line| !line.trim_start().starts_with("# ")).collect();
         let text = text.join("\n");
@@ -186,7 +186,7 @@ fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
             }
         }
     };
-    // GRUB's quotes in a boot entry, and the same in a text that has quotes of its own: a shell's, or JSON's.
+    // GRUB's quotes in a boot entry, and the same escaped in a format with its own quotes: shell or JSON.
     let entry = ["ds=\"nocloud;s=http://host/\"", blanks];
     let escaped = entry.map(|word| word.replace('"', "\\\""));
     let escaped: [&str; 2] = [&escaped[0], &escaped[1]];
@@ -196,9 +196,9 @@ fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
             "grub" | "ansible" | "cloud-init" | "ignition" => escaped,
             "bootc" | "butane" | "machineconfig" => entry,
             "kernel-install" | "talos" => [list, ""],
-            // They carry the profile; `apply --root` writes the arguments.
+            // These contain the profile; `apply --root` writes the arguments.
             "mkosi" | "packer" => continue,
-            // It is for hosts that have them.
+            // It is for hosts that already have the arguments.
             "nccl-job" => continue,
             _ => ["", ""],
         };
@@ -208,9 +208,9 @@ fn arguments_are_quoted_as_who_reads_them_takes_quotes_away() {
     assert_eq!(seen, TARGETS.len() - 3);
 }
 
-/// The maker decides which arguments switch the IOMMU on.
+/// The vendor determines which arguments enable the IOMMU.
 #[test]
-fn unknown_cpu_is_listed_and_not_taken_for_one_without_arguments() {
+fn unknown_cpu_is_reported() {
     let mut builder = Facts::of_vendor(CpuVendor::Intel);
     builder.cpu.vendor = Reading::unknown("/proc/cpuinfo is not there");
     let facts = builder.of_the_same_cpu();

@@ -1,4 +1,4 @@
-//! The documents that Talos 1.14 takes in place of `machine.kernel`, `machine.sysctls` and `machine.sysfs`.
+//! The documents that replace `machine.kernel`, `machine.sysctls` and `machine.sysfs` in Talos 1.14.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{KernelModule, Machine};
 use crate::{RenderError, yaml};
 
-/// One document a module, then one for each map.
+/// Renders one document per module, then one for each map.
 pub(super) fn text(machine: Machine) -> Result<String, RenderError> {
     let modules = machine.kernel.into_iter().flat_map(|kernel| kernel.modules);
     let documents = modules

@@ -27,7 +27,7 @@ const PATCH: &str = "machine-patch.yaml";
 const SCHEMATIC: &str = "schematic.yaml";
 const SCHEMATIC_ID: &str = "schematic.id";
 
-/// The part of the `v1alpha1` machine configuration that bedplate speaks of.
+/// The part of the `v1alpha1` machine configuration that bedplate writes.
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Patch {
     machine: Machine,
@@ -121,7 +121,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     ));
     rendered.inexpressible.extend(vf_attributes(build, BY_OPERATOR));
     rendered.inexpressible.extend(undecided_registration(build));
-    // Talos has neither shell nor package manager: nobody runs an agent on its hosts.
+    // Talos has neither shell nor package manager, so no agent runs on its hosts.
     rendered.inexpressible.extend(live_only(build, |live| &live.without_agent));
     rendered.notes.extend(build.notes.iter().cloned());
     if names_nvidia_modules(build)
@@ -135,14 +135,14 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// The arguments in Talos's words: `-name` or `-name=value` takes away, and comes first.
+/// Returns the arguments in Talos's syntax: `-name` or `-name=value` removes one, and comes first.
 fn arguments(
     build: &ImageConfig,
     options: &Options,
     out: &mut RenderResult,
 ) -> Result<Vec<String>, RenderError> {
     let set = kernel_arguments(build, options.arch)?;
-    // Talos cuts the list at blanks without looking at quotes, and keeps arguments of one name together.
+    // Talos splits the list at blanks and ignores quotes. It also groups arguments by name.
     let several_sizes = set.iter().filter(|token| token.folded_name() == "hugepagesz").count() > 1;
     let lost = |token: &Token| match token.folded_name().as_str() {
         _ if token.as_str().contains(' ') => {
@@ -219,7 +219,7 @@ fn loaded(build: &ImageConfig) -> impl Iterator<Item = &ModuleName> {
     })
 }
 
-/// Talos reads the keys by the rule of sysctl.d(5) (siderolabs/talos pkg/machinery/kernel/kernel.go).
+/// Talos parses the keys like sysctl.d(5) (siderolabs/talos pkg/machinery/kernel/kernel.go).
 fn sysctl(setting: &Setting) -> Option<(String, String)> {
     match setting {
         Setting::Sysctl { key, value } => Some((key.clone(), value.clone())),
@@ -227,7 +227,7 @@ fn sysctl(setting: &Setting) -> Option<(String, String)> {
     }
 }
 
-/// Talos writes machine.sysfs keys below /sys; the form with slashes, because the address has dots.
+/// Talos writes machine.sysfs keys below /sys. Keys use slashes, because the address has dots.
 fn vf_counts(group: &Group<'_>) -> Vec<(String, String)> {
     let Pfs::Addresses(addresses) = &group.pfs else { return Vec::new() };
     let key = |pf: &PciAddress| format!("bus/pci/devices/{pf}/sriov_numvfs");
@@ -252,7 +252,7 @@ fn vf_driver_choice(rule: &SriovRule) -> Option<Inexpressible> {
     Some(of_vfs(rule, "vf_driver", why, instead))
 }
 
-/// Talos has no modprobe.d: parameters go with the modules it loads itself.
+/// Talos has no modprobe.d: it passes parameters only to modules that it loads itself.
 fn modprobe_only(setting: &Setting, build: &ImageConfig) -> Option<Inexpressible> {
     match setting {
         Setting::ModuleOption { module, parameter, value }

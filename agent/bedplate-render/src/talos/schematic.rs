@@ -3,7 +3,7 @@
 use crate::go_yaml::{GoYaml, scalar};
 use crate::{RenderError, digest};
 
-/// What a schematic can hold of ours. Field order is that of the factory.
+/// The part of a schematic that bedplate writes. Field order is that of the factory.
 #[derive(Debug, Default)]
 pub(super) struct Schematic {
     /// `customization.extraKernelArgs`.
@@ -13,7 +13,7 @@ pub(super) struct Schematic {
 }
 
 impl Schematic {
-    /// The canonical text, as a factory with that library writes it.
+    /// Returns the canonical text, as written by a factory with that library.
     ///
     /// # Errors
     /// [`RenderError`] for an entry that is not printable ASCII.
@@ -34,7 +34,7 @@ impl Schematic {
     }
 }
 
-/// The id of a schematic text: what the factory names its installer images by.
+/// The id of a schematic text, part of the names of the factory's installer images.
 pub(super) fn id(text: &str) -> String {
     digest(text)
 }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_ids_are_those_of_the_factory() {
+    fn ids_match_image_factory() {
         let known = [
             (
                 schematic(&[], &[]),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_quoted_as_go_would() {
+    fn entries_are_quoted_like_go_yaml() {
         let text = |library| schematic(&["-console", "!x", "no"], &[]).text(library).unwrap();
         for (library, no) in [(GoYaml::V3, "\"no\""), (GoYaml::V4, "'no'")] {
             let list = format!("        - -console\n        - '!x'\n        - {no}\n");

@@ -12,7 +12,7 @@ fn text<'a>(rendered: &'a RenderResult, path: &str) -> &'a str {
 }
 
 #[test]
-fn until_1_11_the_patch_has_the_arguments_removals_first() {
+fn patch_until_1_11_has_arguments_after_removals() {
     let rendered = render(&build(&desired()), &options("1.11.6")).unwrap();
     let patch = text(&rendered, PATCH);
     let body = patch.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
@@ -27,7 +27,7 @@ fn until_1_11_the_patch_has_the_arguments_removals_first() {
 }
 
 #[test]
-fn from_1_12_arguments_are_in_the_schematic_only() {
+fn arguments_from_1_12_are_only_in_schematic() {
     for version in ["1.12", "1.13"] {
         let rendered = render(&build(&desired()), &options(version)).unwrap();
         let patch = text(&rendered, PATCH);
@@ -40,7 +40,7 @@ fn from_1_12_arguments_are_in_the_schematic_only() {
 }
 
 #[test]
-fn from_1_14_each_module_and_map_is_a_document() {
+fn patch_from_1_14_has_one_document_per_module_and_map() {
     let rendered = render(&build(&desired()), &options("1.14")).unwrap();
     let patch = text(&rendered, PATCH);
     let body = patch.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
@@ -54,7 +54,7 @@ fn from_1_14_each_module_and_map_is_a_document() {
 }
 
 #[test]
-fn another_id_of_an_older_factory_is_named() {
+fn different_id_of_older_factory_is_noted() {
     let mut desired = empty_desired();
     desired.cmdline.set.push(arg("on"));
     let rendered = render(&build(&desired), &options("1.13")).unwrap();
@@ -63,7 +63,7 @@ fn another_id_of_an_older_factory_is_named() {
 }
 
 #[test]
-fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
+fn schematic_has_no_heading_and_its_id_is_noted() {
     let mut options = options("1.10");
     options.talos_extensions =
         vec!["siderolabs/gvisor".to_owned(), "siderolabs/intel-ucode".to_owned()];
@@ -77,7 +77,7 @@ fn the_schematic_is_bare_and_its_id_is_beside_it_and_in_the_notes() {
 }
 
 #[test]
-fn nothing_wanted_makes_no_patch_and_the_plain_schematic() {
+fn empty_profile_renders_no_patch_and_empty_schematic() {
     let rendered = render(&build(&empty_desired()), &options("1.13")).unwrap();
     assert!(rendered.file(PATCH).is_none());
     assert_eq!(text(&rendered, SCHEMATIC), "customization: {}\n");
@@ -85,7 +85,7 @@ fn nothing_wanted_makes_no_patch_and_the_plain_schematic() {
 }
 
 #[test]
-fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
+fn arguments_split_or_reordered_by_talos_are_listed() {
     let mut desired = empty_desired();
     let torn = "dyndbg=\"file a.c +p\"";
     for token in [torn, "hugepagesz=1G", "hugepages=16", "hugepagesz=2M", "hugepages=1024", "quiet"]
@@ -108,7 +108,7 @@ fn arguments_that_talos_would_tear_apart_or_reorder_are_listed() {
 }
 
 #[test]
-fn what_needs_modprobe_or_a_vf_driver_is_listed() {
+fn modprobe_settings_and_vf_drivers_are_listed() {
     let mut desired = desired();
     desired.sriov[0].rule.vf_driver = VfDriver::Named("vfio-pci".to_owned());
     let rendered = render(&build(&desired), &options("1.11")).unwrap();
@@ -120,7 +120,7 @@ fn what_needs_modprobe_or_a_vf_driver_is_listed() {
 }
 
 #[test]
-fn nvidia_modules_without_an_extension_are_remarked_on() {
+fn nvidia_modules_without_extension_cause_note() {
     let noted = |options: &Options| {
         render(&build(&desired()), options)
             .unwrap()
@@ -135,7 +135,7 @@ fn nvidia_modules_without_an_extension_are_remarked_on() {
 }
 
 #[test]
-fn kernel_parameters_are_settings_in_the_spelling_of_sysctl_d() {
+fn sysctl_keys_are_written_like_sysctl_d() {
     let sections = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0, \"net.ipv4.tcp_rmem\" = \"4096 1 2\", \
                     \"net/ipv4/conf/eth0.100/rp_filter\" = 2 }\n";
     let rendered = render(&with_profile(sections, &empty_desired()), &options("1.13")).unwrap();
@@ -151,7 +151,7 @@ fn kernel_parameters_are_settings_in_the_spelling_of_sysctl_d() {
 }
 
 #[test]
-fn a_file_that_says_nothing_talos_knows_is_listed() {
+fn file_without_talos_setting_is_listed() {
     let mut build = build(&empty_desired());
     let path = "/etc/udev/rules.d/99-bedplate.rules";
     build.files.push(ConfigFile { path, text: String::new(), settings: Vec::new() });

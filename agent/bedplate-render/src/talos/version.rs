@@ -1,27 +1,27 @@
-//! What differs between Talos releases, as a table of the published configuration schemas.
+//! Differences between Talos releases, as a table of the published configuration schemas.
 
 use crate::RenderError;
 
-/// Where the configuration of one Talos release takes what.
+/// Format of the configuration of one Talos release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {
     /// `1.MINOR`.
     pub minor: u32,
-    /// Whether modules, sysctls and sysfs attributes are documents of their own (1.14 rejects them in the one of `machine`).
+    /// Whether modules, sysctls and sysfs attributes are separate documents (1.14 rejects them in `machine`).
     pub documents: bool,
-    /// Where kernel arguments go besides the schematic.
+    /// Location of kernel arguments in addition to the schematic.
     pub arguments: Arguments,
 }
 
-/// What the machine configuration has to say about kernel arguments.
+/// Kernel argument settings of the machine configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arguments {
     /// `machine.install.extraKernelArgs`: for nodes booted by GRUB; ignored with systemd-boot (handbook §10.4).
     Install,
-    /// `machine.install.grubUseUKICmdline`: GRUB too takes the line of the image, which the schematic makes.
-    /// The two keys together are refused.
+    /// `machine.install.grubUseUKICmdline`: GRUB also uses the line of the image, which comes from the schematic. Talos
+    /// rejects both keys together.
     Image,
-    /// Nothing: only the schematic has them.
+    /// No setting: only the schematic has the arguments.
     Schematic,
 }
 
@@ -52,7 +52,7 @@ impl Version {
     }
 }
 
-/// The `11` of `1.11` or `1.11.6`. Pre-releases are not in the table: their format may still change.
+/// Returns the `11` of `1.11` or `1.11.6`. Pre-releases are not supported: their format may still change.
 fn minor_of(text: &str) -> Option<u32> {
     let numbers: Option<Vec<u32>> = text.split('.').map(|part| part.parse().ok()).collect();
     match numbers?.as_slice() {
@@ -72,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_are_found_however_they_are_written() {
+    fn release_is_found_in_all_spellings() {
         for text in ["1.11", "v1.11", "1.11.6", "v1.11.6"] {
             assert_eq!(Version::find(Some(text)).unwrap().minor, 11, "{text}");
         }
     }
 
     #[test]
-    fn unknown_releases_are_refused_with_the_list_of_known_ones() {
+    fn unknown_release_error_lists_known_ones() {
         for text in
             ["1.8", "1.15", "1.14.0-rc.1", "2.11", "1.12.0-beta.1", "1", "eleven", "", "1.11.6.1"]
         {
