@@ -44,7 +44,7 @@ pub(super) struct OptionList {
     pub by_prefix: &'static [&'static [&'static str]],
     /// Groups of options that the kernel matches whole.
     pub whole: &'static [&'static [&'static str]],
-    /// Always written as a single argument, because tools between bedplate and the kernel drop repeated ones.
+    /// Whether it is always written as a single argument, because tools between bedplate and the kernel drop repeated ones.
     pub one_argument: bool,
     /// Options after which the kernel stops reading this occurrence.
     pub stops: &'static [&'static str],
@@ -55,17 +55,17 @@ pub(super) struct OptionList {
 /// A collection of items.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ItemList {
-    /// Whether an occurrence may hold several items, separated by commas.
+    /// Parameter name, folded.
     pub param: &'static str,
-    /// Whether items are module names, in which `-` and `_` are the same.
+    /// Whether an occurrence may hold several items, separated by commas.
     pub commas: bool,
-    /// Items are module names, in which `-` and `_` are the same.
+    /// Whether items are module names, in which `-` and `_` are the same.
     pub modules: bool,
     /// Whether only the last occurrence takes effect.
     pub last_wins: bool,
 }
 
-/// Parameters whose occurrences must be read in order.
+/// Parameters with occurrences that must be read in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     /// Parameters that always belong to the sequence, folded.

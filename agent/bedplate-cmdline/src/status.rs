@@ -86,7 +86,7 @@ pub struct Finding {
     pub key: Option<Key>,
     /// The profile's entries that it was parsed from.
     pub entries: Vec<Token>,
-    /// How it stands.
+    /// Its status.
     #[serde(flatten)]
     pub status: Status,
 }
