@@ -138,7 +138,7 @@ pub struct NotInstalled {
     program: String,
 }
 
-/// Finds a program in the standard directories, independent of the caller's PATH. Returns an absolute path unchanged.
+/// Finds a program in the standard directories, independent of the caller's PATH. Accepts an absolute path.
 ///
 /// # Errors
 /// [`NotInstalled`] if no directory has an executable of this name.
