@@ -1,6 +1,6 @@
-//! Looks for what tests need of this machine, and sets `cfg(has = "NAME")` for each thing that is there. Tests that need
-//! another one are ignored; a warning of the build names it. With `CI=true` all are set, so that such tests fail instead.
-//! `BEDPLATE_TESTS_WITHOUT="strace root"` takes things for missing, to see what is ignored then.
+//! Probes this machine for test prerequisites, and sets `cfg(has = "NAME")` for each one found. Tests that need a
+//! missing one are ignored, and a build warning names it. With `CI=true` all are set, so that these tests fail instead.
+//! `BEDPLATE_TESTS_WITHOUT="strace root"` treats prerequisites as missing, to see which tests are ignored then.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where distributions put tools.
+/// Directories of distribution tools.
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Programs in [`PLACES`].
@@ -46,7 +46,7 @@ const TOOLS: [&str; 28] = [
 /// Programs in `PATH`.
 const CARGO_TOOLS: [&str; 2] = ["cargo-deb", "cargo-generate-rpm"];
 
-/// What is no program, and has a probe in [`is_there`].
+/// Prerequisites other than programs, each with a probe in [`is_there`].
 const OTHERS: [&str; 8] = [
     "devices",
     "hosts",
@@ -58,7 +58,7 @@ const OTHERS: [&str; 8] = [
     "user-namespaces",
 ];
 
-/// What `tests/run` writes when something has changed that cargo cannot watch.
+/// Stamp that `tests/run` writes after a change that cargo cannot watch.
 const STAMP: &str = "../target/tests-machine";
 
 fn main() {
@@ -86,18 +86,18 @@ fn main() {
     }
 }
 
-/// Has cargo run this again when a thing that is there goes away, and when one that is missing may have come.
+/// Makes cargo rerun this script when a found prerequisite disappears, and when a missing one may have been installed.
 fn watch(found: &[&str], missing: &[&str]) {
     for path in found.iter().filter_map(|name| tool(name)) {
         println!("cargo::rerun-if-changed={}", path.display());
     }
     if missing.iter().any(|name| TOOLS.contains(name)) {
-        // Installing a package changes the time of the directory. (Others of PLACES are links to these.)
+        // Installing a package changes the directory's time. (The rest of PLACES are links to these.)
         for place in &PLACES[..2] {
             println!("cargo::rerun-if-changed={place}");
         }
     }
-    // Cargo takes a missing file for changed at every build.
+    // Cargo treats a missing file as changed in every build.
     let stamp = Path::new(STAMP);
     let made = stamp.parent().map(fs::create_dir_all);
     if stamp.exists() || made.is_some_and(|made| made.is_ok()) && fs::write(stamp, "").is_ok() {
@@ -135,9 +135,9 @@ fn is_there(name: &str) -> bool {
             named.unwrap_or_else(|| PathBuf::from("../../shared")).join(name).is_dir()
         }
         "target/python" => Path::new("../target/python/bin/python").exists(),
-        // Where it may not trace, it is of no use.
+        // strace is useless without permission to trace.
         "strace" => tool(name).is_some() && succeeds("strace", &["-o", "/dev/null", "true"]),
-        // A script with the plug-in that writes entries; newer ones are programs.
+        // The script version with the plug-in that writes entries; newer versions are binaries.
         "kernel-install" => {
             Path::new("/usr/lib/kernel/install.d/90-loaderentry.install").exists()
                 && tool(name).is_some_and(|path| fs::read_to_string(path).is_ok())

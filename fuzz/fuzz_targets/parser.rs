@@ -1,4 +1,5 @@
-//! One of the parsers of `tests/src/parsers.rs`: `BEDPLATE_PARSER=grub-cfg cargo fuzz run parser tests/data/corpus/grub-cfg`.
+//! Fuzz target for one parser of `tests/src/parsers.rs`: `BEDPLATE_PARSER=grub-cfg cargo fuzz run parser
+//! tests/data/corpus/grub-cfg`.
 
 #![no_main]
 

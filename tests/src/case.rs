@@ -1,15 +1,15 @@
-//! The host of a case directory.
+//! Host of a case directory.
 
 use std::path::{Path, PathBuf};
 
 use bedplate_host::snapshot::Snapshot;
 use bedplate_testhosts::HostSpec;
 
-/// The host of the case in `directory`: recorded (`host.bp`, as `bedplate snapshot` writes it) or made up (`host.toml`,
-/// see `bedplate_testhosts`, with the ledger in `ledger.json` if there is one).
+/// Loads the host of the case in `directory`: recorded (`host.bp`, written by `bedplate snapshot`) or fake
+/// (`host.toml`, see `bedplate_testhosts`, with the ledger in `ledger.json` if present).
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file is invalid.
 pub fn host(directory: &Path) -> Result<Snapshot, String> {
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).ok();
     if let Some(recorded) = read("host.bp") {
@@ -23,10 +23,10 @@ pub fn host(directory: &Path) -> Result<Snapshot, String> {
     Ok(spec.build())
 }
 
-/// The case directories of a directory of `tests/data`, by name.
+/// Case directories of a directory of `tests/data`, by name.
 ///
 /// # Panics
-/// When it is not there.
+/// If the directory is missing.
 pub fn directories(directory: &str) -> Vec<(String, PathBuf)> {
     let directory = crate::data(directory);
     let entries = std::fs::read_dir(&directory)

@@ -1,9 +1,9 @@
-//! Bytes that were right and no longer are: what tests of readers feed them.
+//! Damaged input for tests of parsers.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Pieces that mean something to one of the readers, and pieces that mean nothing to any.
+/// Fragments with a meaning for some parser, and fragments without any.
 pub const PIECES: [&str; 44] = [
     "\"",
     "'",
@@ -51,22 +51,22 @@ pub const PIECES: [&str; 44] = [
     "options ",
 ];
 
-/// One change to some bytes.
+/// One kind of damage.
 #[derive(Debug, Clone)]
 pub enum Damage {
-    /// The end is gone.
+    /// Truncation.
     Cut(Index),
-    /// One of the pieces is put in.
+    /// Insertion of a fragment.
     Insert(Index, usize),
-    /// A byte is another one.
+    /// Replacement of a byte.
     Byte(Index, u8),
-    /// Some bytes are gone.
+    /// Removal of bytes.
     Drop(Index, usize),
-    /// Some bytes stand there twice.
+    /// Duplication of bytes.
     Repeat(Index, usize),
 }
 
-/// Any change.
+/// Generates any damage.
 pub fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         any::<Index>().prop_map(Damage::Cut),
@@ -77,7 +77,7 @@ pub fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Changes bytes.
+/// Applies damage to bytes.
 pub fn hurt(bytes: &mut Vec<u8>, damage: &Damage) {
     let length = bytes.len();
     match damage {

@@ -1,19 +1,19 @@
-//! Expected texts: files that hold what is printed, written again with `BLESS=1`. In texts and differences, references
-//! to a table replace the sentences that many of them share ([`wording`]).
+//! Expected texts: files with printed output, updated by `BLESS=1`. In texts and diffs, shared sentences are references
+//! to a table ([`wording`]).
 
 use std::path::Path;
 
 use crate::wording;
 
-/// Whether expected texts are to be written, not compared.
+/// Whether to update expected texts instead of comparing them.
 pub fn is_blessing() -> bool {
     std::env::var_os("BLESS").is_some()
 }
 
-/// Compares a file with what is there now, or writes it. `test`: the binary that does, for the hint.
+/// Compares a file with the actual text, or updates it. `test`: test binary to name in the hint.
 ///
 /// # Errors
-/// The difference, or why the file cannot be written.
+/// The difference, or the reason that the file cannot be written.
 pub fn file(path: &Path, actual: &str, test: &str) -> Result<(), String> {
     if is_blessing() {
         let text =

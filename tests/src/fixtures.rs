@@ -1,29 +1,29 @@
-//! Access to what tests need and the repository does not carry: the distribution's tools, rights, published schemas,
-//! recorded hosts. `build.rs` looks for each once and sets `cfg(has = "NAME")`; a test that needs one is ignored without it:
-//! `#[cfg_attr(not(has = "strace"), ignore = "needs strace")]`. With `CI=true` nothing is ignored. The functions here panic
-//! when it is missing.
+//! Test prerequisites outside the repository: distribution tools, privileges, published schemas, recorded hosts.
+//! `build.rs` probes for each once and sets `cfg(has = "NAME")`. A test ignores itself without its prerequisite:
+//! `#[cfg_attr(not(has = "strace"), ignore = "needs strace")]`. With `CI=true` nothing is ignored. The functions here
+//! panic if a prerequisite is missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Environment variable that names the directory with `schemas/` and `hosts/` in it.
+/// Environment variable for the directory that contains `schemas/` and `hosts/`.
 pub const FIXTURES_VAR: &str = "BEDPLATE_FIXTURES";
 
-/// Names that `build.rs` was told to take for missing (`BEDPLATE_TESTS_WITHOUT`), separated by blanks.
+/// Names that `build.rs` treats as missing (`BEDPLATE_TESTS_WITHOUT`), separated by blanks.
 const WITHOUT: &str = env!("BEDPLATE_TESTS_WITHOUT");
 
-/// Fails a test whose need is not met.
+/// Fails a test if its prerequisite is missing.
 fn need(name: &str, is_met: bool) {
     let is_hidden = WITHOUT.split_whitespace().any(|hidden| hidden == name);
     assert!(is_met && !is_hidden, "missing on this machine: {name} (tests/build.rs)");
 }
 
-/// A file below the fixtures.
+/// Path of a file in the fixtures.
 ///
 /// # Panics
-/// When it is missing.
+/// If it is missing.
 pub fn find(name: &str) -> PathBuf {
     let path = fixtures().map(|root| root.join(name)).filter(|path| path.exists());
     let directory = name.split('/').next().unwrap_or_default();
@@ -31,7 +31,7 @@ pub fn find(name: &str) -> PathBuf {
     path.unwrap_or_else(|| panic!("{name} is not in the directory of {FIXTURES_VAR}"))
 }
 
-/// The fixtures beside the workspace, unless the environment names others.
+/// Fixtures directory: next to the workspace, or from the environment.
 fn fixtures() -> Option<PathBuf> {
     if let Some(root) = std::env::var_os(FIXTURES_VAR) {
         return Some(PathBuf::from(root));
@@ -40,10 +40,10 @@ fn fixtures() -> Option<PathBuf> {
     Some(beside.join("shared"))
 }
 
-/// A program, by name, in the directories where distributions put administrators' tools.
+/// Path of a program in the directories of administration tools.
 ///
 /// # Panics
-/// When it is missing.
+/// If it is missing.
 pub fn tool(name: &str) -> PathBuf {
     let places = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     let path = places.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists());
@@ -51,45 +51,45 @@ pub fn tool(name: &str) -> PathBuf {
     path.unwrap_or_default()
 }
 
-/// A subcommand of cargo, by name, in `PATH`.
+/// Checks for a cargo subcommand in `PATH`.
 ///
 /// # Panics
-/// When it is missing.
+/// If it is missing.
 pub fn cargo_tool(name: &str) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     need(name, std::env::split_paths(&path).any(|place| place.join(name).exists()));
 }
 
-/// The Python into whose environment `tests/run` has put tests/requirements.txt.
+/// Python from the environment in which `tests/run` installs tests/requirements.txt.
 ///
 /// # Panics
-/// When it is missing.
+/// If it is missing.
 pub fn python() -> PathBuf {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/bin/python");
     need("target/python", python.exists());
     python
 }
 
-/// Root's rights.
+/// Checks for root privileges.
 ///
 /// # Panics
-/// When another user runs the test.
+/// If another user runs the test.
 pub fn root() {
     need("root", nix::unistd::geteuid().is_root());
 }
 
-/// User and mount namespaces for any user (`unshare -rm`).
+/// Checks for unprivileged user and mount namespaces (`unshare -rm`).
 ///
 /// # Panics
-/// When this system allows none.
+/// If this system does not allow them.
 pub fn user_namespaces() {
     need("user-namespaces", succeeds("unshare", &["-rm", "true"]));
 }
 
-/// Mount namespaces.
+/// Checks for mount namespaces.
 ///
 /// # Panics
-/// When this system allows none.
+/// If this system does not allow them.
 pub fn mount_namespaces() {
     let user = if nix::unistd::geteuid().is_root() { "" } else { "--map-root-user" };
     let words = ["--mount", "--propagation=private", user, "true"];
@@ -97,20 +97,21 @@ pub fn mount_namespaces() {
     need("mount-namespaces", succeeds("unshare", &words));
 }
 
-/// Device nodes can be made (`mknod`).
+/// Checks that device nodes can be created (`mknod`).
 ///
 /// # Panics
-/// When they cannot be made.
+/// If they cannot.
 pub fn devices() {
     let directory = tempfile::tempdir().expect("a directory");
     let node = directory.path().join("node").display().to_string();
     need("devices", succeeds("mknod", &[&node, "c", "1", "3"]));
 }
 
-/// The file system of the target directory has immutable files (`chattr +i`), and this user may make them.
+/// Checks that the target directory's file system supports immutable files (`chattr +i`), and that this user may set
+/// them.
 ///
 /// # Panics
-/// When it has none.
+/// If not.
 pub fn immutable_files() {
     need("immutable-files", cfg!(has = "immutable-files"));
 }
@@ -119,16 +120,16 @@ fn succeeds(program: &str, words: &[&str]) -> bool {
     Command::new(program).args(words).output().is_ok_and(|ran| ran.status.success())
 }
 
-/// A JSON or YAML document.
+/// Parses a JSON or YAML document.
 ///
 /// # Panics
-/// When it cannot be read.
+/// If it is invalid.
 pub fn document(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Paths of all fields of `value` that `schema` does not name. Schemas for Kubernetes and Ignition let any field pass;
-/// their consumers drop or refuse unknown ones.
+/// Paths of all fields in `value` that `schema` does not define. Schemas for Kubernetes and Ignition allow any field;
+/// their consumers drop or reject unknown ones.
 pub fn unknown_fields(root: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     walk(root, schema, value, "", &mut found);
@@ -166,7 +167,7 @@ fn walk(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<S
     }
 }
 
-/// A schema with its references followed and its `allOf` spread out.
+/// Returns the parts of a schema, with references resolved and `allOf` expanded.
 fn parts<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.trim_start_matches('#'));

@@ -1,4 +1,4 @@
-//! What bedplate's tests share.
+//! Shared code of bedplate's tests.
 
 use std::path::{Path, PathBuf};
 

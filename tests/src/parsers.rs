@@ -1,5 +1,5 @@
-//! Every reader of bytes that others have written, by name, with what has to hold whatever the bytes are. One list for
-//! the tests that run with every change (`tests/suites/foreign_bytes.rs`) and for the fuzzer (`fuzz/`): a line here is a target there.
+//! All parsers of foreign bytes, by name, with the properties that must hold for any input. One list for the tests that
+//! run with every change (`tests/suites/foreign_bytes.rs`) and for the fuzzer (`fuzz/`): a line here is a target there.
 
 use std::sync::LazyLock;
 
@@ -28,10 +28,10 @@ use bedplate_testhosts as demo;
 
 use crate::whole_host::{base, everything, loaded};
 
-/// What reads the bytes, and panics where a promise is broken.
+/// A parser that panics if a property is violated.
 pub type Parser = fn(&[u8]);
 
-/// All of them. `tests/data/corpus/NAME/` has bytes to begin with.
+/// All parsers. `tests/data/corpus/NAME/` has seed inputs.
 pub const PARSERS: &[(&str, Parser)] = &[
     ("bls", bls),
     ("cmdline", cmdline),
@@ -69,12 +69,12 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("vpd", |bytes| _ = vpd::parse(bytes)),
 ];
 
-/// The one of this name.
+/// Parser with this name.
 pub fn named(name: &str) -> Option<Parser> {
     PARSERS.iter().find(|(own, _)| *own == name).map(|(_, parser)| *parser)
 }
 
-/// As files are read: bytes that are no UTF-8 stand for themselves.
+/// Decodes bytes as files are read: bytes that are not UTF-8 are preserved.
 fn text(bytes: &[u8]) -> String {
     bedplate_base::lossless_text::decode(bytes)
 }
@@ -94,7 +94,7 @@ fn bls(bytes: &[u8]) {
     let _ = entries[0].edited(&edit(), &|_| Some(text.clone()));
 }
 
-/// A ledger that is accepted names files of the kinds alone, and no program.
+/// A valid ledger only names files of resource types, and no arbitrary program.
 fn ledger(bytes: &[u8]) {
     let Ok(ledger) = Ledger::parse(bytes, "ledger.json") else { return };
     if kind::outside_write_scope(&ledger).is_some() {
@@ -109,10 +109,10 @@ fn ledger(bytes: &[u8]) {
     }
 }
 
-/// Content that is put back from the ledger has no commands, whoever wrote it.
+/// Content restored from the ledger must not contain commands, regardless of its author.
 fn restored(bytes: &[u8]) {
     let text = text(bytes);
-    // Which lines belong together is another question.
+    // Line continuations are tested elsewhere.
     let begins = |word: &str| {
         !text.contains("\\\n")
             && text.lines().any(|line| line.split_whitespace().next() == Some(word))
@@ -123,7 +123,7 @@ fn restored(bytes: &[u8]) {
     if restore_policy::refusal("/etc/sysctl.d/zz-bedplate.conf", bytes, None).is_none() {
         assert!(!begins("kernel.core_pattern") && !begins("kernel.modprobe"), "{text}");
     }
-    // A content may replace itself.
+    // Content may replace itself.
     for path in ["/etc/modprobe.d/x.conf", "/etc/sysctl.d/x.conf", "/etc/default/grub"] {
         assert_eq!(restore_policy::refusal(path, bytes, Some(bytes)), None, "{path}: {text}");
     }
@@ -179,7 +179,7 @@ fn grub_cfg(bytes: &[u8]) {
     let text = text(bytes);
     let _ = grub_cfg::entries(&text, &GrubFiles::default());
     let entry = [BlsEntry::parse("one.conf", "title One\nlinux /vmlinuz\noptions ro\n")];
-    // The same text beside it, as far as it reads that.
+    // The same text as a second file, as far as it sources that.
     let texts = [("custom.cfg".to_owned(), text.clone())];
     let around =
         GrubFiles { files: &["custom.cfg"], texts: &texts, bls: &entry, ..GrubFiles::default() };
@@ -198,7 +198,7 @@ fn grubenv(bytes: &[u8]) {
     }
 }
 
-/// A topology from elsewhere, compared with a host.
+/// An imported topology, compared with a host.
 fn topology_file(bytes: &[u8]) {
     static HOST: LazyLock<(Facts, Placement)> = LazyLock::new(|| {
         let host = demo::snapshot("grace").expect("a demo");
@@ -215,7 +215,7 @@ fn topology_file(bytes: &[u8]) {
     assert!(text.len() < 65_536, "{} bytes", text.len());
 }
 
-/// The first byte chooses the status, the second the content type.
+/// The first byte selects the status, the second the content type.
 fn fleetlock(bytes: &[u8]) {
     let [status, kind, body @ ..] = bytes else { return };
     let status = 200 + u16::from(*status) * 2;
@@ -260,14 +260,14 @@ fn snapshot(bytes: &[u8]) {
     }
 }
 
-/// A host with one more file, planned for by every way to boot.
+/// A host with one extra file, planned for two boot loaders.
 fn with_file(path: &str, bytes: &[u8]) {
     let mut host = base(chosen(bytes, 2));
     host.insert(path, Node::File(bytes.to_vec()));
     everything(&host, &loaded(0));
 }
 
-/// A file of which the profile manages a part.
+/// A file that the profile manages partly.
 fn managed(path: &str, bytes: &[u8]) {
     let text = "schema = 1\nname = \"x\"\n[nccl]\nset = { NCCL_DEBUG = \"WARN\" }\n[cufile]\n\
         set = { \"properties.allow_compat_mode\" = false, \"execution.max_io_threads\" = 8 }\n";
@@ -278,13 +278,13 @@ fn managed(path: &str, bytes: &[u8]) {
     everything(&host, &loaded);
 }
 
-/// One of so many things, by the bytes.
+/// Index below `of`, derived from the bytes.
 fn chosen(bytes: &[u8], of: usize) -> usize {
     bytes.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)))
         % of
 }
 
-/// The bytes in place of one attribute of one device.
+/// Replaces one attribute of one device by the bytes.
 fn sysfs(bytes: &[u8]) {
     let mut host = base(0);
     let is_attribute =
@@ -295,7 +295,7 @@ fn sysfs(bytes: &[u8]) {
     observe(&host, Depth::Thorough);
 }
 
-/// The bytes in place of the config space of one function.
+/// Replaces the config space of one function by the bytes.
 fn config_space(bytes: &[u8]) {
     let mut host = base(0);
     let is_config = |(_, node): &(&str, &Node)| matches!(node, Node::Config(_));
@@ -308,7 +308,7 @@ fn config_space(bytes: &[u8]) {
     observe(&host, Depth::Thorough);
 }
 
-/// Results of benchmarks: whatever is in them is judged and drawn, too.
+/// Benchmark results, which are also evaluated and drawn.
 fn benchmark(bytes: &[u8]) {
     use bedplate_nccl::perf::judge::{Links, judge};
     use bedplate_nccl::perf::limit::{Nic, Port};

@@ -1,18 +1,18 @@
-//! Where texts stand in an SVG of ours.
+//! Positions of texts in bedplate's SVGs.
 
-/// A text, and the box that it takes: left, top, right, lower edge.
+/// A text and its box.
 #[derive(Debug)]
 pub struct Text {
-    /// What it says.
+    /// Content.
     pub text: String,
-    /// Its box, estimated: as wide as the widest monospace font would make it.
+    /// Estimated box (left, top, right, bottom), as wide as in the widest monospace font.
     pub place: [f64; 4],
 }
 
-/// All texts.
+/// Returns all texts.
 ///
 /// # Errors
-/// It is no SVG of ours, or a text stands outside of it.
+/// The SVG is not from bedplate, or a text is outside of it.
 pub fn texts(svg: &str) -> Result<Vec<Text>, String> {
     let document = roxmltree::Document::parse(svg).map_err(|error| error.to_string())?;
     let root = document.root_element();
@@ -43,10 +43,10 @@ pub fn texts(svg: &str) -> Result<Vec<Text>, String> {
     Ok(texts)
 }
 
-/// Whether none overlaps another.
+/// Checks that texts do not overlap.
 ///
 /// # Errors
-/// Two that do.
+/// Two texts overlap.
 pub fn apart(texts: &[Text]) -> Result<(), String> {
     for (nth, one) in texts.iter().enumerate() {
         let over = |other: &&Text| {

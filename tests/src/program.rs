@@ -1,4 +1,4 @@
-//! The program under test: `bedplate` as cargo built it beside this test.
+//! Program under test: `bedplate` as built by cargo next to this test.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 /// Path of the built program.
 ///
 /// # Panics
-/// When it has not been built.
+/// If it has not been built.
 pub fn path() -> PathBuf {
     let exe = std::env::current_exe().expect("a test knows its own path");
     // target/PROFILE/deps/TEST → target/PROFILE/bedplate
@@ -21,27 +21,27 @@ pub fn path() -> PathBuf {
     path
 }
 
-/// A command that runs it, with nothing of the caller's terminal in its environment.
+/// Returns a command that runs it without the caller's terminal settings.
 pub fn bedplate(args: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(args).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "dumb");
-    // What tests look for stands on one line; how lines are broken is tested by itself.
+    // Keeps searched texts on one line; line breaking has its own tests.
     command.env("COLUMNS", "1000");
     command
 }
 
-/// Runs it to the end.
+/// Runs it and waits for its end.
 ///
 /// # Panics
-/// When it cannot be started.
+/// If it cannot be started.
 pub fn run(args: &[&str]) -> Output {
     bedplate(args).output().expect("bedplate starts")
 }
 
-/// Runs `install.sh` with that program.
+/// Runs `install.sh` with this program.
 ///
 /// # Panics
-/// When it cannot be started.
+/// If it cannot be started.
 pub fn install_sh(args: &[&str]) -> Output {
     Command::new("./install.sh")
         .args(args)
@@ -51,10 +51,10 @@ pub fn install_sh(args: &[&str]) -> Output {
         .expect("it starts")
 }
 
-/// stdout of a run that must succeed.
+/// Returns stdout of a run that must succeed.
 ///
 /// # Panics
-/// When it does not exit with 0.
+/// If the exit status is not 0.
 pub fn stdout(args: &[&str]) -> String {
     let output = run(args);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,4 +1,4 @@
-//! Everything that bedplate reads of a host and says of it, in one call.
+//! All readers and reports of a host in one call.
 
 use bedplate::report::topology::{self, Options, TopologyView};
 use bedplate::report::{diff, inspect, style, text};
@@ -11,23 +11,23 @@ use bedplate_facts::{Depth, placement};
 use bedplate_host::snapshot::Snapshot;
 use bedplate_testhosts::HostSpec;
 
-/// Ways to boot.
+/// Boot loaders.
 pub const LOADERS: [&str; 9] =
     ["debian", "rhel9", "rhel8", "suse", "systemd-boot", "uki", "rpm-ostree", "bootc", "talos"];
 
-/// One of the shipped profiles.
+/// Loads one of the shipped profiles.
 pub fn loaded(profile: usize) -> LoadedProfile {
     let text = shipped()[profile % shipped().len()].text;
     load(&[LayerText { path: "profile.toml", text }], shipped()).expect("a shipped profile")
 }
 
-/// A host with one of [`LOADERS`].
+/// Builds a host with one of [`LOADERS`].
 pub fn base(loader: usize) -> Snapshot {
     let description = format!("machine = \"plain\"\nloader = \"{}\"\n", LOADERS[loader]);
     HostSpec::from_toml(&description).expect("a description").build()
 }
 
-/// All that can be said of a host.
+/// Returns all reports about a host.
 pub fn everything(host: &Snapshot, loaded: &LoadedProfile) -> String {
     let mut facts = observe(host, Depth::Thorough);
     let names = Names::new(host, &facts);

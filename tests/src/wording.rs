@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Whether `path` is an expected file that refers to the table. Help pages are not: they have sentences of their own, which the
-/// argument parser repeats. `input.txt` is read by a command.
+/// Whether `path` is an expected file that refers to the table. Help pages do not: their sentences are unique, and the
+/// argument parser repeats them. A command reads `input.txt`.
 pub fn applies_to(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_text = name.ends_with(".txt") || name.ends_with(".diff");

@@ -1,4 +1,4 @@
-//! The suite on virtual GPU nodes: what the kernel says after bedplate has been at work. `cargo vm-test [FILTER]`.
+//! Test suite on virtual GPU nodes: checks the kernel's state after bedplate has run. `cargo vm-test [FILTER]`.
 
 mod scenarios;
 

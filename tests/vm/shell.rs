@@ -11,7 +11,7 @@ use bedplate_tests::lab::{Lab, MACHINES, Machine, Node, Result, fail};
 use clap::Parser;
 use rustix::termios::{self, OptionalActions, SpecialCodeIndex, Termios};
 
-/// Leaves the console: Ctrl-], as in telnet.
+/// Key that leaves the console: Ctrl-], as in telnet.
 const LEAVE: u8 = 0x1d;
 
 /// A shell on a fresh virtual GPU node that has booted and has bedplate.
@@ -86,7 +86,7 @@ fn run_line(node: &Node, line: &str) -> Result<u8> {
     Ok(u8::try_from(output.status).unwrap_or(u8::MAX))
 }
 
-/// Joins this terminal and the node's serial console until one of them hangs up or the user leaves.
+/// Connects this terminal to the node's serial console until one of them hangs up or the user leaves.
 fn console(node: &Node) -> Result<u8> {
     if !termios::isatty(std::io::stdin()) {
         return fail("a shell needs a terminal; name a command after `--`");
@@ -96,12 +96,12 @@ fn console(node: &Node) -> Result<u8> {
          Ctrl-] leaves, and the node is gone; `reboot` works and takes 20 s.",
         node.machine.name
     );
-    // The login drops what was typed before it.
+    // The login drops earlier input.
     node.ok("mkdir -p /var/lib/vm && touch /var/lib/vm/console && systemctl start serial-getty@ttyS0 && \
          until pgrep -t ttyS0 -x bash >/run/console; do sleep 0.1; done")?;
     let line = UnixStream::connect(node.console())?;
     let size = termios::tcgetwinsize(std::io::stdin())?;
-    // A serial line has no size: the shell is told once. The empty line makes it show its prompt.
+    // A serial line has no size, so it is set in the shell once. The empty line makes the shell show its prompt.
     writeln!(
         &line,
         " stty rows {} cols {}; export TERM=xterm-256color; clear",
@@ -111,7 +111,7 @@ fn console(node: &Node) -> Result<u8> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // stdin is asked a few times a second only, so that a node that switches off ends the shell.
+            // stdin is polled a few times a second, so that a node that powers off ends the shell.
             loop {
                 if over.load(Ordering::Relaxed) || !keys_to(&line).unwrap_or(false) {
                     break;
@@ -133,10 +133,10 @@ fn console(node: &Node) -> Result<u8> {
     Ok(0)
 }
 
-/// Passes on what is typed; false when the user leaves.
+/// Forwards typed keys; returns false when the user leaves.
 fn keys_to(mut line: &UnixStream) -> Result<bool> {
     let mut keys = [0; 256];
-    // Raw mode's timer: 0 bytes after a fifth of a second without a key.
+    // Raw mode's timer: returns 0 bytes after a fifth of a second without a key.
     let count = rustix::io::read(std::io::stdin().as_fd(), &mut keys)?;
     if let Some(at) = keys[..count].iter().position(|key| *key == LEAVE) {
         line.write_all(&keys[..at])?;
@@ -146,7 +146,7 @@ fn keys_to(mut line: &UnixStream) -> Result<bool> {
     Ok(true)
 }
 
-/// The terminal in raw mode, until dropped.
+/// Terminal in raw mode, until dropped.
 struct Raw(Termios);
 
 impl Raw {
@@ -163,7 +163,7 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // Nothing can be done about a terminal that has gone.
+        // A terminal that has disappeared cannot be restored.
         let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
     }
 }

@@ -1,26 +1,26 @@
-//! What hardware and kernel do with what is written to them.
+//! Reactions of emulated hardware and kernel to writes.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// Deviations from doing what one is told.
+/// Deviations from correct behaviour.
 #[derive(Clone, Default)]
 pub struct Habits {
-    /// No more VFs than these are made, whatever is asked for.
+    /// Maximum number of VFs created, regardless of the request.
     pub most_vfs: Option<u16>,
     /// Bits of 16-bit registers that cannot be changed.
     pub hard_wired: u16,
-    /// Attributes of VFs that the PF's driver cannot set, by name.
+    /// VF attributes that the PF's driver cannot set, by name.
     pub not_for_vfs: Vec<&'static str>,
-    /// Taking a driver away ends after its writer has stopped waiting for it.
+    /// Whether unbinding a driver takes longer than its writer waits.
     pub slow_unbind: bool,
-    /// The PF's driver gives no answer.
+    /// Whether the PF's driver does not answer.
     pub silent: bool,
 }
 
-/// Write an attribute.
+/// Writes an attribute.
 pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Result<(), String> {
     let file = super::at(root, path);
     let said = |error: io::Error| error.to_string();
@@ -54,7 +54,8 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
     show(&file, shown).map_err(said)
 }
 
-/// What an attribute reads from now on. In place: an attribute is never cut off, whatever becomes of its writer.
+/// Changes the value that an attribute shows. Writes in place: an attribute is never truncated, even if its writer is
+/// killed.
 fn show(file: &Path, value: &str) -> io::Result<()> {
     let mut attribute = fs::OpenOptions::new().write(true).open(file)?;
     attribute.write_all(format!("{value}\n").as_bytes())?;
@@ -65,7 +66,7 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// What a VF says of itself, with its driver.
+/// Writes a VF's uevent, with its driver.
 pub fn uevent(root: &Path, vf: &str, driver: Option<&str>) -> io::Result<()> {
     let driver = driver.map(|driver| format!("DRIVER={driver}\n")).unwrap_or_default();
     let text = format!("{driver}PCI_CLASS=20000\nPCI_ID=15B3:101E\n");
@@ -76,7 +77,7 @@ pub(super) fn driver_link(root: &Path, device: &str) -> std::path::PathBuf {
     super::at(root, &format!("/sys/bus/pci/devices/{device}/driver"))
 }
 
-/// As drivers/pci/iov.c has it: from one number to another only by way of 0; fewer than asked for is a success.
+/// Behaves as drivers/pci/iov.c: the number only changes by way of 0; creating fewer VFs than requested is a success.
 fn numvfs(root: &Path, habits: &Habits, pf: &str, value: &str) -> Result<(), String> {
     let directory = super::at(root, pf);
     let read = |name: &str| {
@@ -116,14 +117,14 @@ fn numvfs(root: &Path, habits: &Habits, pf: &str, value: &str) -> Result<(), Str
     show(&directory.join("sriov_numvfs"), &made.to_string()).map_err(said)
 }
 
-/// VFs follow their PF (offset 1, stride 1), eight functions a device.
+/// VFs follow their PF (offset 1, stride 1), eight functions per device.
 fn vf_address(pf: &str, number: u16) -> String {
     let (bus, _) = pf.rsplit_once(':').unwrap_or((pf, ""));
     let function = number + 1;
     format!("{bus}:{:02x}.{}", function / 8, function % 8)
 }
 
-/// Write a 16-bit register of config space.
+/// Writes a 16-bit register of config space.
 pub fn config(file: &Path, habits: &Habits, offset: u16, value: u16) -> io::Result<()> {
     let mut config = fs::OpenOptions::new().read(true).write(true).open(file)?;
     let mut old = [0; 2];

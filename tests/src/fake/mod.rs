@@ -1,6 +1,6 @@
-//! A made-up machine in a temporary directory: real files written by the real writer, sysfs and config space with the
-//! habits of real ones, tools that work, fail, hang or stop half-way, and a fuse that ends everything at a chosen step
-//! as `kill -9` would.
+//! A fake machine in a temporary directory: real files written by the real writer, sysfs and config space that behave
+//! like real ones, tools that work, fail, hang or stop half-way, and a fuse that ends everything at a chosen step as
+//! `kill -9` would.
 
 pub mod devices;
 pub mod nic;
@@ -27,19 +27,19 @@ use tempfile::TempDir;
 use devices::Habits;
 use tools::Tools;
 
-/// The machine.
+/// A fake machine.
 pub struct Machine {
     root: PathBuf,
-    /// Its root goes with it.
+    /// Deletes the root on drop.
     _temporary: Option<TempDir>,
-    /// What its hardware does with what is written to it.
+    /// Reactions of its hardware to writes.
     pub habits: Habits,
-    /// What its tools do.
+    /// Behaviour of its tools.
     pub tools: Tools,
 }
 
 impl Machine {
-    /// One with nothing on it but the id of its boot.
+    /// Creates an empty machine with only a boot id.
     pub fn new() -> Self {
         let directory = scratch();
         let root = directory.path().to_owned();
@@ -48,7 +48,7 @@ impl Machine {
         machine
     }
 
-    /// One that is there already, and stays.
+    /// Opens an existing machine, which is not deleted on drop.
     pub fn open(root: &Path) -> Self {
         Machine {
             root: root.to_owned(),
@@ -58,17 +58,17 @@ impl Machine {
         }
     }
 
-    /// Its root directory.
+    /// Root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Where a path of the machine is on this one.
+    /// Real path of a path on the fake machine.
     pub fn at(&self, path: &str) -> PathBuf {
         at(self.root(), path)
     }
 
-    /// Put a file there, with its directories.
+    /// Writes a file, with its directories.
     pub fn put(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.at(path);
         fs::create_dir_all(path.parent().expect("a file is in a directory"))
@@ -76,24 +76,24 @@ impl Machine {
         fs::write(path, content).expect("a file can be written");
     }
 
-    /// Put a file there, with a mode.
+    /// Writes a file with a mode.
     pub fn put_mode(&self, path: &str, content: &str, mode: u32) {
         self.put(path, content);
         fs::set_permissions(self.at(path), fs::Permissions::from_mode(mode))
             .expect("a mode can be set");
     }
 
-    /// A file's text; empty if it is not there.
+    /// Text of a file; empty if missing.
     pub fn text(&self, path: &str) -> String {
         fs::read_to_string(self.at(path)).unwrap_or_default()
     }
 
-    /// A fresh reader that takes the machine for the running one.
+    /// Creates a reader that treats the machine as the running one.
     pub fn reader(&self) -> LiveReader {
         LiveReader { inner: DirReader::image(self.root()).expect("the root can be read") }
     }
 
-    /// A fresh writer that dies when the fuse blows.
+    /// Creates a writer that stops when the fuse blows.
     pub fn writer(&self, fuse: &Fuse) -> FakeWriter {
         let gate = fuse.clone();
         let inner = DirWriter::image(self.root(), false).expect("the root can be written");
@@ -107,7 +107,7 @@ impl Machine {
     }
 }
 
-/// In memory where that can be: the writer syncs a lot.
+/// Creates a directory, in memory if possible: the writer syncs often.
 fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
     let directory =
@@ -125,7 +125,7 @@ fn at(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// Ends everything at a chosen step.
+/// Stops everything at a chosen step.
 #[derive(Clone, Default)]
 pub struct Fuse(Arc<Mutex<State>>);
 
@@ -136,27 +136,27 @@ struct State {
     trail: Vec<String>,
 }
 
-/// Another program's work, done once.
+/// Work of another program, done once.
 type Meddling = Box<dyn FnOnce() + Send>;
 
 impl Fuse {
-    /// One that never blows.
+    /// A fuse that never blows.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// One that blows before the step with this number, counted from 0.
+    /// A fuse that blows before this step, counted from 0.
     pub fn at(step: usize) -> Self {
         Fuse(Arc::new(Mutex::new(State { blows_at: Some(step), ..State::default() })))
     }
 
-    /// One that never blows, and lets another program do its work before the step with this number.
+    /// A fuse that never blows, and runs another program's work before this step.
     pub fn meddling(step: usize, work: impl FnOnce() + Send + 'static) -> Self {
         let meddles = Some((step, Box::new(work) as Meddling));
         Fuse(Arc::new(Mutex::new(State { meddles, ..State::default() })))
     }
 
-    /// A step is about to be made. Once blown, it lets nothing pass any more.
+    /// Announces a step. A blown fuse rejects all further steps.
     pub fn step(&self, what: &str) -> io::Result<()> {
         let mut state = self.0.lock().expect("nobody panics with it");
         if state.blows_at.is_some_and(|at| state.trail.len() >= at) {
@@ -170,19 +170,19 @@ impl Fuse {
         Ok(())
     }
 
-    /// The steps made.
+    /// Steps so far.
     pub fn trail(&self) -> Vec<String> {
         self.0.lock().expect("nobody panics with it").trail.clone()
     }
 
-    /// Whether the last step was refused.
+    /// Whether the fuse has blown.
     pub fn blown(&self) -> bool {
         let state = self.0.lock().expect("nobody panics with it");
         state.blows_at.is_some_and(|at| state.trail.len() >= at)
     }
 }
 
-/// Reads a directory as if it were the running machine.
+/// Reads a directory as the running machine.
 pub struct LiveReader {
     inner: DirReader,
 }
@@ -215,7 +215,7 @@ impl Reader for LiveReader {
     fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
         self.inner.digest(path)
     }
-    /// A lock is held where its file says so.
+    /// A lock is held if its file has the content [`LOCKED`].
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
         Ok(self.inner.read(path)? == LOCKED.as_bytes())
     }
@@ -224,10 +224,10 @@ impl Reader for LiveReader {
     }
 }
 
-/// Content of a file on which another process holds a lock.
+/// Content of a file that another process has locked.
 pub const LOCKED: &str = "locked\n";
 
-/// Writes a directory as if it were the running machine.
+/// Writes to a directory as the running machine.
 pub struct FakeWriter {
     inner: DirWriter,
     root: PathBuf,

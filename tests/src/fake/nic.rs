@@ -1,4 +1,4 @@
-//! What drivers of NICs do with what is set by netlink. The answers to questions lie in files, as a snapshot has them.
+//! Reactions of NIC drivers to netlink settings. Answers to queries are in files, in the format of snapshots.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use bedplate_host::snapshot_paths::{eswitch_at, vfs_at};
 
 use super::devices::{Habits, driver_link, uevent};
 
-/// A VF as its PF's driver makes it.
+/// Default attributes that a PF's driver gives a VF.
 pub fn as_made() -> VfAttributes {
     VfAttributes {
         mac: Some(Mac([0; 6])),
@@ -25,7 +25,7 @@ pub fn as_made() -> VfAttributes {
     }
 }
 
-/// What the kernel says of an interface's VFs.
+/// Kernel's table of an interface's VFs.
 pub fn table(root: &Path, interface: &str) -> Option<VfTable> {
     let bytes = fs::read(super::at(root, &vfs_at(interface))).ok()?;
     Some(serde_json::from_slice(&bytes).expect("a table"))
@@ -36,7 +36,7 @@ fn put(root: &Path, interface: &str, table: &VfTable) {
     fs::write(super::at(root, &vfs_at(interface)), bytes).expect("it can be written");
 }
 
-/// The PF has this many VFs now, and none of them is an old one.
+/// Resets the table after the PF's number of VFs changed; all VFs are new.
 pub(super) fn vfs_came(root: &Path, pf: &str, count: u16) {
     let Ok(mut interfaces) = fs::read_dir(super::at(root, pf).join("net")) else { return };
     let Some(Ok(interface)) = interfaces.next() else { return };
@@ -47,7 +47,7 @@ pub(super) fn vfs_came(root: &Path, pf: &str, count: u16) {
     }
 }
 
-/// One attribute after the other; the first that the driver cannot set ends it.
+/// Sets attributes one by one; stops at the first that the driver cannot set.
 pub(super) fn set_vf(
     root: &Path,
     habits: &Habits,
@@ -67,7 +67,7 @@ pub(super) fn set_vf(
     Ok(())
 }
 
-/// As drivers/net/ethernet/intel/ice/ice_eswitch.c has it.
+/// Behaves as drivers/net/ethernet/intel/ice/ice_eswitch.c.
 pub(super) fn set_eswitch(root: &Path, pf: PciAddress, mode: EswitchMode) -> Result<(), String> {
     let count =
         fs::read_to_string(super::at(root, &format!("/sys/bus/pci/devices/{pf}/sriov_numvfs")));
@@ -78,7 +78,7 @@ pub(super) fn set_eswitch(root: &Path, pf: PciAddress, mode: EswitchMode) -> Res
     fs::write(super::at(root, &eswitch_at(pf)), bytes).map_err(|error| error.to_string())
 }
 
-/// The kernel finds a VF's driver, unless it may not look for one.
+/// Binds the VF's driver, unless autoprobe is off.
 pub(super) fn probe(root: &Path, vf: &str) -> io::Result<()> {
     let device = super::at(root, &format!("/sys/bus/pci/devices/{vf}"));
     let allowed = fs::read_to_string(device.join("physfn/sriov_drivers_autoprobe"));

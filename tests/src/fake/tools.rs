@@ -1,4 +1,4 @@
-//! Tools of the made-up machine. They do their work in pieces, as real ones do, so that they can be stopped half-way.
+//! Tools of the fake machine. They work in steps, as real ones do, so that they can be stopped half-way.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,34 +8,34 @@ use bedplate_host::{ToolEnd, ToolOutput};
 
 use super::Fuse;
 
-/// The boot configuration that `update-grub` makes.
+/// Boot configuration that `update-grub` generates.
 pub const GRUB_CFG: &str = "/boot/grub/grub.cfg";
 
-/// How a tool behaves.
+/// Behaviour of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {
-    /// It does its work.
+    /// It succeeds.
     #[default]
     Works,
-    /// It writes half of its file and gives up.
+    /// It writes half of its file and fails.
     Fails,
-    /// It writes half of its file and never ends.
+    /// It writes half of its file and hangs.
     Hangs,
     /// It is not installed.
     Missing,
-    /// It says that it has done its work, and has not.
+    /// It reports success without doing anything.
     Lies,
 }
 
-/// The tools.
+/// Tools of a machine.
 #[derive(Clone, Default)]
 pub struct Tools {
-    /// `update-grub`: joins `/etc/default/grub` and its drop-ins into [`GRUB_CFG`].
+    /// Behaviour of `update-grub`, which joins `/etc/default/grub` and its drop-ins into [`GRUB_CFG`].
     pub update_grub: Mood,
 }
 
 impl Tools {
-    /// Run one.
+    /// Runs a tool.
     pub fn run(&self, root: &Path, fuse: &Fuse, argv: &[String]) -> ToolOutput {
         let words: Vec<&str> = argv.iter().map(String::as_str).collect();
         match words[..] {
@@ -87,7 +87,7 @@ impl Tools {
             }
             Mood::Works | Mood::Missing | Mood::Lies => {}
         }
-        // What kills bedplate in the middle of it may well kill the tool, too.
+        // A signal that kills bedplate half-way may also kill the tool.
         if fuse.step("second half of grub.cfg").is_err() {
             return ToolOutput { end: ToolEnd::Signal(9), output: String::new() };
         }
@@ -95,7 +95,7 @@ impl Tools {
     }
 }
 
-/// What `update-grub` makes of the files that are there.
+/// Output of `update-grub` for the current files.
 pub fn grub_cfg(root: &Path) -> String {
     let mut text = String::from("# made by update-grub\n");
     text += &fs::read_to_string(super::at(root, "/etc/default/grub")).unwrap_or_default();

@@ -1,16 +1,16 @@
-//! What a directory tree holds, to be compared with what it held before.
+//! Content of a directory tree, for comparisons over time.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Everything below a directory, one line an entry: type, mode, owner, and content or target.
+/// Lists everything below a directory, one line per entry: type, mode, owner, and content or target.
 pub fn everything(root: &Path) -> BTreeMap<String, String> {
     except(root, &[])
 }
 
-/// The same without bedplate's own state.
+/// Lists the same without bedplate's own state.
 pub fn foreign(root: &Path) -> BTreeMap<String, String> {
     let mut all = except(root, &["var/lib/bedplate"]);
     all.remove("var");
@@ -18,7 +18,7 @@ pub fn foreign(root: &Path) -> BTreeMap<String, String> {
     all
 }
 
-/// The same without what is below paths that begin like these, which is not read either.
+/// Lists the same without paths that start with one of `begins`; these are not read.
 pub fn except(root: &Path, begins: &[&str]) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut see = |path: &str, entry: &DirEntry, meta: &Metadata| {
@@ -28,7 +28,7 @@ pub fn except(root: &Path, begins: &[&str]) -> BTreeMap<String, String> {
     all
 }
 
-/// When everything below a directory was last changed, in any way.
+/// Modification and change times and inodes of everything below a directory.
 pub fn times(root: &Path) -> BTreeMap<String, (i64, i64, i64, i64, u64)> {
     let mut all = BTreeMap::new();
     walk(root, "", &[], &mut |path, _, meta| {
@@ -38,7 +38,7 @@ pub fn times(root: &Path) -> BTreeMap<String, (i64, i64, i64, i64, u64)> {
     all
 }
 
-/// Names of temporary files that were left behind.
+/// Names of leftover temporary files.
 pub fn leftovers(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     walk(root, "", &[], &mut |path, _, _| {
@@ -50,7 +50,8 @@ pub fn leftovers(root: &Path) -> Vec<String> {
     found
 }
 
-/// Shows every entry below a directory, by its path from the root, but those below paths that begin like `but`.
+/// Calls `see` for every entry below a directory, with its path from the root, except paths that start with one of
+/// `but`.
 fn walk(
     directory: &Path,
     path: &str,
@@ -81,7 +82,7 @@ fn describe(path: &Path, meta: &Metadata) -> String {
     } else if !meta.is_file() {
         "neither file nor directory".to_owned()
     } else {
-        // Quoting it would cost more than all else.
+        // Escaping the content would dominate the cost.
         let bytes = fs::read(path).expect("a file can be read");
         format!("file: {}", String::from_utf8_lossy(&bytes))
     };

@@ -1,4 +1,4 @@
-//! The table is unambiguous, in use, and has every sentence that many files share.
+//! The table is unambiguous, fully used, and contains every sentence that many files share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn prose(line: &str) -> Option<String> {
 }
 
 #[test]
-fn files_refer_to_what_they_share() {
+fn files_refer_to_shared_sentences() {
     let mut unused: BTreeSet<&str> = table().iter().map(|sentence| sentence.id).collect();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for (path, text) in files() {
@@ -67,7 +67,7 @@ fn sentences_are_unambiguous() {
 }
 
 #[test]
-fn references_hold_what_varies() {
+fn references_hold_varying_parts() {
     let full = "  ✓ bit 3 is [0] (config space, device control); no reboot needed\n";
     assert_eq!(shorten(full), "  ✓ «pcie-bit-read 3 | [0]»; «reboot-none»\n");
     assert_eq!(expand(&shorten(full)).as_deref(), Ok(full));

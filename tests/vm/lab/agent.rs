@@ -1,4 +1,4 @@
-//! The guest agent: commands and files in the guest, without a network (docs/interop/qemu-ga-ref of QEMU).
+//! Guest agent: runs commands and transfers files without a network (docs/interop/qemu-ga-ref of QEMU).
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,35 +11,35 @@ use serde_json::{Value, json};
 
 use super::{Result, fail};
 
-/// What a command left behind.
+/// Result of a command.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Exit status; 128 and the signal's number when a signal ended it.
+    /// Exit status; 128 plus the signal number if a signal ended it.
     pub status: i64,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it said besides.
+    /// Standard error.
     pub stderr: String,
 }
 
-/// A connection, good for one exchange: the agent dies with every reboot, and a new one answers on the same port.
+/// A connection for one exchange: every reboot ends the agent, and a new one answers on the same port.
 pub struct Agent {
     reader: BufReader<UnixStream>,
 }
 
-/// Bytes a message: far below what the agent accepts, and large enough that its count does not matter.
+/// Bytes per message: far below the agent's limit, and large enough that the number of messages does not matter.
 const CHUNK: usize = 2 << 20;
 
 impl Agent {
-    /// Connects and makes sure that the answers to come are to this connection's questions.
+    /// Connects, and makes sure that the next answers belong to this connection.
     ///
     /// # Errors
-    /// When no agent answers within `patience`.
+    /// The agent does not answer within `patience`.
     pub fn connect(socket: &Path, patience: Duration) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(patience))?;
         let mut agent = Self { reader: BufReader::new(stream) };
-        // 0xff makes the agent drop half a message that an earlier connection may have left.
+        // 0xff makes the agent drop a partial message from an earlier connection.
         let tag = u64::from(std::process::id());
         agent.send(b"\xff")?;
         agent.send(
@@ -60,7 +60,7 @@ impl Agent {
     /// Runs `command` with a shell, waits for it, and kills it after `limit`.
     ///
     /// # Errors
-    /// When the agent goes away (a reboot), or at the limit.
+    /// The agent disappears (a reboot), or the limit is reached.
     pub fn run(&mut self, command: &str, limit: Duration) -> Result<Output> {
         self.reader.get_ref().set_read_timeout(Some(Duration::from_secs(30)))?;
         let pid = self.ask(
@@ -97,10 +97,10 @@ impl Agent {
         }
     }
 
-    /// Writes `content` to the file `path`, which it makes or empties first.
+    /// Writes `content` to the file `path`, replacing its content.
     ///
     /// # Errors
-    /// When the agent cannot.
+    /// The agent cannot.
     pub fn write(&mut self, path: &str, content: &[u8]) -> Result<()> {
         self.reader.get_ref().set_read_timeout(Some(Duration::from_secs(60)))?;
         let handle = self.ask("guest-file-open", &json!({ "path": path, "mode": "w" }))?;
@@ -117,7 +117,7 @@ impl Agent {
     /// Reads the file `path`.
     ///
     /// # Errors
-    /// When the agent cannot.
+    /// The agent cannot.
     pub fn read(&mut self, path: &str) -> Result<Vec<u8>> {
         self.reader.get_ref().set_read_timeout(Some(Duration::from_secs(60)))?;
         let handle = self.ask("guest-file-open", &json!({ "path": path, "mode": "r" }))?;

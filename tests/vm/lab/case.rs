@@ -1,4 +1,4 @@
-//! One test: the nodes it uses, and what is kept when it fails.
+//! One test: the nodes it uses, and the logs retained when it fails.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,10 +9,10 @@ use std::rc::Rc;
 use super::tally::Tally;
 use super::{Lab, Machine, Node, Result};
 
-/// A row of the suite: a name, and what it does.
+/// An entry of the suite: name and function.
 pub type Scenario = (&'static str, fn(&mut Case) -> Result<()>);
 
-/// A test while it runs.
+/// A running test.
 pub struct Case {
     lab: Lab,
     dir: PathBuf,
@@ -20,10 +20,10 @@ pub struct Case {
 }
 
 impl Case {
-    /// Runs one scenario; the logs of its nodes are kept if it fails, and named in the error.
+    /// Runs one scenario. If it fails, retains the logs of its nodes and names them in the error.
     ///
     /// # Errors
-    /// Why it failed.
+    /// The reason for the failure.
     pub fn run((name, scenario): Scenario) -> std::result::Result<(), String> {
         let words = |err: Box<dyn std::error::Error + Send + Sync>| err.to_string();
         let lab = Lab::open().map_err(words)?;
@@ -36,7 +36,7 @@ impl Case {
         let said = match end {
             Ok(Ok(())) => None,
             Ok(Err(err)) => Some(err.to_string()),
-            // The panic has printed its message and place already.
+            // The panic has already printed its message and location.
             Err(_) => Some("an assertion failed (see above)".to_owned()),
         };
         if said.is_some() {
@@ -52,21 +52,20 @@ impl Case {
         Err(format!("{said}\nconsole, journal, commands and QEMU events: {}", case.dir.display()))
     }
 
-    /// A node of this machine that has booted and has bedplate.
+    /// Returns a booted node of this machine with bedplate installed.
     ///
     /// # Errors
-    /// When there is none to be had.
+    /// The node cannot be built or booted.
     pub fn node(&mut self, machine: Machine) -> Result<Rc<Node>> {
         let dir = self.place(machine)?;
         let node = self.lab.node(machine, &dir)?;
         Ok(self.keep(node))
     }
 
-    /// A node of this machine at its first boot, from a disk made for it: `script` has been run on the root tree, which is `$1`
-    /// there.
+    /// Returns a node of this machine at its first boot, from a new disk. `script` was run on the root tree, its `$1`.
     ///
     /// # Errors
-    /// When the script fails, or the node does not boot.
+    /// The script fails, or the node does not boot.
     pub fn first_boot(&mut self, machine: Machine, script: &str) -> Result<Rc<Node>> {
         let dir = self.place(machine)?;
         let program = dir.join("in-tree");
@@ -79,10 +78,10 @@ impl Case {
         Ok(node)
     }
 
-    /// A node at the first boot of a copy of the disk of `golden`, which is switched off.
+    /// Returns a node at the first boot of a copy of the disk of `golden`, which is switched off.
     ///
     /// # Errors
-    /// When the disk cannot be copied, or the node does not boot.
+    /// The disk cannot be copied, or the node does not boot.
     pub fn clone_of(&mut self, golden: &Node, name: &str) -> Result<Rc<Node>> {
         self.nodes.iter().for_each(|node| node.off());
         let dir = self.dir.join(name);
@@ -95,9 +94,9 @@ impl Case {
         Ok(node)
     }
 
-    /// An empty directory for a node.
+    /// Creates an empty directory for a node.
     fn place(&mut self, machine: Machine) -> Result<PathBuf> {
-        // One machine at a time: the one before this is done with.
+        // Only one machine runs at a time: the previous one is finished.
         self.nodes.iter().for_each(|node| node.off());
         let dir = self.dir.join(machine.name);
         super::fresh_directory(&dir)?;
@@ -110,12 +109,12 @@ impl Case {
         node
     }
 
-    /// The program that the nodes have, for use outside.
+    /// Path of the program that is installed on nodes, for use outside.
     pub fn program(&self) -> &Path {
         self.lab.program()
     }
 
-    /// Disks are large, and a node of that state is two seconds away.
+    /// Removes the disks: they are large, and a node in this state takes two seconds to create.
     fn drop_disks(&self) {
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             for disk in ["image.qcow2", "disk.qcow2", "vars.qcow2"] {

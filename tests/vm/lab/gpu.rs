@@ -1,20 +1,20 @@
-//! The GPU stand-in. No QEMU device can be given NVIDIA's ids on the command line, so a copy of the QEMU program is
-//! made in which `bochs-display` has those of an H100. The copy stays on this machine.
+//! Emulated GPU. No QEMU device accepts NVIDIA's ids on the command line, so this copies the QEMU program and gives
+//! `bochs-display` the ids of an H100. The copy stays on this machine.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Result, fail};
 
-/// Vendor and device of `bochs-display` (hw/display/bochs-display.c: 1234:1111), little endian, one after the other as
-/// the class initializer stores them; and of the H100 SXM5 80GB (pci.ids: 10de:2330).
+/// Vendor and device id of `bochs-display` (hw/display/bochs-display.c: 1234:1111), little endian, adjacent as the
+/// class initializer stores them; and of the H100 SXM5 80GB (pci.ids: 10de:2330).
 const BOCHS: [u8; 4] = [0x34, 0x12, 0x11, 0x11];
 const H100: [u8; 4] = [0xde, 0x10, 0x30, 0x23];
 
-/// Makes the copy of `qemu` at `copy`, unless a copy of this very program is there.
+/// Makes the copy of `qemu` at `copy`, unless it already exists.
 ///
 /// # Errors
-/// Unless the ids are found exactly once: another QEMU, another way to store them.
+/// The ids do not occur exactly once, as in a QEMU that stores them differently.
 pub fn stand_in(qemu: &Path, copy: &Path) -> Result<PathBuf> {
     let program =
         std::fs::read(qemu).map_err(|err| format!("reading {}: {err}", qemu.display()))?;

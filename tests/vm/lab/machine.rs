@@ -1,6 +1,6 @@
-//! Which machines there are, and the QEMU command line of each. Facts about hardware only; nothing is started here.
+//! Machines and their QEMU command lines. Only describes hardware; starts nothing.
 //!
-//! Every machine has the shape of a two-socket GPU node (`lspci -tv` of one half; the other is at bus 0x80):
+//! Every machine has the topology of a two-socket GPU node (`lspci -tv` of one half; the other is at bus 0x80):
 //!
 //! ```text
 //! 20:00.0 root port ─ 21:00.0 switch ┬ 22:00.0 port, ACS    ─ 23:00.0 GPU stand-in [10de:2330]
@@ -21,7 +21,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    /// Debian's name of it.
+    /// Debian's code name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bookworm => "bookworm",
@@ -30,7 +30,7 @@ impl Suite {
     }
 }
 
-/// What starts the boot loader.
+/// Firmware that starts the boot loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Firmware {
     /// OVMF.
@@ -39,41 +39,41 @@ pub enum Firmware {
     Bios,
 }
 
-/// The IOMMU in the machine.
+/// IOMMU of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Iommu {
     /// VT-d with interrupt remapping.
     Intel,
-    /// AMD-Vi, on an EPYC; interrupt remapping off, since Linux panics on QEMU's.
+    /// AMD-Vi, on an EPYC; interrupt remapping is off, because Linux panics with QEMU's.
     Amd,
-    /// None.
+    /// No IOMMU.
     None,
 }
 
-/// The boot loader that is set up before the first snapshot.
+/// Boot loader installed before the first snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loader {
-    /// Debian's GRUB, as the disk is built.
+    /// Debian's GRUB, as in the built disk.
     Grub,
-    /// systemd-boot with one entry a kernel.
+    /// systemd-boot with one entry per kernel.
     SystemdBoot,
     /// systemd-boot with unified kernel images.
     Uki,
 }
 
-/// Where the root file system and /boot are on the disk.
+/// Disk layout of the root file system and /boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// One ext4 file system.
     Plain,
-    /// /boot on a partition of its own: paths in the boot menu begin below it.
+    /// /boot on its own partition: paths in the boot menu are relative to it.
     SeparateBoot,
-    /// btrfs, root in the subvolume `@rootfs`: paths in the boot menu begin with its name.
+    /// btrfs with root in the subvolume `@rootfs`: paths in the boot menu start with its name.
     Btrfs,
 }
 
 impl Layout {
-    /// Its name, as `build-image` takes it.
+    /// Name for `build-image`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -83,24 +83,24 @@ impl Layout {
     }
 }
 
-/// One virtual GPU node.
+/// A virtual GPU node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
-    /// Its name, as `vm-shell` takes it.
+    /// Name for `vm-shell`.
     pub name: &'static str,
-    /// The guest.
+    /// Debian release of the guest.
     pub suite: Suite,
-    /// The firmware.
+    /// Firmware.
     pub firmware: Firmware,
-    /// The IOMMU.
+    /// IOMMU.
     pub iommu: Iommu,
-    /// The boot loader.
+    /// Boot loader.
     pub loader: Loader,
-    /// The disk.
+    /// Disk layout.
     pub layout: Layout,
 }
 
-/// The everyday machine: bookworm, UEFI, GRUB, VT-d.
+/// Default machine: bookworm, UEFI, GRUB, VT-d.
 pub const BOOKWORM: Machine = Machine {
     name: "bookworm",
     suite: Suite::Bookworm,
@@ -109,37 +109,37 @@ pub const BOOKWORM: Machine = Machine {
     loader: Loader::Grub,
     layout: Layout::Plain,
 };
-/// The same disk, started by SeaBIOS.
+/// The same disk with SeaBIOS.
 pub const BIOS: Machine = Machine { name: "bios", firmware: Firmware::Bios, ..BOOKWORM };
-/// Without an IOMMU.
+/// Machine without an IOMMU.
 pub const NO_IOMMU: Machine = Machine { name: "no-iommu", iommu: Iommu::None, ..BOOKWORM };
-/// AMD-Vi.
+/// Machine with AMD-Vi.
 pub const AMD: Machine = Machine { name: "amd", iommu: Iommu::Amd, ..BOOKWORM };
-/// A newer kernel, systemd and GRUB.
+/// Machine with a newer kernel, systemd and GRUB.
 pub const TRIXIE: Machine = Machine { name: "trixie", suite: Suite::Trixie, ..BOOKWORM };
-/// /boot on a partition of its own.
+/// Machine with /boot on its own partition.
 pub const SEPARATE_BOOT: Machine =
     Machine { name: "separate-boot", layout: Layout::SeparateBoot, ..TRIXIE };
-/// Root in a subvolume of btrfs.
+/// Machine with root in a btrfs subvolume.
 pub const BTRFS: Machine = Machine { name: "btrfs", layout: Layout::Btrfs, ..TRIXIE };
-/// systemd-boot, entries.
+/// Machine with systemd-boot and entries.
 pub const SYSTEMD_BOOT: Machine =
     Machine { name: "systemd-boot", loader: Loader::SystemdBoot, ..TRIXIE };
-/// systemd-boot, unified kernel images.
+/// Machine with systemd-boot and unified kernel images.
 pub const UKI: Machine = Machine { name: "uki", loader: Loader::Uki, ..TRIXIE };
 
-/// All of them.
+/// All machines.
 pub const MACHINES: [Machine; 9] =
     [BOOKWORM, BIOS, NO_IOMMU, AMD, TRIXIE, SEPARATE_BOOT, BTRFS, SYSTEMD_BOOT, UKI];
 
-/// QEMU's own BMC. It refuses to cycle the power (`ipmi_do_hw_op`, hw/ipmi/ipmi.c).
+/// QEMU's own BMC. It refuses to power-cycle (`ipmi_do_hw_op`, hw/ipmi/ipmi.c).
 pub(super) const OWN_BMC: &str = "ipmi-bmc-sim,id=bmc";
 
-/// Memory of the guest in MiB, half of it on each NUMA node.
+/// Guest memory in MiB, half of it on each NUMA node.
 const MEMORY: u32 = 2048;
 
 impl Machine {
-    /// The machine of that name.
+    /// Machine with this name.
     pub fn named(name: &str) -> Option<Self> {
         MACHINES.into_iter().find(|machine| machine.name == name)
     }
@@ -149,18 +149,18 @@ impl Machine {
         !matches!(self.iommu, Iommu::Amd)
     }
 
-    /// QEMU's arguments. Disk and firmware variables lie in `dir`, sockets in `sockets`; nothing listens on a network.
+    /// QEMU's arguments. Disk and firmware variables are in `dir`, sockets in `sockets`; nothing listens on a network.
     pub fn arguments(&self, dir: &Path, sockets: &Path) -> Vec<String> {
         let mut line = Line::default();
         line.flag("-nodefaults").flag("-no-user-config");
-        // The program may be a copy (see `gpu`): it then looks for its data beside itself only.
+        // The program may be a copy (see `gpu`), which searches for its data only next to itself.
         for data in ["/usr/share/qemu", "/usr/share/seabios", "/usr/lib/ipxe/qemu"] {
             line.pair("-L", data);
         }
-        // Nothing hangs on these two, and their drivers look for something, seconds long.
+        // Nothing is connected to these two, and their drivers probe for seconds.
         line.pair("-machine", "q35,sata=off,i8042=off")
             .pair("-accel", "tcg,thread=multi,tb-size=512");
-        // The plainest models that have what the kernel asks for: more features are more to emulate.
+        // The simplest models that the kernel accepts: more features cost more emulation.
         line.pair("-cpu", if self.iommu == Iommu::Amd { "EPYC" } else { "Nehalem" });
         line.pair("-smp", "2,sockets=2,cores=1").pair("-m", format!("{MEMORY}M"));
         line.pair("-display", "none").pair("-vga", "none").pair("-rtc", "base=utc,clock=host");
@@ -191,7 +191,7 @@ impl Machine {
     }
 }
 
-/// A command line being written.
+/// A command line under construction.
 #[derive(Default)]
 struct Line(Vec<String>);
 
@@ -210,9 +210,9 @@ impl Line {
         self.pair("-device", device)
     }
 
-    /// Disk, guest agent, randomness and BMC, on the root complex.
+    /// Adds disk, guest agent, randomness and BMC on the root complex.
     fn plumbing(&mut self, dir: &str, sockets: &str) -> &mut Self {
-        // cache=unsafe: what the guest flushes is in the page cache of this machine, which no test cuts the power of.
+        // cache=unsafe: flushed data is in the page cache of this machine, whose power no test cuts.
         self.pair(
             "-drive",
             format!("file={dir}/disk.qcow2,if=none,id=disk,cache=unsafe,discard=unmap"),
@@ -226,7 +226,7 @@ impl Line {
         .device("isa-ipmi-kcs,bmc=bmc,irq=5")
     }
 
-    /// One socket: memory, host bridge, and what hangs below it.
+    /// Adds one socket: memory, host bridge, and the devices below.
     fn node(&mut self, node: u8, bus: u8) -> &mut Self {
         let half = MEMORY / 2;
         let s = format!("s{node}");
@@ -239,7 +239,7 @@ impl Line {
             ))
             .device(format!("pcie-root-port,id={s}rp1,bus={s}pxb,addr=0x1,chassis={},slot=1", 10 + node))
             .device(format!("x3130-upstream,id={s}up,bus={s}rp0"));
-        // QEMU's switch port has no ACS; its root port has, and Linux takes it for a switch port below a switch.
+        // QEMU's switch port has no ACS. Its root port does, and below a switch Linux treats it as a switch port.
         for (slot, port) in
             ["pcie-root-port", "pcie-root-port", "xio3130-downstream"].iter().enumerate()
         {

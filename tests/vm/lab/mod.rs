@@ -1,8 +1,8 @@
-//! A lab of virtual GPU nodes: QEMU without KVM, a stock Debian in it, driven over unix sockets.
+//! A lab of virtual GPU nodes: QEMU without KVM, with stock Debian, driven over unix sockets.
 //!
-//! A disk is built once a Debian release, a machine is booted from it once and its running state saved, bedplate is put
-//! in and that state saved again: from then on every node is a clone that runs after about two seconds. All of it is
-//! kept in `target/vm` under names that change when what they were made of changes.
+//! A disk is built once per Debian release. A machine is booted from it once and its running state is saved; bedplate
+//! is installed and the state saved again. After that every node is a clone that runs after about two seconds. All
+//! states are in `target/vm` under names that change with their inputs.
 
 pub mod agent;
 pub mod case;
@@ -24,21 +24,21 @@ pub use case::{Case, Scenario};
 pub use machine::{Firmware, Layout, Loader, MACHINES, Machine, Suite};
 pub use node::Node;
 
-/// What goes wrong in the lab, in words for the person at it.
+/// Result with an error text for the developer.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// An error of these words.
+/// Returns an error with this text.
 ///
 /// # Errors
-/// Always: that is its use.
+/// Always.
 pub fn fail<T>(words: impl Into<String>) -> Result<T> {
     Err(words.into().into())
 }
 
-/// Where bedplate is in the guest.
+/// Path of bedplate in the guest.
 pub const BEDPLATE: &str = "/usr/bin/bedplate";
 
-/// The lab of this checkout. While it is held no other process can use it: one machine runs at a time.
+/// The lab of this checkout. It locks out other processes: one machine runs at a time.
 pub struct Lab {
     dir: PathBuf,
     sources: PathBuf,
@@ -49,10 +49,10 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Takes the lab; waits until it is free.
+    /// Opens the lab; waits until it is free.
     ///
     /// # Errors
-    /// When QEMU or another tool is missing, with the script that installs it; when bedplate does not build.
+    /// QEMU or another tool is missing (names the script that installs it), or bedplate does not build.
     pub fn open() -> Result<Self> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("vm");
         let setup = Command::new(sources.join("setup")).stdout(Stdio::null()).output()?;
@@ -90,20 +90,20 @@ impl Lab {
         })
     }
 
-    /// Where everything is kept.
+    /// Directory of all lab files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The program that is put into nodes.
+    /// Program that is installed on nodes.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// A node of this machine that has booted and has bedplate, in `dir`, which must be empty.
+    /// Returns a booted node of this machine with bedplate, in `dir`, which must be empty.
     ///
     /// # Errors
-    /// When it cannot be built or does not boot.
+    /// The node cannot be built or does not boot.
     pub fn node(&self, machine: Machine, dir: &Path) -> Result<Node> {
         let node = Node::new(machine, &self.qemu, dir)?;
         if !machine.snapshots() {
@@ -119,10 +119,10 @@ impl Lab {
         Ok(node)
     }
 
-    /// A node that has never booted: its disk is built for it, with `program` run on the root tree.
+    /// Returns a node that has never booted, with a new disk. `program` is run on the root tree.
     ///
     /// # Errors
-    /// When the disk cannot be built.
+    /// The disk cannot be built.
     pub fn new_disk(&self, machine: Machine, dir: &Path, program: &Path) -> Result<Node> {
         let image = dir.join("image.qcow2");
         self.build_image(machine, &image, Some(program))?;
@@ -130,7 +130,7 @@ impl Lab {
         Node::new(machine, &self.qemu, dir)
     }
 
-    /// Directory of the saved machine with bedplate in it.
+    /// Directory of the saved machine with bedplate installed.
     fn ready(&self, machine: Machine) -> Result<PathBuf> {
         let base = self.base(machine)?;
         let program = fs::read(&self.program)?;
@@ -145,7 +145,7 @@ impl Lab {
         node.launch(Some("booted"))?;
         after_load(&node)?;
         self.install(&node)?;
-        // Every clone copies the file: it should hold one state.
+        // Every clone copies the file, so it should hold one state.
         node.forget("booted")?;
         node.save("ready")?;
         node.power_cut()?;
@@ -153,11 +153,11 @@ impl Lab {
         Ok(dir)
     }
 
-    /// Directory of the saved machine as Debian boots it.
+    /// Directory of the saved machine with plain Debian.
     fn base(&self, machine: Machine) -> Result<PathBuf> {
         let image = self.image(machine)?;
         let anywhere = machine.arguments(Path::new(""), Path::new(""));
-        // How a base is made counts as much as what it is made of.
+        // The code that makes a base matters as much as its inputs.
         let how = (include_str!("mod.rs"), include_str!("systemd-boot.sh"));
         let key = key(&(image.file_name(), anywhere, &self.qemu_version, machine, how));
         let dir = self.dir.join(format!("base-{}-{key}", machine.name));
@@ -171,7 +171,7 @@ impl Lab {
         node.step("first boot");
         if machine.loader == Loader::Grub {
             node.boot()?;
-            // As this machine's own tools write it: the one in the image was made without its firmware.
+            // Regenerate with this machine's own tools: the configuration in the image was made without its firmware.
             node.ok("update-grub && sync")?;
         } else {
             self.install_systemd_boot(&node, &image)?;
@@ -182,7 +182,7 @@ impl Lab {
         Ok(dir)
     }
 
-    /// Replaces GRUB by systemd-boot, with Debian's own packages and tools, in a guest started without a loader.
+    /// Replaces GRUB by systemd-boot, with Debian's own packages and tools, in a guest started without a boot loader.
     fn install_systemd_boot(&self, node: &Node, image: &Path) -> Result<()> {
         let file = |kind: &str| format!("{}.{kind}", image.display());
         node.with(&["-kernel", &file("vmlinuz"), "-initrd", &file("initrd")]);
@@ -201,7 +201,7 @@ impl Lab {
         overlay(&self.image(machine)?, dir)
     }
 
-    /// The disk as Debian's packages make it.
+    /// Path of the disk built from Debian's packages.
     fn image(&self, machine: Machine) -> Result<PathBuf> {
         let script = self.sources.join("build-image");
         let key = key(&(fs::read(&script)?, fs::read(self.sources.join("mirror"))?));
@@ -236,7 +236,7 @@ impl Lab {
         node.put_program(BEDPLATE, fs::read(&self.program)?)?;
         let version = node.run("bedplate --version")?;
         if version.status == 0 {
-            // On the disk, not only in memory: some tests cut the power.
+            // Needed on the disk, not only in memory: some tests cut the power.
             node.ok("sync")?;
             return Ok(());
         }
@@ -263,11 +263,11 @@ impl Lab {
     }
 }
 
-/// The release program, as a user would run it.
+/// Builds the release program, as a user would run it.
 fn build(workspace: &Path, target: &Path) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // What cargo tells a test of its own package. Build scripts look at it (ring's does), and with another package's in it
-    // cargo builds everything above them again: minutes.
+    // Variables that cargo sets for tests of a package. Build scripts depend on them (ring's does). With another
+    // package's values cargo rebuilds everything above: minutes.
     let of_this_package = |name: &OsStr| {
         let name = name.as_encoded_bytes();
         name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
@@ -286,15 +286,15 @@ fn build(workspace: &Path, target: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What has to be done to a state that was saved some time ago.
+/// Updates a state that was saved some time ago.
 fn after_load(node: &Node) -> Result<()> {
-    // The guest's clock stands where it was saved.
+    // The guest's clock stopped when the state was saved.
     let now = jiff::Timestamp::now().as_second();
     node.ok(&format!("date --set=@{now}"))?;
     Ok(())
 }
 
-/// A disk of a machine's own over `image`, and its firmware's variables.
+/// Creates a machine's own disk on top of `image`, and its firmware variables.
 fn overlay(image: &Path, dir: &Path) -> Result<()> {
     let disk = dir.join("disk.qcow2");
     quietly(
@@ -340,7 +340,7 @@ fn quietly(command: &mut Command) -> Result<()> {
     fail(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// A name for what something was made of.
+/// Key that identifies inputs.
 fn key(of: &impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! One running node: its QEMU process, and everything a test can do to it.
+//! One running node: its QEMU process, and all operations on it.
 
 pub mod bmc;
 mod guest;
@@ -17,21 +17,21 @@ use super::machine::{Machine, OWN_BMC};
 use super::qmp::Qmp;
 use super::{Result, fail, tally};
 
-/// A command in the guest that takes longer than this hangs.
+/// Limit after which a command in the guest counts as hung.
 const COMMAND: Duration = Duration::from_secs(180);
-/// A boot that takes longer than this hangs.
+/// Limit after which a boot counts as hung.
 const BOOT: Duration = Duration::from_secs(600);
-/// Without a word from the guest for this long, its kernel hangs: a boot takes 20 s here, an orderly shutdown before it
-/// up to 90 s where a unit does not stop.
+/// Silence of the guest after which its kernel counts as hung. A boot takes 20 s here; an orderly shutdown before it
+/// takes up to 90 s if a unit does not stop.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// A node that runs, or is switched off between two starts. Dropping it ends QEMU.
+/// A node that runs, or is off between two starts. Dropping it ends QEMU.
 pub struct Node {
-    /// What kind of machine it is.
+    /// Machine type.
     pub machine: Machine,
     dir: PathBuf,
     qemu: PathBuf,
-    // Paths of sockets may be 107 bytes long: too few for a deep checkout.
+    // Socket paths are limited to 107 bytes, which is too few for a deep checkout.
     sockets: tempfile::TempDir,
     process: RefCell<Option<Child>>,
     qmp: RefCell<Option<Qmp>>,
@@ -41,7 +41,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node that is switched off, with its disk in `dir`.
+    /// Creates a node that is off, with its disk in `dir`.
     pub(super) fn new(machine: Machine, qemu: &Path, dir: &Path) -> Result<Self> {
         Ok(Self {
             machine,
@@ -56,29 +56,29 @@ impl Node {
         })
     }
 
-    /// Adds arguments of QEMU to every start from now on.
+    /// Adds QEMU arguments to all future starts.
     pub fn with(&self, arguments: &[&str]) {
         self.extra.borrow_mut().extend(arguments.iter().map(|argument| (*argument).to_owned()));
     }
 
-    /// Forgets what [`Node::with`] added.
+    /// Removes the arguments of [`Node::with`].
     pub fn without_extras(&self) {
         self.extra.borrow_mut().clear();
     }
 
-    /// Where its disk and logs are.
+    /// Directory of its disk and logs.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The unix socket of its serial console.
+    /// Unix socket of its serial console.
     pub fn console(&self) -> PathBuf {
         self.sockets.path().join("console")
     }
 
     // ---- power -----------------------------------------------------------------------------------------------------
 
-    /// Starts QEMU, in the saved state `snapshot` if one is named, and waits for its monitor.
+    /// Starts QEMU, in the saved state `snapshot` if given, and waits for its monitor.
     pub(super) fn launch(&self, snapshot: Option<&str>) -> Result<()> {
         self.off();
         let sockets = self.sockets.path();
@@ -88,7 +88,7 @@ impl Node {
         let arguments = self.arguments(snapshot);
         std::fs::write(self.dir.join("qemu.args"), arguments.join("\n"))?;
         let said = File::options().create(true).append(true).open(self.dir.join("qemu.log"))?;
-        // Whatever ends this process, however suddenly, ends QEMU too.
+        // QEMU must end with this process, even if that is killed.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .arg(&self.qemu)
@@ -140,10 +140,10 @@ impl Node {
         arguments
     }
 
-    /// Switches on and waits until systemd has started everything.
+    /// Powers on and waits until systemd has started everything.
     ///
     /// # Errors
-    /// When the node does not come up.
+    /// The node does not boot.
     pub fn boot(&self) -> Result<()> {
         self.launch(None)?;
         self.wait_for_boot("")
@@ -155,58 +155,58 @@ impl Node {
         process.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// Whether QEMU ended by a signal of its own making, as a failed assertion does.
+    /// Whether QEMU aborted, as a failed assertion does.
     fn has_crashed(&self) -> bool {
         let mut process = self.process.borrow_mut();
         let status = process.as_mut().and_then(|child| child.try_wait().ok().flatten());
         status.and_then(|status| status.signal()) == Some(nix::sys::signal::Signal::SIGABRT as i32)
     }
 
-    /// Cuts the power: what the guest had not written to its disk is gone. [`Node::boot`] starts it again.
+    /// Cuts the power: data that the guest has not written to its disk is lost. [`Node::boot`] starts it again.
     ///
     /// # Errors
-    /// When QEMU does not go.
+    /// QEMU does not end.
     pub fn power_cut(&self) -> Result<()> {
-        // QEMU hangs up before it answers.
+        // QEMU closes the connection before it answers.
         let _ = self.qmp("quit", &json!({}));
         self.wait_for_off(Duration::from_secs(20))
     }
 
-    /// Orderly power-off, then a start with nothing left in memory: the closest there is to a cold power cycle.
+    /// Powers off orderly and starts again with empty memory: the closest equivalent of a cold power cycle.
     ///
     /// # Errors
-    /// When the guest does not switch off or does not come up.
+    /// The guest does not power off or does not boot.
     pub fn cold_cycle(&self) -> Result<()> {
         self.step("power off and on");
         self.shut_down()?;
         self.boot()
     }
 
-    /// Orderly power-off.
+    /// Powers off orderly.
     ///
     /// # Errors
-    /// When the guest does not switch off.
+    /// The guest does not power off.
     pub fn shut_down(&self) -> Result<()> {
         let _ = self.run_for("systemctl --no-block poweroff", Duration::from_secs(10));
         self.wait_for_off(BOOT)
     }
 
-    /// `systemctl reboot`, and the next boot complete.
+    /// Runs `systemctl reboot` and waits for the next complete boot.
     ///
     /// # Errors
-    /// When it does not come up again.
+    /// The node does not boot again.
     pub fn reboot(&self) -> Result<()> {
         let before = self.boot_id()?;
         self.step("reboot");
-        // The agent may be gone before it answers.
+        // The agent may end before it answers.
         let _ = self.run_for("systemctl --no-block reboot", Duration::from_secs(10));
         self.wait_for_boot(&before)
     }
 
-    /// The reset button, and the next boot complete.
+    /// Presses the reset button and waits for the next complete boot.
     ///
     /// # Errors
-    /// When it does not come up again.
+    /// The node does not boot again.
     pub fn reset(&self) -> Result<()> {
         let before = self.boot_id()?;
         self.step("reset");
@@ -214,10 +214,10 @@ impl Node {
         self.wait_for_boot(&before)
     }
 
-    /// A boot that a program in the guest asks for, complete; `before` is the one that it ends.
+    /// Waits for a complete boot that a program in the guest requests; `before` is the boot that it ends.
     ///
     /// # Errors
-    /// When it does not come.
+    /// The boot does not happen.
     pub fn wait_for_another_boot(&self, before: &str) -> Result<()> {
         self.wait_for_boot(before)
     }
@@ -234,15 +234,15 @@ impl Node {
         Ok(())
     }
 
-    /// Waits for a boot that is not `other` and has come to its end.
+    /// Waits for a complete boot other than `other`.
     pub(super) fn wait_for_boot(&self, other: &str) -> Result<()> {
         tally::boot();
         let began = Instant::now();
         let mut state = String::new();
         let (mut silent_since, mut restarts) = (Instant::now(), 0);
         while began.elapsed() < BOOT {
-            // QEMU 10.0 now and then fails an assertion of its own (hw/pci/msix.c) while a kernel starts, and a kernel
-            // now and then stands still before its first message. To the guest a new start is a power cycle.
+            // QEMU 10.0 occasionally fails an internal assertion (hw/pci/msix.c) while a kernel starts, and a kernel
+            // occasionally hangs before its first message. To the guest a restart is a power cycle.
             let crashed = self.has_crashed();
             if !self.is_on() && !crashed {
                 return fail("the node switched itself off instead of booting");
@@ -276,7 +276,7 @@ impl Node {
         ))
     }
 
-    /// Ends QEMU at once.
+    /// Ends QEMU immediately.
     pub(super) fn off(&self) {
         *self.qmp.borrow_mut() = None;
         if let Some(mut child) = self.process.borrow_mut().take() {
@@ -291,7 +291,7 @@ impl Node {
     /// Runs a command of QEMU's monitor.
     ///
     /// # Errors
-    /// What QEMU says against it.
+    /// QEMU rejects it.
     pub fn qmp(&self, command: &str, arguments: &Value) -> Result<Value> {
         match self.qmp.borrow_mut().as_mut() {
             Some(qmp) => qmp.command(command, arguments),
@@ -299,7 +299,7 @@ impl Node {
         }
     }
 
-    /// How often QEMU has reported `event` since the node was last switched on.
+    /// Number of times that QEMU has reported `event` since the node was last powered on.
     pub fn events(&self, event: &str) -> usize {
         self.qmp.borrow().as_ref().map_or(0, |qmp| qmp.count(event))
     }
@@ -307,7 +307,7 @@ impl Node {
     /// Waits until QEMU has reported `event`.
     ///
     /// # Errors
-    /// When it does not within a minute.
+    /// It does not within a minute.
     pub fn wait_for_event(&self, event: &str) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(60);
         while self.events(event) == 0 {
@@ -324,7 +324,7 @@ impl Node {
         self.process.borrow().as_ref().map(Child::id)
     }
 
-    /// Saves the running state, in place of an older one of that name.
+    /// Saves the running state, replacing an older one with this name.
     pub(super) fn save(&self, tag: &str) -> Result<()> {
         match self.qmp.borrow_mut().as_mut() {
             Some(qmp) => qmp.human(&format!("savevm {tag}")),
@@ -332,7 +332,7 @@ impl Node {
         }
     }
 
-    /// Forgets a saved state.
+    /// Deletes a saved state.
     pub(super) fn forget(&self, tag: &str) -> Result<()> {
         match self.qmp.borrow_mut().as_mut() {
             Some(qmp) => qmp.human(&format!("delvm {tag}")),
@@ -342,7 +342,7 @@ impl Node {
 
     // ---- logs ------------------------------------------------------------------------------------------------------
 
-    /// Says what is being done, on stderr and in the node's log.
+    /// Logs a step on stderr and in the node's log.
     pub fn step(&self, what: &str) {
         eprintln!(
             "{:7.1} s  {}: {what}",
@@ -354,7 +354,7 @@ impl Node {
 
     fn note(&self, text: &str) {
         use std::io::Write as _;
-        // A log that cannot be written must not fail the test.
+        // A failed log write must not fail the test.
         if let Ok(mut log) =
             File::options().create(true).append(true).open(self.dir.join("commands.log"))
         {
@@ -362,7 +362,7 @@ impl Node {
         }
     }
 
-    /// Fetches the journal of the running boot, if the guest still answers.
+    /// Saves the journal of the running boot, if the guest still answers.
     pub(super) fn save_journal(&self) {
         if self.is_on()
             && let Ok(journal) =

@@ -1,4 +1,4 @@
-//! QEMU's own monitor: commands, and the events it reports.
+//! QEMU's monitor: commands, and reported events.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Result, fail};
 
-/// A connection. Events are kept from its first moment on.
+/// A connection. Records events from its start.
 pub struct Qmp {
     stream: UnixStream,
     replies: Receiver<Value>,
@@ -19,22 +19,22 @@ pub struct Qmp {
 }
 
 impl Qmp {
-    /// Greets the monitor at `socket`; every event is also written to `log`, one line each.
+    /// Connects to the monitor at `socket`. Also appends every event to `log`, one line each.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// QEMU does not answer.
     pub fn connect(socket: &Path, log: &Path) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
         let events = Arc::new(Mutex::new(Vec::new()));
         let (sender, replies) = channel();
         let mut log = std::fs::File::options().create(true).append(true).open(log)?;
         let (reader, kept) = (BufReader::new(stream.try_clone()?), Arc::clone(&events));
-        // Ends with the connection.
+        // The thread ends with the connection.
         std::thread::spawn(move || {
             for line in reader.lines().map_while(std::result::Result::ok) {
                 let Ok(said) = serde_json::from_str::<Value>(&line) else { continue };
                 if said.get("event").is_some() {
-                    // A log that cannot be written is no reason to lose the event.
+                    // A failed log write must not lose the event.
                     let _ = writeln!(log, "{line}");
                     kept.lock().unwrap_or_else(PoisonError::into_inner).push(said);
                 } else if sender.send(said).is_err() {
@@ -51,7 +51,7 @@ impl Qmp {
     /// Runs one command.
     ///
     /// # Errors
-    /// What QEMU says against it, or that it says nothing for a minute.
+    /// QEMU rejects it, or does not answer for a minute.
     pub fn command(&mut self, name: &str, arguments: &Value) -> Result<Value> {
         let mut line = json!({ "execute": name, "arguments": arguments }).to_string();
         line.push('\n');
@@ -63,10 +63,10 @@ impl Qmp {
         }
     }
 
-    /// Runs a command of the human monitor, which alone saves snapshots in one step; what it prints is a complaint.
+    /// Runs a command of the human monitor, the only one that saves snapshots in one step. Any output is an error.
     ///
     /// # Errors
-    /// When it complains.
+    /// The command prints something.
     pub fn human(&mut self, line: &str) -> Result<()> {
         let said = self.command("human-monitor-command", &json!({ "command-line": line }))?;
         match said.as_str().unwrap_or_default().trim() {
@@ -75,7 +75,7 @@ impl Qmp {
         }
     }
 
-    /// How many events of this name there have been.
+    /// Number of events with this name.
     pub fn count(&self, event: &str) -> usize {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.iter().filter(|seen| seen["event"] == event).count()

@@ -1,7 +1,7 @@
-//! ACS control registers: which ports change, what brings the old value back, and what is refused.
+//! ACS control registers: ports that change, events that restore the old value, and refusals.
 //!
-//! Registers are read and disturbed with `setpci`. QEMU's ports implement 005f of the control register: the other bits
-//! are hard-wired to zero. Linux switches 001d on where an IOMMU is in use.
+//! Registers are read and changed with `setpci`. QEMU's ports implement 005f of the control register; the other bits
+//! are hard-wired to zero. Linux enables 001d with an active IOMMU.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ pub const SCENARIOS: &[Scenario] = &[
     ("acs::a_guest_below_a_port_is_not_exposed", a_guest_below_a_port_is_not_exposed),
 ];
 
-/// The ports between GPU and NIC on either socket, and the root ports above.
+/// Ports between GPU and NIC on either socket, and the root ports above.
 const PATH: [&str; 6] = ["20:00.0", "22:00.0", "22:01.0", "80:00.0", "82:00.0", "82:01.0"];
-/// What Linux switches on at boot.
+/// Bits that Linux enables at boot.
 const AT_BOOT: &str = "001d";
 const CLEAR: &str = "0000";
 
-/// Bridges and the value of their ACS control register; without the capability, `none`.
+/// ACS control register by bridge; `none` without the capability.
 type Registers = BTreeMap<String, String>;
 
 fn registers(node: &Node) -> Result<Registers> {
@@ -32,7 +32,7 @@ fn registers(node: &Node) -> Result<Registers> {
     Ok(pairs.map(|(bridge, value)| (bridge.to_owned(), value.to_owned())).collect())
 }
 
-/// The registers `of`, with `value` in those of `ports`.
+/// Copies `of`, with `value` in the registers of `ports`.
 fn with(of: &Registers, ports: &[&str], value: &str) -> Registers {
     let mut registers = of.clone();
     registers.extend(ports.iter().map(|port| ((*port).to_owned(), value.to_owned())));
@@ -48,7 +48,8 @@ fn profile(node: &Node, policy: &str) -> Result<()> {
 
 fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
-    // 1. A NIC below the port without ACS puts that port on a path. Two ports that are on none get values of their own.
+    // 1. A NIC below the port without ACS puts that port on a path. Two ports that are not on a path get their own
+    //    values.
     node.qmp(
         "device_add",
         &json!({ "driver": "e1000e", "id": "extra", "bus": "s0dn2", "romfile": "" }),
@@ -62,7 +63,7 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
         assert_eq!(before[port], value, "the node is not as this test needs it: {before:?}");
     }
 
-    // 2. A plan writes nothing, and names the port that has no ACS as well.
+    // 2. A plan writes nothing, and also names the port without ACS.
     profile(&node, "direct-p2p")?;
     let plan = node.expect(2, "bedplate plan --exit-code")?;
     assert_eq!(registers(&node)?, before, "plan has written registers");
@@ -74,7 +75,7 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     let line = tree.lines().find(|line| line.contains("0000:22:02.0")).unwrap_or_default();
     assert!(line.contains("no ACS"), "inspect does not say that the port has no ACS: {line:?}");
 
-    // 3. The paths, and nothing but the paths.
+    // 3. Only ports on the paths change.
     node.ok("bedplate apply")?;
     assert_eq!(
         registers(&node)?,
@@ -92,7 +93,7 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     node.ok("bedplate revert")?;
     assert_eq!(registers(&node)?, before, "revert did not put every register back");
 
-    // 4. All ports, all bits that a port has: 005f goes, and the bits that it has not are no reason to try again.
+    // 4. All ports, all implemented bits: 005f is cleared, and the unimplemented bits do not cause a retry.
     node.ok("setpci -s 82:00.0 ECAP_ACS+6.w=ffff")?;
     let before = registers(&node)?;
     assert_eq!(before["82:00.0"], "005f", "{before:?}");
@@ -105,7 +106,7 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
         .collect();
     assert_eq!(all.len(), 8, "two ports on no path as well: {before:?}");
     assert_eq!(registers(&node)?, with(&before, &all, CLEAR), "policy clear left something on");
-    // What counts is the register as it is now, not what was written to it.
+    // The current register matters, not the value written to it.
     node.ok("setpci -s 82:00.0 ECAP_ACS+6.w=ff40")?;
     let plan = node.expect(2, "bedplate plan --exit-code --diff")?;
     assert!(plan.contains("-0000:82:00.0 ACS control [0x14e].w = 0040"), "{plan}");
@@ -114,19 +115,19 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// What is done to the node, and the ports that have their old value again afterwards.
+/// A disturbance: name, command, and the ports that have their old value again afterwards.
 type Disturbance = (&'static str, &'static str, &'static [&'static str]);
 
-/// As seen with setpci on Linux 6.1 and these devices. A reset or a new driver of a *function* leaves the port above it
-/// alone (from Linux 6.18 on, binding a driver switches ACS on again, pci_dma_configure); ports themselves get it back
-/// when Linux finds them again or restores their state.
+/// Observed with setpci on Linux 6.1 and these devices. A reset or a new driver of a *function* does not affect the
+/// port above it (from Linux 6.18 on, binding a driver enables ACS again, pci_dma_configure). Ports themselves get it
+/// back when Linux rediscovers them or restores their state.
 const DISTURBANCES: [Disturbance; 8] = [
     (
         "function-level reset of the NIC",
         "cd 0000:24:00.0; echo flr >reset_method; echo 1 >reset",
         &[],
     ),
-    // This is a secondary bus reset of port 22:00.0: everything below it, not itself.
+    // This is a secondary bus reset of port 22:00.0: it affects everything below the port, not the port itself.
     ("bus reset of the GPU", "cd 0000:23:00.0; echo bus >reset_method; echo 1 >reset", &[]),
     (
         "another driver life of the NIC",
@@ -145,7 +146,8 @@ const DISTURBANCES: [Disturbance; 8] = [
         "echo 1 >0000:21:00.0/remove; echo 1 >../rescan",
         &["22:00.0", "22:01.0"],
     ),
-    // QEMU's switch does not reset its ports, so that the kernel calls it failed; it restores the port's state for all that.
+    // QEMU's switch does not reset its ports, so the kernel reports a failed reset; it restores the port's state
+    // anyway.
     ("bus reset of the port", "echo 1 >0000:82:00.0/reset || true", &["82:00.0"]),
 ];
 
@@ -157,7 +159,7 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
     node.ok("bedplate apply")?;
     assert_eq!(registers(&node)?, cleared);
 
-    // 1. Whatever happened to the register, the next plan says what is in it, and apply puts it right.
+    // 1. After any event the next plan reports the current register, and apply remediates it.
     for (what, command, expected) in DISTURBANCES {
         node.ok(&format!("set -e; cd /sys/bus/pci/devices; {command}"))?;
         let now = registers(&node)?;
@@ -177,8 +179,8 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
         assert_eq!(registers(&node)?, cleared, "{what}: apply did not put it right");
     }
 
-    // 2. A secondary bus reset of the whole switch, past the kernel: bridges below have lost their bus numbers, and what
-    //    hangs below them does not answer. That is unknown, not right, and not written to.
+    // 2. A secondary bus reset of the whole switch, bypassing the kernel: bridges below have lost their bus numbers,
+    //    and devices below them do not answer. That is unknown, not converged, and is not written to.
     node.ok("setpci -s 80:00.0 BRIDGE_CONTROL.w=40:40; sleep 0.1; setpci -s 80:00.0 BRIDGE_CONTROL.w=0:40")?;
     assert_eq!(
         node.run("setpci -s 82:00.0 VENDOR_ID")?.stdout.trim(),
@@ -194,7 +196,7 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
         !plan.contains("✓ port 0000:82:0"),
         "a port that does not answer is called right:\n{plan}"
     );
-    // 3. The kernel finds the switch again, and switches ACS on.
+    // 3. The kernel rediscovers the switch and enables ACS.
     node.ok("echo 1 >/sys/bus/pci/devices/0000:81:00.0/remove; echo 1 >/sys/bus/pci/rescan")?;
     assert_eq!(registers(&node)?, with(&cleared, &["82:00.0", "82:01.0"], AT_BOOT));
     node.expect(2, "bedplate plan --exit-code")?;
@@ -208,7 +210,7 @@ fn a_guest_below_a_port_is_not_exposed(case: &mut Case) -> Result<()> {
     profile(&node, "direct-p2p")?;
     let before = registers(&node)?;
 
-    // 1. The GPU of one socket and a VF of the other's NIC are given to guests.
+    // 1. The GPU of one socket and a VF of the other socket's NIC are assigned to VMs.
     node.ok("cd /sys/bus/pci/devices && echo 0 >0000:84:00.0/sriov_drivers_autoprobe && echo 1 >0000:84:00.0/sriov_numvfs")?;
     let guests = ["0000:23:00.0", "0000:84:10.0"];
     node.ok("modprobe vfio-pci")?;
@@ -218,7 +220,7 @@ fn a_guest_below_a_port_is_not_exposed(case: &mut Case) -> Result<()> {
         ))?;
     }
 
-    // 2. The ports above them keep their value, and the exit status says so; the others are no danger to them.
+    // 2. The ports above them keep their value, and the exit status reports it; the other ports do not endanger them.
     let output = node.run("bedplate apply")?;
     let said = format!("{}{}", output.stdout, output.stderr);
     assert_eq!(output.status, 4, "blocked by VFIO devices: {said}");
@@ -242,7 +244,7 @@ fn a_guest_below_a_port_is_not_exposed(case: &mut Case) -> Result<()> {
         );
     }
 
-    // 3. The guests are gone: now it goes through.
+    // 3. After both devices are released, the change succeeds.
     for function in guests {
         node.ok(&format!("echo {function} >/sys/bus/pci/drivers/vfio-pci/unbind"))?;
     }

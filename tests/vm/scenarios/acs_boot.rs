@@ -1,4 +1,4 @@
-//! ACS from the first instruction: what the kernel does by its own argument, before any program of ours runs.
+//! ACS by the kernel's own argument, before any program of bedplate runs.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn config_acs(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// Linux 6.1 knows no `config_acs`, and what it does not know it must not be given.
+/// Linux 6.1 does not know `config_acs`, and must not be given unknown arguments.
 fn older_kernel(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     node.put(PROFILE_PATH, PROFILE)?;

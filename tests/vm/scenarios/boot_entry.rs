@@ -1,5 +1,5 @@
-//! Reboots into a boot entry that would not boot: an emptied menu, a kernel without its initrd, a kernel without the NIC's
-//! driver. bedplate repairs what it can, and never reboots the node before the entry is sound.
+//! Reboots into a boot entry that would not boot: an emptied menu, a kernel without its initrd, a kernel without the
+//! NIC's driver. bedplate repairs it where possible, and never reboots the node before the entry is sound.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ pub const SCENARIOS: &[Scenario] = &[
     ("boot_entry::kernel_without_driver", kernel_without_driver),
 ];
 
-/// Reboots by itself, 20 s after it has announced that.
+/// Reboots automatically, 20 s after scheduling it.
 const REBOOT: &str = "[reboot]\npolicy = \"schedule\"\nwindows = []\ndelay = \"20s\"\n";
-/// Longer than the delay: by then an announced reboot has begun.
+/// Longer than the delay: a scheduled reboot would have started by then.
 const LONGER: Duration = Duration::from_secs(45);
 const SCHEDULED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
 const GRUB_CFG: &str = "/boot/grub/grub.cfg";
 
-/// A kernel whose package was unpacked and whose initrd could not be made, as when /boot is full.
+/// A kernel with an unpacked package but no initrd, as when /boot is full.
 const NEW_KERNEL: &str = "6.12.200+deb13-amd64";
 
 fn profile(rest: &str) -> String {
@@ -45,12 +45,12 @@ fn stays_up(node: &Node, boot: &str, why: &str) -> Result<()> {
     Ok(())
 }
 
-/// `bedplate reboot status --json`, whatever its exit status.
+/// Returns `bedplate reboot status --json` for any exit status.
 fn reboot_status(node: &Node) -> Result<Value> {
     guest::json(node, "bedplate reboot status --json || true")
 }
 
-/// The boot entry is known not to be sound, and an operator's request is refused for that reason.
+/// The boot entry is reported as unsound or unknown, and an operator's request is refused for that reason.
 fn refused(node: &Node) -> Result<()> {
     let status = reboot_status(node)?;
     let state = status["next_boot"]["state"].as_str().unwrap_or_default();
@@ -109,7 +109,7 @@ fn btrfs(case: &mut Case) -> Result<()> {
     without_initrd(case, BTRFS)
 }
 
-/// A new kernel lacks its initrd: `update-grub` would make it the default, and the node would not come back.
+/// A new kernel lacks its initrd: `update-grub` would make it the default, and the node would not boot.
 fn without_initrd(case: &mut Case, machine: Machine) -> Result<()> {
     let node = case.node(machine)?;
     install(case, &node)?;
@@ -129,7 +129,8 @@ fn without_initrd(case: &mut Case, machine: Machine) -> Result<()> {
     check!(status.contains(NEW_KERNEL), "bedplate status:\n{status}");
 
     node.step("another program makes that entry the default: no reboot into it, also on request");
-    // A try of the daemon's that is under way takes the new menu for what its own update-grub made, and puts the old one back.
+    // A concurrent attempt by the daemon mistakes the new menu for the output of its own update-grub, and restores the
+    // old one.
     let again = "update-grub && for n in $(seq 20); do bedplate reboot status --json | grep -q '\"unsound\"' && exit; sleep 1; done; false";
     until(&node, "noticed", again)?;
     refused(&node)?;
@@ -145,7 +146,7 @@ fn without_initrd(case: &mut Case, machine: Machine) -> Result<()> {
     Ok(())
 }
 
-/// The cloud kernel has no igb: the node would come back without the NICs of the profile.
+/// The cloud kernel has no igb: the node would boot without the NICs of the profile.
 fn kernel_without_driver(case: &mut Case) -> Result<()> {
     let node = case.node(TRIXIE)?;
     install(case, &node)?;

@@ -1,5 +1,5 @@
-//! A loader that ignores what was configured: configured, next boot, running and effective are four things, and which of
-//! them disagree tells why (handbook §10.1). What a reboot loop would be made of.
+//! A loader that ignores the configuration: configured, next boot, running and effective are four states, and their
+//! differences show the cause (handbook §10.1). Each case could otherwise lead to a reboot loop.
 
 use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
@@ -12,21 +12,21 @@ pub const SCENARIOS: &[Scenario] = &[
     ("boot_states::edited_not_regenerated", edited_not_regenerated),
 ];
 
-/// Only the command line is of interest here.
+/// Only the command line matters here.
 fn profile() -> String {
     format!("schema = 1\nname = \"states\"\n{}", "[iommu]\nmode = \"passthrough\"\n")
 }
 
-/// What `plan` says of `iommu=pt`, in words; the whole plan, for messages.
+/// Returns the whole text plan.
 fn status_text(node: &Node) -> Result<String> {
     node.ok("bedplate plan -v")
 }
 
-/// An argument by which the hand-written entry is known in /proc/cmdline.
+/// Argument that identifies the hand-written entry in /proc/cmdline.
 const MINE: &str = "bedplate.mine=1";
 
-/// A plan that is blocked by the choice of the default entry: it names the entry's place, for titles are contents of a file,
-/// and how to choose another, and `apply` writes nothing.
+/// Checks a plan that is blocked by the choice of the default entry. The plan names the entry's location (titles are
+/// file content) and how to choose another, and `apply` writes nothing.
 fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
     let plan = guest::plan(node)?;
     same!(
@@ -52,7 +52,7 @@ fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
 fn another_default_entry(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     node.put(PROFILE_PATH, profile())?;
-    // An operator's own entry, with its own line; not the default one yet.
+    // An operator's own entry, with its own line; not yet the default.
     let entry = node.ok(&format!(
         "awk '/^menuentry /,/^}}/' /boot/grub/grub.cfg | \
          sed -E \"1s/.*/menuentry 'Mine' --id mine {{/; s/^(\\s*linux\\s.*)/\\1 {MINE}/\""
@@ -102,7 +102,7 @@ fn another_default_entry(case: &mut Case) -> Result<()> {
 fn overriding_drop_in(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     node.put(PROFILE_PATH, profile())?;
-    // Sorts after bedplate's and assigns another value.
+    // Sorts after bedplate's drop-in and assigns another value.
     node.put(
         "/etc/default/grub.d/zzz-site.cfg",
         "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"console=ttyS0,115200 mitigations=off\"\n",

@@ -1,5 +1,5 @@
-//! Kernel arguments through the host's real GRUB: quoting, duplicates, removal, other entries, a generator that dies,
-//! a second kernel.
+//! Kernel arguments through the host's real GRUB: quoting, duplicates, removal, other entries, a failing generator, a
+//! second kernel.
 
 use bedplate_tests::lab::machine::{BIOS, BOOKWORM};
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
@@ -17,14 +17,14 @@ fn profile(rest: &str) -> String {
     format!("schema = 1\nname = \"arguments\"\n[iommu]\nmode = \"passthrough\"\n{rest}")
 }
 
-/// Values that a shell, GRUB's own language and the kernel each read in their own way. A name with a dot is a module's
-/// parameter; nobody has this module.
+/// Values that a shell, GRUB's script language and the kernel parse differently. A name with a dot is a module
+/// parameter; this module does not exist.
 const AWKWARD: [&str; 3] =
     ["bedplate.words=\"a b\"", "bedplate.list=1;2;3", "bedplate.money=$HOME"];
 
 fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
     let node = case.node(BIOS)?;
-    // What was there before: a key given twice, which the kernel adds up, and a foreign `pci=`.
+    // Existing arguments: a repeated key, which the kernel accumulates, and an unmanaged `pci=`.
     node.ok("sed -i 's/^GRUB_CMDLINE_LINUX=.*/GRUB_CMDLINE_LINUX=\"console=tty0 console=ttyS0,115200 mitigations=off pci=noaer\"/' \
          /etc/default/grub && update-grub")?;
     let arguments: Vec<String> = AWKWARD.iter().map(|argument| format!("'{argument}'")).collect();
@@ -47,7 +47,7 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
     node.reboot()?;
     let line = node.ok("cat /proc/cmdline")?;
     for argument in AWKWARD {
-        // The kernel passes quotes on as they come; where they stand in the word is not its concern.
+        // The kernel passes quotes through; their position in the word does not matter.
         let spelled = [argument.to_owned(), format!("\"{}\"", argument.replace('"', ""))];
         check!(
             spelled.iter().any(|word| line.contains(word.as_str())),
@@ -56,7 +56,8 @@ fn values_duplicates_and_removal(case: &mut Case) -> Result<()> {
     }
     check!(line.contains("console=tty0 console=ttyS0,115200"), "a key given twice: {line}");
     let pci: Vec<&str> = line.split_whitespace().filter(|word| word.starts_with("pci=")).collect();
-    // The kernel reads every one. What was there stays in its variable, which recovery entries have as well.
+    // The kernel reads every occurrence. Existing options stay in their variable, which also applies to recovery
+    // entries.
     check!(
         ["noaer", "nommconf"].iter().all(|option| pci.iter().any(|word| word.contains(option))),
         "pci=: {pci:?}"
@@ -69,7 +70,7 @@ fn removed(node: &Node) -> Result<()> {
     node.step("dropped from the profile: gone; forbidden: gone, whatever wrote it");
     node.put(PROFILE_PATH, profile("[cmdline]\nabsent = [\"quiet\"]\n"))?;
     node.expect(3, "bedplate apply --yes")?;
-    // By GRUB's own tool once more: what bedplate left has to say so by itself.
+    // Run GRUB's own tool again: bedplate's files alone must give this result.
     node.ok("update-grub")?;
     let line = guest::grub_lines(node)?.swap_remove(0);
     check!(
@@ -96,7 +97,7 @@ fn removed(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Puts `script` in update-grub's place; `{real}` is the real one.
+/// Replaces update-grub by `script`; `{real}` is the original.
 fn replace_update_grub(node: &Node, script: &str) -> Result<()> {
     node.ok(
         "[ -e /usr/sbin/update-grub.real ] || mv /usr/sbin/update-grub /usr/sbin/update-grub.real",
@@ -105,7 +106,7 @@ fn replace_update_grub(node: &Node, script: &str) -> Result<()> {
     node.put_program("/usr/sbin/update-grub", script)
 }
 
-/// On UEFI, then on BIOS.
+/// Runs on UEFI, then on BIOS.
 fn generator_dies(case: &mut Case) -> Result<()> {
     for machine in [BOOKWORM, BIOS] {
         let node = case.node(machine)?;
@@ -117,7 +118,7 @@ fn generator_dies(case: &mut Case) -> Result<()> {
 
 fn generator_dies_on(node: &Node) -> Result<()> {
     let half = "head -c 1500 /boot/grub/grub.cfg >/tmp/half; cat /tmp/half >/boot/grub/grub.cfg";
-    // What happens, how, and what the report has to say about it, in the line that names the failure.
+    // Event, script, and the text that the report must contain in the line that names the failure.
     let scripts = [
         (
             "truncates and fails",
@@ -133,7 +134,7 @@ fn generator_dies_on(node: &Node) -> Result<()> {
         let before = guest::contents(node)?;
         let applied = node.run("bedplate apply --yes")?;
         same!(applied.status, 1, "apply whose update-grub {what}: {applied:?}");
-        // stderr has the plan, stdout what came of it.
+        // stderr has the plan, stdout the result.
         let report =
             applied.stdout.split_once("  failed to ").map(|(_, report)| report).unwrap_or_default();
         check!(report.contains(reason), "the report does not say `{reason}`:\n{}", applied.stdout);
@@ -150,7 +151,7 @@ fn generator_dies_on(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// The host was changed; that it cannot be planned afterwards must not hide it.
+/// A plan that fails afterwards must not hide that the host was changed.
 fn profile_breaks_in_mid_apply(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     node.put(PROFILE_PATH, profile(""))?;

@@ -1,5 +1,5 @@
-//! The sandboxes of the units as installed: a program in the place of bedplate tries, from inside each, to break what the
-//! units promise; then the daemon does its work in them.
+//! Sandboxes of the installed units: a probe in the place of bedplate tries to break each unit's restrictions from
+//! inside; then the daemon works in these units.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,10 @@ pub const SCENARIOS: &[Scenario] = &[
 ];
 
 const ENABLE: &str = "systemctl enable --now bedplate-boot.service bedplate.service";
-/// Asks for one cold boot and nothing else.
+/// A profile that needs one cold boot and nothing else.
 const PASSTHROUGH: &str = "schema = 1\nname = \"passthrough\"\n[iommu]\nmode = \"passthrough\"\n";
 
-/// kernel-install and the initramfs's tools, started by the unit with all that is forbidden to it (update-grub:
-/// daemon::life).
+/// Runs kernel-install and initramfs tools from the unit with all its restrictions (update-grub: daemon::life).
 fn confined(case: &mut Case) -> Result<()> {
     let node = case.node(SYSTEMD_BOOT)?;
     install(case, &node)?;
@@ -48,20 +47,20 @@ fn confined(case: &mut Case) -> Result<()> {
 }
 
 const PROBE: &str = include_str!("probe.pl");
-/// What everybody may connect to who has a network.
+/// A server that every process with a network can connect to.
 const LISTENER: &str = "#!/usr/bin/perl\nuse Socket;\n\
     socket(S, AF_INET, SOCK_STREAM, 0) or die; bind(S, sockaddr_in(8080, INADDR_LOOPBACK)) or die; listen(S, 5) or die;\n\
     exit if fork; close C while accept(C, S);\n";
-/// Starts a unit as the daemon does, and prints what comes back.
+/// Starts a unit as the daemon does, and prints the response.
 const ASK: &str = "perl -MSocket -e \
     'socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, sockaddr_un($ARGV[0])) or die \"$!\\n\"; print while <S>'";
 
-/// Sends a unit one request, and prints how that ends.
+/// Sends one request to a unit, and prints the response.
 const SEND: &str = "perl -MSocket -e \
     'socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, sockaddr_un($ARGV[0])) or die \"$!\\n\"; \
     syswrite S, \"$ARGV[1]\\n\"; print while <S>'";
 
-/// What `bedplate apply` takes.
+/// Permissions that `bedplate apply` needs.
 const CHANGES: &[&str] = &[
     "write /etc",
     "write /var/lib/bedplate",
@@ -75,8 +74,8 @@ const CHANGES: &[&str] = &[
     "read /etc/shadow",
 ];
 
-/// What the kernel lets every process of root's do to one of root's with no capability (kernel/ptrace.c,
-/// `__ptrace_may_access`), Yama aside, unless it is in a user namespace of its own; docs/security.md says so.
+/// Actions that the kernel allows every root process against a root process without capabilities (kernel/ptrace.c,
+/// `__ptrace_may_access`), except with Yama, or from a user namespace of its own; documented in docs/security.md.
 const OF_ROOT: &[&str] = &[
     "see process 1",
     "signal a process of root's",
@@ -84,7 +83,7 @@ const OF_ROOT: &[&str] = &[
     "write the memory of a process without rights",
 ];
 
-/// What each unit can do of what the probe tries, and its capabilities.
+/// Probe actions that succeed in each unit, and its capabilities.
 const UNITS: [(&str, &[&[&str]]); 5] = [
     (
         "observer",
@@ -109,7 +108,7 @@ const UNITS: [(&str, &[&[&str]]); 5] = [
             "CapBnd:\t0000000000080004",
         ]],
     ),
-    // Root with CAP_SYS_PTRACE, as the operator's check has always been: its unit says so.
+    // Root with CAP_SYS_PTRACE, as for the operator's check before; the unit documents it.
     (
         "check",
         &[
@@ -135,7 +134,7 @@ const UNITS: [(&str, &[&[&str]]); 5] = [
     ),
 ];
 
-/// What a lone unit that bedplate's daemon or its early part is can do.
+/// Probe actions that succeed in the daemon, its boot service and its ready service.
 const SERVICES: [(&str, &[&[&str]]); 3] = [
     (
         "bedplate",
@@ -151,7 +150,7 @@ const SERVICES: [(&str, &[&[&str]]); 3] = [
     ("bedplate-boot", &[CHANGES, OF_ROOT, &["load a module", "CapBnd:\t0000000000211000"]]),
 ];
 
-/// What the probe has to be able to do outside of any unit: each is a promise of some unit.
+/// Probe actions that must succeed outside of any unit; some unit forbids each.
 const FREE: [&str; 35] = [
     "write /dev",
     "write core_pattern",
@@ -201,7 +200,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
         "ip link set lo up && systemd-run -q -p Type=forking /usr/local/sbin/listener && mkdir -p /run/bedplate /var/lib/bedplate/daemon /run/containerd && \
          touch /run/containerd/mounts",
     )?;
-    // Yama keeps processes from each other's memory, where it is on.
+    // With Yama enabled, processes cannot access each other's memory.
     node.ok(
         "systemd-run -q --unit=victim setpriv --bounding-set=-all --inh-caps=-all sleep infinity && \
          systemctl show -P MainPID victim >/etc/bedplate-victim && \
@@ -213,7 +212,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     for what in FREE {
         check!(free.lines().any(|line| line == what), "{what} is not possible anywhere:\n{free}");
     }
-    // Who is not of root's group sees no process of others then (fs/proc/base.c, has_pid_permissions).
+    // Users outside of root's group then see no processes of other users (fs/proc/base.c, has_pid_permissions).
     node.ok("mount -o remount,hidepid=2 /proc")?;
     for (unit, can) in UNITS {
         node.step(&format!("bedplate-{unit}@.service"));
@@ -221,7 +220,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
         let refused =
             node.run(&format!("runuser -u nobody -- {ASK} /run/bedplate-helpers/{unit}"))?;
         check!(refused.status != 0, "nobody has started {unit}: {refused:?}");
-        // With a socket it still gets nowhere.
+        // Even with a socket it cannot reach anything.
         let sockets = [can, &[&["open an Internet socket"]]].concat();
         started(&node, unit, "RestrictAddressFamilies=AF_INET\n", &sockets)?;
     }
@@ -229,7 +228,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     for (unit, can) in SERVICES {
         node.step(&format!("{unit}.service"));
         let drop_in = format!("/etc/systemd/system/{unit}.service.d/probe.conf");
-        // RestartForceExitStatus= is refused beside Type=oneshot.
+        // RestartForceExitStatus= is rejected together with Type=oneshot.
         let once = "Type=oneshot\nRestart=no\nRestartForceExitStatus=\nWatchdogSec=0\n\
                     StandardOutput=truncate:/var/tmp/probe.out\n";
         node.put(&drop_in, format!("{INSTEAD}{once}"))?;
@@ -243,10 +242,10 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     at_work(&node)
 }
 
-/// The probe in the place of bedplate.
+/// Replaces bedplate by the probe.
 const INSTEAD: &str = "[Service]\nExecStart=\nExecStart=/usr/local/sbin/probe\n";
 
-/// A unit is started as the daemon does, with these settings besides, and can do this.
+/// Starts a unit as the daemon does, with additional settings, and checks that exactly these actions succeed.
 fn started(node: &Node, unit: &str, settings: &str, can: &[&[&str]]) -> Result<()> {
     let drop_in = format!("/etc/systemd/system/bedplate-{unit}@.service.d/probe.conf");
     node.put(&drop_in, format!("{INSTEAD}{settings}"))?;
@@ -265,7 +264,7 @@ fn did(unit: &str, said: &str, can: &[&[&str]]) -> Result<()> {
     Ok(())
 }
 
-/// A daemon that was taken over has no command of its own run, nor the profile's by a unit that is not for it.
+/// A compromised daemon cannot make a unit run its own command, or the profile's command in the wrong unit.
 fn foreign_tasks(node: &Node) -> Result<()> {
     node.step("a busy command is run by the unit for it, and that of the profile only");
     let busy =
@@ -296,7 +295,7 @@ fn foreign_tasks(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// The daemon in these units: it puts right, without rights of its own; who holds a device is seen; nothing is left behind.
+/// The daemon in these units remediates without rights of its own, detects users of devices, and leaves nothing behind.
 fn at_work(node: &Node) -> Result<()> {
     node.step("the daemon at work");
     let policy = "[modules]\nload = [\"tun\"]\n[reboot]\npolicy = \"mark\"\n";
@@ -332,7 +331,7 @@ fn at_work(node: &Node) -> Result<()> {
         "bedplate reboot status | grep -q 'sleep (pid .* uses /dev/nvidia0'",
     )?;
     node.ok("! [ -e /run/reboot-required ]")?;
-    // A reload waits for a look, and must not be in the way of its start.
+    // A reload waits for an observation, and must not block its start.
     node.ok("timeout 30 systemctl reload bedplate")?;
     node.ok("systemctl stop bedplate")?;
     gone(node)?;
@@ -342,20 +341,20 @@ fn at_work(node: &Node) -> Result<()> {
     sockets(node)
 }
 
-/// Nothing is at work for the daemon. What PID 1 started only after the stop ends by itself.
+/// Checks that nothing runs for the daemon. Units that PID 1 starts after the stop end by themselves.
 fn gone(node: &Node) -> Result<()> {
     until(node, "gone", "! systemctl --no-legend list-units 'bedplate-*@*' | grep .").map(drop)
 }
 
-/// While PID 1 reloads its units the daemon asks for a look, and is told to stop: PID 1 then puts the stop first, and the
-/// daemon does not wait for a look that waits for its own end.
+/// While PID 1 reloads its units, the daemon requests an observation and is told to stop. PID 1 queues the stop first,
+/// and the daemon must not wait for an observation that waits for the daemon's own end.
 fn stopped_before_a_look_begins(node: &Node) -> Result<()> {
     node.step("a stop that comes before a look has begun");
     let generator = "/etc/systemd/system-generators/slow";
     node.ok("mkdir -p /etc/systemd/system-generators")?;
     node.put(generator, "#!/bin/sh\nsleep 4\n")?;
     node.ok(&format!("chmod +x {generator}"))?;
-    // What PID 1 reads first is its own business.
+    // The order in which PID 1 reads requests varies.
     for _ in 0..3 {
         node.ok("systemctl start bedplate && sleep 4")?;
         node.ok("daemon=$(systemctl show -P MainPID bedplate); systemctl daemon-reload & \
@@ -371,7 +370,7 @@ fn stopped_before_a_look_begins(node: &Node) -> Result<()> {
 const NO_USER_NAMESPACE: &str =
     include_str!("../../../systemd/bedplate.service.d/no-user-namespace.conf");
 
-/// Hardened hosts forbid user namespaces to everybody: the drop-in for them is needed, and is enough.
+/// Hardened hosts forbid all user namespaces: there the drop-in is required and sufficient.
 fn without_user_namespaces(node: &Node) -> Result<()> {
     node.step("where user namespaces are forbidden the daemon runs with the drop-in for that");
     let drop_in = "/etc/systemd/system/bedplate.service.d/no-user-namespace.conf";
@@ -386,7 +385,7 @@ fn without_user_namespaces(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// One that ends is started again by systemd; one whose file is gone is replaced with the next start of the daemon.
+/// systemd restarts a socket that ends; the daemon replaces one with a deleted file at its next start.
 fn sockets(node: &Node) -> Result<()> {
     let socket = "bedplate-observer.socket";
     let back = format!("systemctl is-active -q {socket} && [ -S /run/bedplate-helpers/observer ]");

@@ -1,4 +1,4 @@
-//! The power goes while `apply` is at work, ten times, at ten moments: three of them in CI.
+//! Power cuts during `apply`, at ten moments: three of them in CI.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,10 +13,10 @@ use super::guest::{self, PROFILE_PATH, check, same};
 pub const SCENARIOS: &[Scenario] =
     &[("crash::three_power_cuts", three_power_cuts), ("crash::seven_power_cuts", seven_power_cuts)];
 
-/// The time that apply takes has so many parts, and each is cut once.
+/// Number of parts of apply's duration; each is cut once.
 const PARTS: u32 = 10;
 
-/// What a boot may show: all of it or nothing of it.
+/// Arguments that a boot may show all together or not at all.
 const ARGUMENTS: [&str; 2] = ["iommu=pt", "pci=disable_acs_redir="];
 
 fn three_power_cuts(case: &mut Case) -> Result<()> {
@@ -33,7 +33,7 @@ fn power_cuts(case: &mut Case, parts: &[u32]) -> Result<()> {
     let takes = duration(&node)?;
     let mut seen = BTreeMap::new();
     for part in parts {
-        // A random moment in it.
+        // A random moment in the part.
         let random = RandomState::new().hash_one(part) % 1000;
         let moment = takes.mul_f64((f64::from(*part) + random as f64 / 1000.0) / f64::from(PARTS));
         let node = case.node(BOOKWORM)?;
@@ -56,8 +56,8 @@ fn power_cuts(case: &mut Case, parts: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// The profile is on the disk, as it is on a host that has it for a while. Few VFs: most of the moments would fall into
-/// their making, where nothing is written.
+/// Writes the profile to disk, as on a host that has had it for a while. Few VFs, because most moments would otherwise
+/// fall into their creation, where nothing is written.
 fn prepare(node: &Node) -> Result<()> {
     node.put(PROFILE_PATH, guest::profile_with_vfs(1))?;
     node.ok("sync").map(drop)
@@ -70,7 +70,7 @@ fn duration(node: &Node) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// The machine has booted; nothing of what it booted from is torn.
+/// The machine has booted, and no file that it booted from is torn.
 fn before_or_after(node: &Node) -> Result<&'static str> {
     node.ok("grub-script-check /boot/grub/grub.cfg")?;
     let running = guest::running(node)?.join(" ");
@@ -79,7 +79,7 @@ fn before_or_after(node: &Node) -> Result<&'static str> {
         let found = ARGUMENTS.iter().filter(|argument| line.contains(*argument)).count();
         check!(found == 0 || found == ARGUMENTS.len(), "half of the arguments: {line}");
     }
-    // A file of ours is whole or not there: what an interrupted write leaves lies beside it, under another name.
+    // A file of bedplate is complete or missing: an interrupted write leaves its data next to it, under another name.
     let drop_in = node.run("cat /etc/default/grub.d/zz-bedplate.cfg")?;
     check!(
         drop_in.status != 0 || ARGUMENTS.iter().all(|argument| drop_in.stdout.contains(argument)),
@@ -95,10 +95,10 @@ fn before_or_after(node: &Node) -> Result<&'static str> {
     Ok(if running.contains("iommu=pt") { "after" } else { "before" })
 }
 
-/// `plan` says where the host is, `apply` finishes, and the file it would boot from then is right.
+/// `plan` reports the host's state, `apply` finishes, and the file for the next boot is correct.
 fn finish(node: &Node, state: &str) -> Result<()> {
     let plan = node.run("bedplate plan --exit-code")?;
-    // The VFs never survive a boot: there is something to do either way.
+    // VFs never survive a boot, so there is always something to do.
     same!(plan.status, 2, "plan --exit-code after the boot; it says {}", plan.stdout);
     let waits = plan.stdout.contains("a cold reboot is needed");
     same!(

@@ -1,5 +1,5 @@
-//! The daemon as an operator meets it: installed by the project's own script, enabled, left alone. It converges the host,
-//! heals what is changed by hand, reboots it once, and stays still when that did not help.
+//! The daemon from an operator's view: installed by the project's own script, enabled, left alone. It converges the
+//! host, remediates manual changes, reboots once, and does not reboot again if that did not help.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::guest::{self, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
 pub const SCENARIOS: &[Scenario] =
     &[("daemon::life", life), ("daemon::idle", idle), ("daemon::stuck", stuck)];
 
-/// Installs everything that install.sh installs; the program itself is in the guest.
+/// Installs everything that install.sh installs; the program itself is already in the guest.
 pub(super) fn install(case: &Case, node: &Node) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -36,13 +36,13 @@ pub(super) fn install(case: &Case, node: &Node) -> Result<()> {
             }
         }
     }
-    // What install.sh does last where it installs for itself.
+    // Final steps of install.sh when it installs on the running system.
     node.ok("journalctl --update-catalog && systemctl daemon-reload && \
          busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig")?;
     Ok(())
 }
 
-/// Waits until a command succeeds; says how long that took.
+/// Waits until a command succeeds; returns the time it took.
 pub(super) fn until(node: &Node, what: &str, command: &str) -> Result<Duration> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(120) {
@@ -56,21 +56,21 @@ pub(super) fn until(node: &Node, what: &str, command: &str) -> Result<Duration> 
     fail(format!("not so within two minutes: {what}\n{}{}", status.stdout, status.stderr))
 }
 
-/// A command that succeeds when that is the state that the daemon shows.
+/// Returns a command that succeeds if the daemon reports this state.
 pub(super) fn state(state: &str) -> String {
     format!("grep -q '\"state\": \"{state}\"' /run/bedplate/status.json")
 }
 
 const POLICY: &str =
     "[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n[agent]\nready_timeout = \"60s\"\n";
-/// The least that a profile can say.
+/// Minimum value for a profile.
 const HURRY: &str = "boot_timeout = \"5s\"\n";
-/// Takes the place of the early unit's worker: reads the profile, and then never ends. How long VFs take depends on the machine
-/// that runs the scenario.
+/// Replaces the boot service's worker: reads the profile and then never ends. The duration of VF creation depends on
+/// the machine that runs the scenario.
 const SLOW_WORKER: &str =
     "#!/bin/sh\ncase \"$*\" in *settings*) exec /usr/bin/bedplate \"$@\" ;; esac\nexec sleep 600\n";
 const SLOW: &str = "[Service]\nExecStart=\nExecStart=/usr/bin/bedplate boot --worker /usr/local/sbin/slow-worker\n";
-/// Has to get into the initramfs, where the disk's driver is.
+/// Must be in the initramfs, which has the disk's driver.
 const OPTIONS: &str = "options = { virtio_blk = { queue_depth = 64 } }";
 
 fn life(case: &mut Case) -> Result<()> {
@@ -179,7 +179,7 @@ fn rebooted(node: &Node, profile: &str) -> Result<()> {
     Ok(())
 }
 
-/// By the checks of `verify`, in the unit's sandbox.
+/// Readiness by the checks of `verify`, in the unit's sandbox.
 fn judged(node: &Node) -> Result<()> {
     const UNIT: &str = "/etc/systemd/system/slurmd.service";
     let metric = |value: &str| {
@@ -187,7 +187,7 @@ fn judged(node: &Node) -> Result<()> {
         format!("grep -qx '{line}' /run/bedplate/bedplate.prom")
     };
     node.step("what a check finds is not ready, also where the host is what its profile says");
-    // The unit has no /dev/kmsg, but the journal's copy.
+    // The unit has no /dev/kmsg, only the journal's copy.
     node.ok("bedplate status --json | grep -A1 '\"id\": \"pcie.log\"' | grep pass")?;
     node.put(UNIT, "[Service]\nExecStart=/bin/true\n")?;
     node.run("bedplate reconcile")?;
@@ -197,7 +197,7 @@ fn judged(node: &Node) -> Result<()> {
         "bedplate status:\n{status}"
     );
     node.ok(&metric("fail"))?;
-    // The latch stays.
+    // The latch target stays active.
     node.ok("sleep 1; ! systemctl is-active -q bedplate-is-ready.target && systemctl is-active bedplate-ready.target")?;
     node.ok("! systemctl start bedplate-is-ready.target || ! systemctl is-active -q bedplate-is-ready.target")?;
     node.ok(&format!("rm {UNIT}"))?;
@@ -216,7 +216,7 @@ fn boot_file_put_back(node: &Node) -> Result<()> {
     until(node, "converged", &state("converged"))?;
     node.expect(0, "bedplate status")?;
     node.expect(0, "bedplate reboot status")?;
-    // The announcement would come 3 s ahead.
+    // A reboot would be scheduled 3 s ahead.
     std::thread::sleep(Duration::from_secs(6));
     same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "a reboot is announced");
     same!(node.boot_id()?, booted, "the boot");
@@ -232,7 +232,7 @@ fn killed(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Left alone, and with much to hear.
+/// Left alone, then with many events.
 fn idle(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
@@ -252,7 +252,7 @@ fn idle(case: &mut Case) -> Result<()> {
     node.step(&format!("wake-ups in 60 s, resident KiB: {}", idle.stdout.trim()));
     let (wakes, resident) = idle.stdout.trim().split_once(' ').unwrap_or_default();
     same!(wakes, "0", "wake-ups in a minute without events");
-    // A program that was brought along is a debug build, most of the time.
+    // A program passed in is usually a debug build.
     let most = if std::env::var_os("BEDPLATE_VM_PROGRAM").is_some() { 16 * 1024 } else { 6 * 1024 };
     check!(
         resident.parse::<u32>().is_ok_and(|kib| (500..=most).contains(&kib)),
@@ -264,13 +264,13 @@ fn idle(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// A thousand events are one look.
+/// A thousand events cause one observation.
 fn storm(node: &Node) -> Result<()> {
     let observations =
         || node.ok("bedplate status --json | sed -n 's/.*\"observations\": \\([0-9]*\\).*/\\1/p'");
     let before: u32 = observations()?.parse()?;
     let pf = guest::PFS[2];
-    // What else the kernel says meanwhile: the units that the daemon has started must not wake it.
+    // Records other kernel events too: the units that the daemon has started must not wake it.
     node.ok("systemd-run -q --unit=monitor -p StandardOutput=file:/var/tmp/events udevadm monitor --kernel && sleep 2")?;
     let took = node.ok(&format!(
         "s=$(cat /sys/kernel/uevent_seqnum); t=$(date +%s%N); \
@@ -285,8 +285,8 @@ fn storm(node: &Node) -> Result<()> {
     let others = node.ok(&format!(
         "systemctl stop monitor; grep '^KERNEL\\[' /var/tmp/events | grep -v {pf} || true"
     ))?;
-    // Only a burst that goes on for longer than a second is looked at before it ends, and once more after that (`SHORTEST` in
-    // agent/bedplate-daemon/src/debounce.rs); the second look is put off for two seconds more.
+    // Only a burst longer than a second is observed before it ends, and once more afterwards (`SHORTEST` in
+    // agent/bedplate-daemon/src/debounce.rs); the second observation is delayed by two more seconds.
     let most = if figures[1] < 1000 { 1 } else { 2 };
     check!(figures[1] < 3000, "too slow to be told from events without end: {took}");
     check!(
@@ -297,7 +297,7 @@ fn storm(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// A worker that takes far longer than the boot may wait: the early unit lets it go on.
+/// A worker that takes far longer than the boot may wait: the boot service lets the boot continue.
 fn bounded(node: &Node) -> Result<()> {
     let ended = "systemctl is-active -q bedplate-boot.service";
     until(node, "the early unit has let the boot go on", ended)?;
@@ -319,7 +319,7 @@ fn bounded(node: &Node) -> Result<()> {
 fn stuck(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
-    // Firmware starts a GRUB that reads another directory: a copy from before.
+    // Firmware starts a GRUB that reads another directory: an earlier copy.
     node.put(
         "/var/tmp/early.cfg",
         "search --no-floppy --label --set=root root\nset prefix=($root)/boot/other\n",

@@ -1,6 +1,6 @@
-//! The power goes while `apply` edits boot entries on a real vfat. One run is written down, write by write; then it is cut
-//! after each of them: every state of the disk is looked at from outside, and each is finished by bedplate in the guest.
-//! Three runs are cut for real, by killing QEMU.
+//! Power cuts while `apply` edits boot entries on a real vfat. One run is recorded write by write and then cut after
+//! each write: every state of the disk is checked from outside, and bedplate in the guest finishes each. Three runs are
+//! cut for real, by killing QEMU.
 
 mod disk;
 mod replay;
@@ -19,13 +19,13 @@ use super::guest::{check, same};
 
 pub const SCENARIOS: &[Scenario] = &[("fat::power_cuts", power_cuts)];
 
-/// The entries that are edited.
+/// Kernels with edited entries.
 const KERNELS: [&str; 2] = ["6.8.5-301.fc40.x86_64", "6.8.9-300.fc40.x86_64"];
-/// So long that with the temporary file and the copy the directory fills more than one sector.
+/// Long enough that the directory exceeds one sector with the temporary file and the copy.
 const MACHINE: &str = "6a4d3b2c1f0e4d5c8b7a990011223344";
-/// The run that is written down.
+/// Number of the recorded run.
 const RECORDED: u32 = 2;
-/// Where the runs that are cut for real are cut, in tenths of what the recorded one wrote.
+/// Moments of the real cuts, in tenths of the writes of the recorded run.
 const PARTS: [usize; 3] = [3, 5, 8];
 
 fn power_cuts(case: &mut Case) -> Result<()> {
@@ -52,7 +52,7 @@ fn power_cuts(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// Two kernels and the rescue entry, which nothing edits. Longer than a cluster.
+/// Two kernels, and the rescue entry, which nothing edits. Longer than a cluster.
 fn entries() -> Vec<(String, String)> {
     let units: String =
         (0..24).map(|unit| format!(" systemd.mask=unit-{unit:02}.service")).collect();
@@ -69,7 +69,7 @@ fn entries() -> Vec<(String, String)> {
     entries
 }
 
-/// An image root of the guest's, whose entries will be on the vfat.
+/// Makes an image root in the guest; its entries will be on the vfat.
 fn image(node: &Node) -> Result<()> {
     node.put("/srv/image/etc/os-release", "ID=fedora\nVERSION_ID=40\nPRETTY_NAME=\"Fedora 40\"\n")?;
     node.ok("mkdir -p /srv/image/boot/loader /srv/image/var/lib && chmod 755 /srv /srv/image")?;
@@ -83,7 +83,7 @@ fn image(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Switches on with the disk, and mounts it.
+/// Powers on with the disk, and mounts it.
 fn start(node: &Node, disk: &Disk) -> Result<()> {
     node.power_cut()?;
     disk.fresh_log()?;
@@ -92,7 +92,7 @@ fn start(node: &Node, disk: &Disk) -> Result<()> {
     Ok(())
 }
 
-/// A run that nobody cuts: the log, from where on in it the run is, and what the entries held before and after.
+/// Records an uninterrupted run: the log, its start in the log, and the entries before and after.
 fn recorded(node: &Node, disk: &Disk) -> Result<(Vec<Entry>, usize, Texts)> {
     node.expect(0, "bedplate apply --root /srv/image --profile /srv/round-1.toml --yes")?;
     node.ok(&format!(
@@ -120,7 +120,7 @@ fn recorded(node: &Node, disk: &Disk) -> Result<(Vec<Entry>, usize, Texts)> {
     Ok((log, start, Texts { files }))
 }
 
-/// In the guest: the disk after each write, and what bedplate makes of it.
+/// In the guest: replays the disk after each write, and lets bedplate finish.
 fn replayed(node: &Node, log: &[Entry], start: usize) -> Result<()> {
     let end = log.last().map_or(0, |entry| entry.at + (entry.data.len() / disk::SECTOR) as u64);
     let bytes = usize::try_from(end)? * disk::SECTOR;
@@ -156,7 +156,7 @@ fn replayed(node: &Node, log: &[Entry], start: usize) -> Result<()> {
     Ok(())
 }
 
-/// What `guest.sh finish` has to say after any cut, and where a repair has emptied so many entries.
+/// Checks the output of `guest.sh finish` after any cut, or after a repair emptied this number of entries.
 fn finished(said: &str, emptied: usize) -> Result<()> {
     let lines = |start: &str| said.lines().filter(|line| line.starts_with(start)).count();
     same!(lines("cut torn"), emptied, "torn entries");
@@ -175,10 +175,10 @@ fn finished(said: &str, emptied: usize) -> Result<()> {
     Ok(())
 }
 
-/// The power goes after so many writes; what the guest boots to is finished by the next run.
+/// Cuts the power after this number of writes; the next run finishes the state that the guest boots to.
 fn cut(node: &Node, disk: &Disk, round: u32, writes: usize) -> Result<()> {
     if node.run("mountpoint -q /srv/image/boot/loader")?.status != 0 {
-        // What was replayed was of another ledger.
+        // The replayed states belong to another ledger.
         node.ok("sh /srv/fat mount && bedplate apply --root /srv/image --profile /srv/round-2.toml --yes")?;
     }
     node.ok(&format!("sh /srv/fat expect {round}"))?;
@@ -198,7 +198,7 @@ fn cut(node: &Node, disk: &Disk, round: u32, writes: usize) -> Result<()> {
         sleep(Duration::from_millis(5));
     }
     let pid = node.pid().and_then(|pid| i32::try_from(pid).ok()).ok_or("QEMU does not run")?;
-    // Not `quit`: that writes what waits for its turn.
+    // Not `quit`, which writes pending data.
     kill(Pid::from_raw(pid), Signal::SIGKILL)?;
     let written = disk.logged()?.len() - before;
     start(node, disk)?;

@@ -1,11 +1,12 @@
-//! The guest as its own kernel and tools show it: /sys, /proc, setpci, lspci. Nothing here asks bedplate.
+//! State of the guest by its own kernel and tools: /sys, /proc, setpci, lspci. Never queries bedplate, except for JSON
+//! output.
 
 use std::collections::BTreeMap;
 
 use bedplate_tests::lab::{Node, Result, fail};
 use serde_json::Value;
 
-/// Asserts with words: the error of a scenario says what was seen.
+/// Asserts with a message: the error of a scenario shows the observed values.
 macro_rules! check {
     ($condition:expr, $($words:tt)+) => {
         if !$condition {
@@ -18,13 +19,14 @@ pub(crate) use check;
 /// A profile like a shipped one, for this node.
 pub const PROFILE: &str = include_str!("../profile.toml");
 
-/// The same with so many VFs a PF, for where they are not the subject: under emulation igb needs most of a second for each.
+/// Returns [`PROFILE`] with another number of VFs per PF, where VFs are not the subject: under emulation igb needs
+/// almost a second for each.
 pub fn profile_with_vfs(vfs: u32) -> String {
     PROFILE.replace("vfs = 7", &format!("vfs = {vfs}"))
 }
 
-/// What a node without GPUs and RDMA can never have: its stand-ins have no driver, and igb is no RDMA NIC. For profiles of nodes
-/// that are to be ready.
+/// Checks that a node without GPUs and RDMA cannot pass: its emulated devices have no driver, and igb is not an RDMA
+/// NIC. For profiles of nodes that must become ready.
 pub const STAND_INS: &str = "
 [verify.severity]
 \"modules.driver\" = { level = \"ignore\", reason = \"no driver takes a stand-in\" }
@@ -36,10 +38,10 @@ pub const STAND_INS: &str = "
 \"rdma.port-state\" = { level = \"ignore\", reason = \"igb has no RDMA\" }
 ";
 
-/// Where bedplate looks for its profile.
+/// Path of bedplate's profile.
 pub const PROFILE_PATH: &str = "/etc/bedplate/profile.toml";
 
-/// Ports on the ways between a GPU and a NIC below the same switch, root ports included.
+/// Ports on the paths between a GPU and a NIC below the same switch, including root ports.
 pub const PATH_PORTS: [&str; 6] = [
     "0000:20:00.0",
     "0000:22:00.0",
@@ -49,20 +51,20 @@ pub const PATH_PORTS: [&str; 6] = [
     "0000:82:01.0",
 ];
 
-/// Ports with ACS on no such way.
+/// Ports with ACS that are not on a path.
 pub const OTHER_PORTS: [&str; 2] = ["0000:20:01.0", "0000:80:01.0"];
 
-/// The PFs.
+/// Physical functions.
 pub const PFS: [&str; 3] = ["0000:24:00.0", "0000:84:00.0", "0000:86:00.0"];
 
-/// ACS control of every function that has the capability, by `setpci`: four hexadecimal digits.
+/// ACS control of every function with the capability, from `setpci`: four hexadecimal digits.
 pub fn acs(node: &Node) -> Result<BTreeMap<String, String>> {
     let said = node.ok("for f in /sys/bus/pci/devices/*; do a=${f##*/}; \
          v=$(setpci -s $a ECAP_ACS+6.w 2>/dev/null) && [ -n \"$v\" ] && echo $a $v; done; true")?;
     Ok(pairs(&said))
 }
 
-/// What of [`acs`] belongs to `ports`.
+/// Values of [`acs`] for `ports`.
 pub fn bits_of<'a>(acs: &'a BTreeMap<String, String>, ports: &[&str]) -> Vec<&'a str> {
     ports.iter().map(|port| acs.get(*port).map_or("none", String::as_str)).collect()
 }
@@ -75,7 +77,7 @@ pub fn groups(node: &Node) -> Result<BTreeMap<String, String>> {
     Ok(pairs(&said))
 }
 
-/// Asserts that the kernel was booted with `iommu=pt`, and that it does what that says.
+/// Asserts that the kernel was booted with `iommu=pt`, and that it takes effect.
 pub fn in_passthrough(node: &Node) -> Result<()> {
     let words = running(node)?;
     check!(words.contains(&"iommu=pt".to_owned()), "iommu=pt is not in /proc/cmdline: {words:?}");
@@ -92,7 +94,7 @@ pub fn group_of(node: &Node, function: &str) -> Result<String> {
     node.ok(&format!("basename $(readlink /sys/bus/pci/devices/{function}/iommu_group)"))
 }
 
-/// VFs of each PF (sriov_numvfs).
+/// Number of VFs of each PF (sriov_numvfs).
 pub fn vfs(node: &Node) -> Result<Vec<String>> {
     let files: Vec<String> =
         PFS.iter().map(|pf| format!("/sys/bus/pci/devices/{pf}/sriov_numvfs")).collect();
@@ -104,7 +106,7 @@ pub fn running(node: &Node) -> Result<Vec<String>> {
     Ok(node.ok("cat /proc/cmdline")?.split_whitespace().map(str::to_owned).collect())
 }
 
-/// The `linux` lines of grub.cfg, in their order: the first is the default entry's.
+/// The `linux` lines of grub.cfg, in order; the first belongs to the default entry.
 pub fn grub_lines(node: &Node) -> Result<Vec<String>> {
     let said = node.ok("grep -E '^[[:space:]]*linux[[:space:]]' /boot/grub/grub.cfg")?;
     Ok(said.lines().map(|line| line.trim().to_owned()).collect())
@@ -115,8 +117,8 @@ pub fn loaded(node: &Node, module: &str) -> Result<bool> {
     Ok(node.run(&format!("grep -q '^{module} ' /proc/modules"))?.status == 0)
 }
 
-/// Everything that `apply` could have touched, with mtimes: files and links of /etc, /boot and /var/lib/bedplate,
-/// ACS registers, VF counts, modules.
+/// Everything that `apply` could have changed, with mtimes: files and links of /etc, /boot and /var/lib/bedplate, ACS
+/// registers, VF counts, modules.
 pub fn everything(node: &Node) -> Result<String> {
     node.ok(&format!(
         "find /etc /boot /var/lib/bedplate -xdev \\( -type f -o -type l \\) -printf '%p %T@ %m %u:%g %s %l\\n' 2>/dev/null \
@@ -128,7 +130,7 @@ pub fn everything(node: &Node) -> Result<String> {
     ))
 }
 
-/// Content, mode and owner of everything below /etc and /boot that is a file or a link.
+/// Content, mode and owner of all files and links below /etc and /boot.
 pub fn contents(node: &Node) -> Result<BTreeMap<String, String>> {
     let said = node
         .ok("cd / && find etc boot -xdev \\( -type f -o -type l \\) -printf '%p %m:%u:%g:%l\\n' | sort; \
@@ -136,18 +138,18 @@ pub fn contents(node: &Node) -> Result<BTreeMap<String, String>> {
     Ok(pairs(&said))
 }
 
-/// `bedplate plan --json`.
+/// Output of `bedplate plan --json`.
 pub fn plan(node: &Node) -> Result<Value> {
     json(node, "bedplate plan --json")
 }
 
-/// What a command prints, as JSON.
+/// Output of a command, as JSON.
 pub fn json(node: &Node, command: &str) -> Result<Value> {
     let said = node.ok(command)?;
     serde_json::from_str(&said).or_else(|err| fail(format!("{command}: no JSON ({err}): {said}")))
 }
 
-/// How many changes a plan has, by kind.
+/// Number of changes in a plan, by kind.
 pub fn kinds(plan: &Value) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for change in plan["changes"].as_array().into_iter().flatten() {
@@ -156,7 +158,7 @@ pub fn kinds(plan: &Value) -> BTreeMap<String, usize> {
     kinds
 }
 
-/// Lines of "key value".
+/// Parses lines of "key value".
 fn pairs(text: &str) -> BTreeMap<String, String> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
@@ -164,7 +166,7 @@ fn pairs(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Asserts that two values are equal, and says both when they are not.
+/// Asserts that two values are equal; the error shows both.
 macro_rules! same {
     ($left:expr, $right:expr, $($words:tt)+) => {
         match (&$left, &$right) {

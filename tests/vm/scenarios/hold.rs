@@ -1,5 +1,5 @@
-//! An operator's hold on reboots, with and without the daemon: once `bedplate reboot hold` has succeeded, no reboot of
-//! bedplate's happens, and logind has none.
+//! An operator's hold on reboots, with and without the daemon: after `bedplate reboot hold` succeeds, bedplate never
+//! reboots and logind has no reboot scheduled.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn waiting_node(case: &mut Case) -> Result<std::rc::Rc<Node>> {
     Ok(node)
 }
 
-/// logind has nothing scheduled, at this very moment.
+/// logind has nothing scheduled at this moment.
 fn nothing_scheduled(node: &Node, when: &str) -> Result<()> {
     same!(node.ok(PROPERTY)?, "(st) \"\" 18446744073709551615", "logind's schedule {when}");
     Ok(())
@@ -69,14 +69,14 @@ fn daemon_stopped(case: &mut Case) -> Result<()> {
     node.ok("shutdown -c").map(drop)
 }
 
-/// The hold comes in the last seconds: each time it either holds or says that it comes too late.
+/// A hold in the last seconds either holds or reports that it is too late.
 fn shortly_before(case: &mut Case) -> Result<()> {
     let node = waiting_node(case)?;
     let boot = node.boot_id()?;
     for lead in ["4", "2", "1"] {
         node.ok("bedplate reboot schedule --in 20s")?;
         until(&node, "scheduled", SCHEDULED)?;
-        // Until so many seconds before the time that logind has.
+        // Wait until this number of seconds before logind's time.
         let wait = format!(
             "at=$(sed -n 's/^USEC=//p' /run/systemd/shutdown/scheduled); \
              while [ $(($(date +%s%N) / 1000)) -lt $((at - {lead}000000)) ]; do sleep 0.1; done"

@@ -1,4 +1,4 @@
-//! An image that was made with `apply --root`: what is true at its very first boot.
+//! An image made with `apply --root`: its state at the first boot.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use super::guest::{self, OTHER_PORTS, PATH_PORTS, PROFILE, PROFILE_PATH, check, 
 
 pub const SCENARIOS: &[Scenario] = &[("image::first_boot", first_boot), ("image::clones", clones)];
 
-/// [`guest::PROFILE`] for nodes whose ports their image does not know: as arguments, ACS would take a second boot.
+/// [`guest::PROFILE`] for nodes with ports that their image does not know: ACS as arguments would need a second boot.
 fn live_profile() -> String {
     PROFILE.replace("persistence = \"auto\"", "persistence = \"live\"")
 }
 
-/// What the build of an image runs on its root tree: installed, a profile, applied, enabled. GRUB is set up afterwards, by the
-/// image's own tools. The build machine's hardware is not that of the nodes.
+/// Script that an image build runs on its root tree: install, write a profile, apply, enable. The image's own tools
+/// configure GRUB afterwards. The build machine's hardware differs from the nodes'.
 fn in_tree(program: &Path, profile: &str) -> String {
     let repository = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let program = program.display();
@@ -72,8 +72,8 @@ fn first_boot(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// A host that has run, and whose disk becomes the golden image of two clones. docs/render.md promises one boot with
-/// `persistence = "live"`, and two where the daemon adds ACS arguments on the node.
+/// A host that has run, with its disk as the golden image of two clones. docs/render.md promises one boot with
+/// `persistence = "live"`, and two if the daemon adds ACS arguments on the node.
 fn clones(case: &mut Case) -> Result<()> {
     let profile = live_profile() + guest::STAND_INS;
     let script = in_tree(case.program(), &profile);
@@ -98,7 +98,7 @@ fn clones(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// `bedplate seal` on the running host, and what other tools do before a disk is captured.
+/// Runs `bedplate seal` on the running host, and the steps of other tools before a disk is captured.
 fn seal(node: &Node) -> Result<()> {
     node.step("seal: refused while the daemon runs, then complete, then without anything to do");
     node.ok("bedplate reboot hold --for 4h --why 'the golden host stays up'")?;
@@ -107,7 +107,7 @@ fn seal(node: &Node) -> Result<()> {
         "the refusal names no remedy"
     );
     node.ok("systemctl stop bedplate.service")?;
-    // The build ran update-grub after `apply --root`, which the ledger has as owed until an apply sees the boot entry.
+    // The build ran update-grub after `apply --root`; the ledger has it as pending until an apply sees the boot entry.
     node.expect(0, "bedplate apply --yes")?;
     node.expect(2, "bedplate seal --dry-run --exit-code")?;
     let state = "ls -A /var/lib/bedplate/daemon; ls /var/lib/bedplate/*hold.json /run/bedplate 2>/dev/null; true";
@@ -123,7 +123,7 @@ fn seal(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Nothing of the golden host holds the clone or counts against it, and what was applied in the image is still known.
+/// No state of the golden host holds the clone or counts against it, and changes applied in the image are still known.
 fn starts_anew(node: &Node) -> Result<()> {
     node.expect(0, "bedplate plan --exit-code")?;
     same!(guest::kinds(&guest::plan(node)?), BTreeMap::new(), "changes left");
@@ -153,7 +153,7 @@ fn with_arguments(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Boots of this machine id, by its journal.
+/// Checks the number of boots with this machine id, by its journal.
 fn boots(node: &Node, expected: &str) -> Result<()> {
     let found = node.ok("journalctl --list-boots --no-pager | grep -cE '[0-9a-f]{32}'")?;
     same!(found, expected, "boots of this disk");

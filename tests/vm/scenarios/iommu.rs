@@ -1,5 +1,5 @@
-//! What the kernel says of its IOMMU, against what the facts say (handbook §1.3): a machine that has one, one that has
-//! it switched off, one that has none and says "IOMMU enabled" all the same, and AMD's.
+//! The kernel's view of its IOMMU compared with the facts (handbook §1.3): a machine with an IOMMU, one with the IOMMU
+//! disabled, one without any that still logs "IOMMU enabled", and AMD's.
 
 use bedplate_tests::lab::machine::{AMD, BOOKWORM, NO_IOMMU};
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
@@ -13,7 +13,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("iommu::amd_passthrough", amd_passthrough),
 ];
 
-/// Adds words to every entry of the next boot, without the tools that bedplate watches.
+/// Adds words to every entry for the next boot, without the tools that bedplate watches.
 fn boot_with(node: &Node, words: &str) -> Result<()> {
     node.ok(&format!(
         "sed -i -E '/^[[:space:]]*linux[[:space:]]/ s/$/ {words}/' /boot/grub/grub.cfg && sync"
@@ -21,7 +21,7 @@ fn boot_with(node: &Node, words: &str) -> Result<()> {
     node.reboot()
 }
 
-/// Names of the active IOMMUs and types of the groups, as `inspect` gives them; both have to be known.
+/// Names of the active IOMMUs and types of the groups from `inspect`; both must be known.
 fn facts(node: &Node) -> Result<(Vec<String>, Vec<String>)> {
     let ours = guest::json(node, "bedplate inspect --json --all")?;
     let iommu = &ours["iommu"];
@@ -37,7 +37,7 @@ fn facts(node: &Node) -> Result<(Vec<String>, Vec<String>)> {
     Ok((active, types))
 }
 
-/// What the kernel says of the same, sorted alike.
+/// The same data from the kernel, sorted alike.
 fn kernel(node: &Node) -> Result<(Vec<String>, Vec<String>)> {
     let active = node.ok("ls /sys/class/iommu")?.split_whitespace().map(str::to_owned).collect();
     let types = guest::groups(node)?;
@@ -68,7 +68,7 @@ fn intel_off(case: &mut Case) -> Result<()> {
         "DMAR",
         "what firmware offers"
     );
-    // Linux switches redirection on only where an IOMMU is in use (drivers/pci/pci.c pci_request_acs).
+    // Linux enables redirection only with an active IOMMU (drivers/pci/pci.c pci_request_acs).
     same!(
         guest::bits_of(&guest::acs(&node)?, &guest::PATH_PORTS),
         ["0000"; 6],
@@ -84,7 +84,7 @@ fn none(case: &mut Case) -> Result<()> {
     let node = case.node(NO_IOMMU)?;
     node.put(PROFILE_PATH, PROFILE)?;
     boot_with(&node, "intel_iommu=on iommu=pt")?;
-    // The message is about the argument; hosts without VT-d print it, and how-tos take it for a proof.
+    // The message is about the argument; hosts without VT-d print it, and how-tos mistake it for proof.
     check!(
         node.ok("dmesg")?.contains("DMAR: IOMMU enabled"),
         "this kernel no longer prints the misleading line"

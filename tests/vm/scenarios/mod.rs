@@ -1,4 +1,5 @@
-//! What is tested, one file a subject. A scenario asserts what the guest's kernel and tools say, not what bedplate says.
+//! Scenarios, one file per subject. A scenario asserts the state that the guest's kernel and tools report, not
+//! bedplate's reports.
 
 mod acs;
 mod acs_boot;
@@ -29,7 +30,7 @@ mod vf;
 
 use bedplate_tests::lab::Scenario;
 
-/// What CI runs, and `./tests/run --vm-core`: of each area the scenario that tells most.
+/// Scenarios for CI and `./tests/run --vm-core`: the most telling one of each area.
 const CORE: [&str; 8] = [
     "provision::from_zero",
     "cmdline::values_duplicates_and_removal",
@@ -41,10 +42,10 @@ const CORE: [&str; 8] = [
     "confined::promises",
 ];
 
-/// The scenarios to run: every one, or [`CORE`] where `BEDPLATE_VM_CORE` is set.
+/// Returns the scenarios to run: all, or [`CORE`] if `BEDPLATE_VM_CORE` is set.
 ///
 /// # Errors
-/// When [`CORE`] names one that does not exist: a renamed scenario would drop out of CI without a word.
+/// [`CORE`] names a missing scenario: a renamed one would silently drop out of CI.
 pub fn chosen() -> Result<Vec<Scenario>, String> {
     let mut scenarios = all();
     if let Some(unknown) = CORE.iter().find(|name| !scenarios.iter().any(|row| row.0 == **name)) {

@@ -1,4 +1,4 @@
-//! Kernel modules: what /proc/modules, /sys/module and udev make of modules-load.d, modprobe.d and the initramfs.
+//! Kernel modules: effect of modules-load.d, modprobe.d and the initramfs on /proc/modules, /sys/module and udev.
 
 use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
@@ -17,7 +17,7 @@ fn is_loaded(node: &Node, module: &str) -> Result<bool> {
     Ok(node.run(&format!("grep -q '^{module} ' /proc/modules"))?.status == 0)
 }
 
-/// `dummy` makes as many interfaces as it is told when it is loaded, and sysfs does not show the number it was told.
+/// Counts the interfaces of `dummy`. It creates the number set at load time, which sysfs does not show.
 fn dummies(node: &Node) -> Result<String> {
     node.ok("ls /sys/class/net | grep -c ^dummy || true")
 }
@@ -29,8 +29,8 @@ fn held_by_initramfs(node: &Node) -> Result<String> {
 
 fn now(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
-    // 1. Options are there before the module is loaded. `zswap` is built in and in /sys/module, `binfmt_script` is built
-    //    in and known to modules.builtin only: both count as loaded, nothing tries to load them.
+    // 1. Options exist before the module is loaded. `zswap` is built in and in /sys/module; `binfmt_script` is built in
+    //    and only in modules.builtin. Both count as loaded, and nothing tries to load them.
     let built_in = node.ok("cat /lib/modules/$(uname -r)/modules.builtin")?;
     for (module, directory) in [("zswap", 0), ("binfmt_script", 1)] {
         assert!(
@@ -52,8 +52,7 @@ fn now(case: &mut Case) -> Result<()> {
     }
     node.expect(0, "bedplate plan --exit-code")?;
 
-    // 2. Another value for the loaded module needs it to be loaded again; until then it stays as it is, and is not
-    //    called done.
+    // 2. Another value needs a reload of the module; until then the module is unchanged and not reported as done.
     profile(
         &node,
         "load_default = \"now\"\nload = [\"dummy\"]\noptions = { dummy = { numdummies = 5 } }",
@@ -65,10 +64,10 @@ fn now(case: &mut Case) -> Result<()> {
     node.ok("modprobe -r dummy && modprobe dummy")?;
     assert_eq!(dummies(&node)?, "5", "what bedplate wrote is not what modprobe reads");
 
-    // From here on the option stays: every change of modprobe.d rebuilds the initramfs.
+    // The option stays from here on: every change of modprobe.d rebuilds the initramfs.
     let option = "options = { dummy = { numdummies = 5 } }";
 
-    // 3. A module that is not there is in the way, whenever it is wanted; what can be done is done all the same.
+    // 3. A missing module blocks only itself, now or at boot; other changes are applied.
     for (when, module) in [("now", "no_such_module"), ("boot", "nor_such_a_one")] {
         profile(
             &node,
@@ -84,7 +83,7 @@ fn now(case: &mut Case) -> Result<()> {
         );
     }
 
-    // 4. Out again, but not out of use: igb serves three NICs, dummy nobody.
+    // 4. Unload, but only if unused: igb serves three NICs, dummy has no users.
     profile(&node, &format!("unload = [\"dummy\", \"dca\"]\n{option}"))?;
     let said = node.expect(4, "bedplate apply 2>&1")?;
     assert!(!is_loaded(&node, "dummy")?, "{said}");
@@ -105,7 +104,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     let (old_depth, old_initramfs) = (depth()?, initramfs()?);
     assert_ne!(old_depth, "64");
 
-    // 1. All of it is written, nothing of it counts yet, and that is what the exit status says.
+    // 1. Everything is written but not yet in effect, and the exit status reports that.
     profile(
         &node,
         "load_default = \"boot\"\nload = [\"vfio-pci\", \"dummy\", \"unix\"]\nblacklist = [\"igb\"]\n\
@@ -121,7 +120,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     let waits = format!("options virtio_blk queue_depth: running {old_depth}, next boot 64");
     assert!(plan.contains(&waits), "no word of the option that waits for a boot:\n{plan}");
 
-    // 2. The initramfs has a modprobe.d of its own, by which it loads what it holds: here the disk's driver.
+    // 2. The initramfs has its own modprobe.d for the modules it contains: here the disk's driver.
     let held = held_by_initramfs(&node)?;
     assert!(
         held.contains("virtio_blk.ko") && held.contains("etc/modprobe.d/zz-bedplate.conf"),
@@ -132,7 +131,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     node.expect(3, "bedplate apply")?;
     assert_eq!(initramfs()?, new_initramfs, "rebuilt once more, for nothing");
 
-    // 3. The boot.
+    // 3. Boot.
     node.reboot()?;
     assert!(is_loaded(&node, "vfio_pci")?, "vfio_pci was not loaded at boot");
     node.expect(1, &format!("test -e {nic}"))
@@ -147,7 +146,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     node.ok("modprobe igb && udevadm settle")?;
     node.ok(&format!("test -e {nic}"))?;
 
-    // 5. And back, out of the initramfs too.
+    // 5. Revert, in the initramfs too.
     node.ok("bedplate revert")?;
     node.expect(1, "ls /etc/modules-load.d /etc/modprobe.d | grep bedplate")?;
     let held = held_by_initramfs(&node)?;

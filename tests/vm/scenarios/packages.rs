@@ -1,4 +1,5 @@
-//! The life of the Debian package on a node: installed, enabled, upgraded while a reboot is announced, removed, purged.
+//! Life cycle of the Debian package on a node: installed, enabled, upgraded while a reboot is scheduled, removed,
+//! purged.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,11 +14,11 @@ pub const SCENARIOS: &[Scenario] = &[("packages::life", life)];
 
 const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"30m\"\n";
 const ANNOUNCED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
-/// Everything of the package's and of bedplate's own, wherever it may be.
+/// Lists all files of the package and of bedplate, in any directory.
 const REMAINS: &str = "find / -xdev \\( -path /proc -o -path /sys -o -path /tmp -o -path /root \\) -prune \
      -o -name '*bedplate*' -print; ls -d /run/bedplate* 2>/dev/null; true";
 
-/// A package of the program under test.
+/// Builds a package of the program under test.
 fn package(case: &Case, version: &str, directory: &Path) -> Result<PathBuf> {
     let program = directory.join("bedplate");
     let stripped = Command::new("strip").arg("-o").args([&program, case.program()]).output()?;
@@ -44,7 +45,7 @@ fn life(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     put(case, &node, "1.0.0")?;
     put(case, &node, "1.0.1")?;
-    // The lab puts the program there.
+    // The lab has installed the program there.
     node.ok("rm -f /usr/bin/bedplate")?;
     installed(&node)?;
     without_profile(&node)?;
@@ -77,7 +78,7 @@ fn without_profile(node: &Node) -> Result<()> {
     node.step("enabled without a profile: it looks, and says so");
     node.ok("systemctl enable --now bedplate.service")?;
     until(node, "said", &state("no-profile"))?;
-    // It may be looking at the host again.
+    // It may be observing the host again.
     until(node, "in status", "bedplate status | grep -q 'enforces nothing: no profile'")?;
     same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced");
     Ok(())
@@ -127,7 +128,7 @@ fn purged(node: &Node) -> Result<()> {
     let left = node.ok(REMAINS)?;
     let foreign: Vec<&str> = left
         .lines()
-        // What it changed; and what dpkg and the journal keep of anything.
+        // Changes on the host, and data that dpkg and the journal retain for any package.
         .filter(|path| {
             !["/etc/default/grub.d/", "/etc/modules-load.d/", "/etc/modprobe.d/", "/etc/sysctl.d/"]
                 .iter()

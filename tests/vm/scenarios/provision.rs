@@ -1,4 +1,4 @@
-//! From a fresh node to a provisioned one, and nothing more to do there.
+//! From a fresh node to a provisioned one without remaining changes.
 
 use std::collections::BTreeMap;
 
@@ -57,10 +57,10 @@ fn from_zero(case: &mut Case) -> Result<()> {
     inspect_agrees(&node)
 }
 
-/// The live half of the profile.
+/// Checks the runtime half of the profile.
 fn now_true(node: &Node) -> Result<()> {
     let acs = guest::acs(node)?;
-    // Source validation and upstream forwarding stay; request and completion redirect go.
+    // Source validation and upstream forwarding stay; request and completion redirect are disabled.
     same!(guest::bits_of(&acs, &PATH_PORTS), ["0011"; 6], "ACS control on the GPU-NIC ways");
     same!(guest::bits_of(&acs, &OTHER_PORTS), ["001d"; 2], "ACS control elsewhere");
     same!(guest::vfs(node)?, ["7"; 3], "sriov_numvfs");
@@ -70,7 +70,7 @@ fn now_true(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Every function that lspci lists, as bedplate, sysfs and setpci see it.
+/// Compares every function that lspci lists between bedplate, sysfs and setpci.
 fn inspect_agrees(node: &Node) -> Result<()> {
     let ours = guest::json(node, "bedplate inspect --json --all")?;
     let functions = ours["pci"]["value"]["functions"].as_object().cloned().unwrap_or_default();
@@ -98,7 +98,7 @@ $(cat $d/sriov_numvfs 2>/dev/null || echo none) $(cat $d/sriov_totalvfs 2>/dev/n
     Ok(())
 }
 
-/// A function of `inspect --json` in the words that the shell line above prints.
+/// Formats a function of `inspect --json` like the shell line above.
 fn said_of(function: &Value) -> String {
     let known = |value: &Value| match (&value["state"], &value["value"]) {
         (state, value) if state == "known" => value.to_string().replace('"', ""),
@@ -141,7 +141,7 @@ fn idempotence(case: &mut Case) -> Result<()> {
          symlinkat,linkat,chmod,fchmod,fchmodat,fchownat,ftruncate,write,pwrite64,execve,init_module,finit_module \
          bedplate apply --yes",
     )?;
-    // What it may do: say something (write to 1 and 2), take its lock, and be started itself.
+    // Allowed: output (write to 1 and 2), its lock, and its own start.
     let written = node.ok(
         "grep -E '(O_WRONLY|O_RDWR|O_CREAT)|^[0-9]+ +(creat|rename|unlink|mkdir|symlink|link|f?chmod|fchown|ftruncate|p?write|execve|f?init_module)' \
            /tmp/trace | grep -vE 'write\\([12], |execve\\(\"/usr/bin/bedplate\"|exited|/dev/null' || true",

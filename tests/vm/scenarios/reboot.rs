@@ -1,5 +1,5 @@
-//! The reboot method `bmc`, from the profile to the hook that systemd-shutdown runs last: with a BMC that cycles the
-//! power, and with one that refuses to. Either way the host comes back with what it was rebooted for.
+//! Reboot method `bmc`, from the profile to the last hook of systemd-shutdown: with a BMC that power-cycles, and with
+//! one that refuses. In both cases the host boots with the pending change in effect.
 
 use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::node::bmc::POWER_CYCLE;
@@ -49,11 +49,11 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
     );
     orderly(&node, &before)?;
     settled(&node)?;
-    // QEMU's BMC does not know what the machine was started by.
+    // QEMU's BMC does not know the cause of the machine's start.
     says(&node, "it is not known whether the BMC did it")
 }
 
-/// What README asks of the operator: the drop-ins, and a driver that reaches the BMC.
+/// README's requirements for the operator: the drop-ins, and a driver for the BMC.
 fn ready(node: &Node) -> Result<()> {
     const RIGHTS: &str =
         include_str!("../../../systemd/bedplate-worker@.service.d/cold-reboot.conf");
@@ -69,9 +69,10 @@ fn ready(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// Enables the daemon, which announces the reboot with this method.
+/// Enables the daemon, which schedules the reboot with this method.
 fn start(node: &Node) -> Result<()> {
-    // As where nothing else loads it: what systemd allows a unit is told by the devices that there are at its start.
+    // Simulates a host on which nothing else loads it: systemd derives a unit's device permissions from the devices at
+    // its start.
     node.ok("rmmod ipmi_devintf")?;
     node.put(PROFILE_PATH, PROFILE)?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
@@ -85,7 +86,7 @@ fn start(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// The boot before ended in order: file systems were left clean, and services were stopped.
+/// The previous boot ended orderly: file systems are clean, and services were stopped.
 fn orderly(node: &Node, before: &str) -> Result<()> {
     let now = node.ok("journalctl --no-pager -b")?;
     let unclean = ["recovery", "recovering journal", "orphan", "uncleanly shut down"];
@@ -100,9 +101,9 @@ fn orderly(node: &Node, before: &str) -> Result<()> {
     Ok(())
 }
 
-/// The boot brought what it was for, and nothing is left to do.
+/// The boot made the change effective, and no changes are left.
 fn settled(node: &Node) -> Result<()> {
-    // Not ready: this profile leaves ACS as the firmware has it, and redirects.
+    // Not ready: this profile leaves ACS as set by the firmware, with redirect enabled.
     until(node, "converged", &state("converged"))?;
     check!(guest::running(node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
     let status = node.expect(4, "bedplate status")?;
@@ -116,7 +117,7 @@ fn settled(node: &Node) -> Result<()> {
     node.ok("! [ -e /run/bedplate/power-cycle ]").map(drop)
 }
 
-/// Which reboot it was: in the status and, once, in the journal.
+/// The reboot cause is in the status and, once, in the journal.
 fn says(node: &Node, words: &str) -> Result<()> {
     let status = node.ok("COLUMNS=1000 bedplate reboot status")?;
     check!(status.contains(words), "bedplate reboot status:\n{status}");

@@ -1,4 +1,4 @@
-//! Everything back, byte for byte and bit for bit, after two changes of the profile and a boot between them.
+//! Reverts everything exactly after two changes of the profile and a boot in between.
 
 use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::{Case, Result, Scenario};
@@ -7,8 +7,8 @@ use super::guest::{self, PROFILE_PATH, check, same};
 
 pub const SCENARIOS: &[Scenario] = &[("revert::after_two_changes", after_two_changes)];
 
-/// The second profile (nothing for modprobe.d: Debian's initramfs carries that, and no two of them are equal bytes):
-/// other arguments, other modules, fewer VFs, all of ACS off.
+/// The second profile: other arguments, other modules, fewer VFs, all of ACS off. It sets nothing in modprobe.d,
+/// because Debian's initramfs includes that and no two builds have equal bytes.
 fn second() -> String {
     format!(
         "{}\n[cmdline]\nargs = [\"hugepagesz=2M\", \"hugepages=4\"]\n",
@@ -36,7 +36,7 @@ fn after_two_changes(case: &mut Case) -> Result<()> {
     check!(guest::contents(&node)? != files, "two profiles changed no file");
 
     node.step("revert");
-    // Nothing that runs came from a boot with bedplate's arguments: nothing waits for one.
+    // Nothing running came from a boot with bedplate's arguments, so no change is pending.
     node.expect(0, "bedplate revert --yes")?;
     node.ok("rm -r /etc/bedplate")?;
     let back = guest::contents(&node)?;

@@ -1,5 +1,5 @@
-//! The services around the daemon: a message bus that starts again, the targets that follow the verdict, and an uninstall
-//! on a node that has lost its ledger.
+//! Services around the daemon: a restarted message bus, the targets that follow readiness, and an uninstall on a node
+//! that has lost its ledger.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn ready_target_follows_verdict(case: &mut Case) -> Result<()> {
     node.put(PROFILE_PATH, format!("{profile}[agent]\nmode = \"observe\"\n"))?;
     node.expect(3, "bedplate apply --yes")?;
     node.reboot()?;
-    // The driver of the PFs may still be on its way.
+    // The PFs' driver may still be loading.
     until(&node, "applied", "bedplate apply --yes")?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service && systemctl start bedplate-ready.target")?;
     until(&node, "ready", "bedplate status")?;
@@ -75,7 +75,7 @@ fn ready_target_follows_verdict(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// The parts of the checkout that an uninstall reads.
+/// Copies the parts of the checkout that an uninstall reads.
 fn uninstaller(node: &Node) -> Result<()> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     for file in ["install.sh", "packaging/scripts/drop-ins.sh"] {

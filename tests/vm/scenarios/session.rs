@@ -1,5 +1,5 @@
-//! An operator's session from the checkout to its end, every command typed and read as README shows it: install, own
-//! profile, plan, apply, daemon, holds, reboot, drift, revert, uninstall; with Debian's node_exporter beside it.
+//! An operator's complete session with the commands in README: install, own profile, plan, apply, daemon, holds,
+//! reboot, drift, revert, uninstall; with Debian's node_exporter installed.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ const METRICS: &str = "/var/lib/prometheus/node-exporter/bedplate.prom";
 const FEATURES: &str = "/etc/kubernetes/node-feature-discovery/features.d";
 const ANNOUNCED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
 
-/// Someone at a terminal.
+/// An operator at a terminal.
 struct Operator<'a>(&'a Node);
 
 impl Operator<'_> {
-    /// Types a command that ends with `status`, and reads `expected` in what it says. All of it is shown: README's
+    /// Runs a command that must exit with `status`, and searches its output for `expected`. Prints everything: README's
     /// transcript is this scenario's output.
     fn types(&self, status: i64, command: &str, expected: &[&str]) -> Result<()> {
         let said = self.0.expect(status, &format!("export COLUMNS=80; {{ {command}; }} 2>&1"))?;
@@ -51,7 +51,7 @@ fn operator(case: &mut Case) -> Result<()> {
     uninstall(&ops)
 }
 
-/// What `git clone` and `cargo build` leave; nothing is installed.
+/// Result of `git clone` and `cargo build`; nothing is installed.
 fn checkout(node: &Node) -> Result<()> {
     let tar = std::process::Command::new("tar")
         .args(["-C", concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "-cf", "-"])
@@ -63,14 +63,14 @@ fn checkout(node: &Node) -> Result<()> {
         .map(drop)
 }
 
-/// Debian's package, as Debian configures it.
+/// Installs Debian's package with its default configuration.
 fn exporter(node: &Node) -> Result<()> {
     node.ok("ip link set lo up && dpkg -i /var/lib/vm/prometheus-node-exporter/*.deb")?;
     until(node, "node_exporter answers", &scrape("node_exporter_build_info"))?;
     Ok(())
 }
 
-/// Succeeds when node_exporter shows a line that begins so.
+/// Returns a command that succeeds if node_exporter shows a line that starts with `line`.
 fn scrape(line: &str) -> String {
     format!(
         "bash -c 'exec 3<>/dev/tcp/127.0.0.1/9100 && printf \"GET /metrics HTTP/1.0\\r\\n\\r\\n\" >&3 && cat <&3' | \
@@ -89,7 +89,7 @@ fn install(ops: &Operator) -> Result<()> {
         "bedplate profile init",
         &["wrote /etc/bedplate/profile.toml, which extends generic-intel"],
     )?;
-    // An editor's work: VFs as the comment proposes, fewer of them, and ACS off where GPU and NIC meet.
+    // Simulates an editor: enables the VFs in the comment, but fewer, and ACS off where GPU and NIC share a switch.
     ops.0.ok(&format!(
         "sed -i -e '/^#\\[\\[sriov/,/^#vfs/s/^#//' -e 's/^vfs = 7/vfs = 1/' {PROFILE_PATH} && \
          printf '\\n[acs]\\npolicy = \"direct-p2p\"\\n' >>{PROFILE_PATH}"
@@ -124,7 +124,7 @@ fn apply(ops: &Operator) -> Result<()> {
     exports(ops, "bedplate_ready 0")
 }
 
-/// What others may read, and Debian's node_exporter does.
+/// Checks the published files and metrics, and that Debian's node_exporter reads them.
 fn exports(ops: &Operator, ready: &str) -> Result<()> {
     let node = ops.0;
     until(node, ready, &scrape(ready))?;
@@ -144,7 +144,7 @@ fn exports(ops: &Operator, ready: &str) -> Result<()> {
 
 fn hold(ops: &Operator) -> Result<()> {
     let node = ops.0;
-    // Any hour is right for this node; the announcement comes fifteen minutes ahead.
+    // This node may reboot at any hour; the reboot is scheduled fifteen minutes ahead.
     node.ok(&format!("sed -i 's/^windows = .*/windows = []/' {PROFILE_PATH}"))?;
     until(node, "announced", ANNOUNCED)?;
     ops.types(
@@ -154,7 +154,7 @@ fn hold(ops: &Operator) -> Result<()> {
     )?;
     ops.types(0, "bedplate reboot hold --for 4h --why 'training run 7'", &["training run 7"])?;
     until(node, "taken back", &format!("! {ANNOUNCED}"))?;
-    // logind knows a moment before the daemon has said so.
+    // logind changes a moment before the daemon reports it.
     until(node, "said", "bedplate reboot status | grep -q 'reboot release'")?;
     ops.types(3, "bedplate reboot status", &["training run 7; `bedplate reboot release` ends it"])?;
     ops.types(0, "bedplate reboot release", &["the hold is released"])?;
@@ -162,7 +162,7 @@ fn hold(ops: &Operator) -> Result<()> {
     ops.types(3, "bedplate reboot status", &["announced for"])
 }
 
-/// `shutdown -c` is heard, and stays heard.
+/// `shutdown -c` is noticed, and stays in effect.
 fn call_off(ops: &Operator) -> Result<()> {
     let node = ops.0;
     ops.types(0, "shutdown -c", &[])?;
@@ -188,7 +188,7 @@ fn call_off(ops: &Operator) -> Result<()> {
 fn reboot(ops: &Operator) -> Result<()> {
     let node = ops.0;
     let before = node.boot_id()?;
-    // It goes down at once, and may take the answer with it.
+    // The node goes down immediately, possibly before the answer.
     let _ = node.run("bedplate reboot schedule --in now --why 'the run is over'");
     node.wait_for_another_boot(&before)?;
     until(node, "converged", &state("converged"))?;
@@ -218,7 +218,7 @@ fn drift(ops: &Operator) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is enforced that the operator did not put there.
+/// Nothing is enforced without the operator's profile.
 fn no_profile(ops: &Operator) -> Result<()> {
     let node = ops.0;
     let touched = || node.ok(&format!("stat -c '%Y %i' {DROP_IN} /boot/grub/grub.cfg"));
@@ -243,7 +243,7 @@ fn revert(ops: &Operator) -> Result<()> {
         &["would undo this within seconds: nothing was put back"],
     )?;
     check!(line()?.contains("iommu=pt"), "a refused revert has changed grub.cfg");
-    // The drop-in was edited by hand (see `drift`): whose work it is, is for the operator to say.
+    // The drop-in was edited by hand (see `drift`): the operator must decide about it.
     ops.types(
         4,
         "bedplate revert --hold --yes",

@@ -1,4 +1,4 @@
-//! A host recorded in the guest and looked at outside says the same, byte for byte.
+//! A host recorded in the guest gives the same output outside, byte for byte.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use super::guest::{PROFILE, PROFILE_PATH, check, same};
 pub const SCENARIOS: &[Scenario] = &[("snapshot::replayed_outside", replayed_outside)];
 
 fn replayed_outside(case: &mut Case) -> Result<()> {
-    // Fresh and provisioned, on two kernels. With BLESS=1 the recordings become the hosts of two cases.
+    // Fresh and provisioned, on two kernels. With BLESS=1 the recordings update the hosts of two cases.
     fidelity(case, BOOKWORM, true, "node-bookworm-provisioned")?;
     fidelity(case, TRIXIE, false, "node-trixie")
 }
@@ -18,7 +18,7 @@ fn replayed_outside(case: &mut Case) -> Result<()> {
 /// `why` in the profile.
 const WHY: &str = "GPUDirect RDMA needs bus addresses that equal physical addresses";
 
-/// Every word `masked_N` as `REASON`.
+/// Replaces every word `masked_N` by `REASON`.
 fn without_masks(text: &str) -> String {
     let mut parts = text.split("masked_");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -47,13 +47,13 @@ fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) ->
     ] {
         let inside = node.run(&format!("bedplate {words}"))?;
         let outside = Command::new(case.program())
-            // As wide as the lab's agent has it in the guest.
+            // Same width as in the guest, set by the lab's agent.
             .env("COLUMNS", "1000")
             .args(words.split(' '))
             .arg("--snapshot")
             .arg(&file)
             .output()?;
-        // A host with nothing left to change has no diff.
+        // A host without changes has no diff.
         check!(
             !inside.stdout.is_empty() || words == "plan --diff",
             "bedplate {words} prints nothing: {}",
@@ -65,15 +65,15 @@ fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) ->
             "exit status of bedplate {words}"
         );
         let outside = String::from_utf8_lossy(&outside.stdout).into_owned();
-        // Where the host was read from is the one thing that differs.
+        // Only the source of the host differs.
         let from = |text: &str| -> Vec<String> {
             text.lines()
                 .filter(|line| !line.contains("read from") && !line.contains("\"host\":"))
                 .map(str::to_owned)
                 .collect()
         };
-        // Contents of files and foreign values are masked in a snapshot, and the other commands show them. The reason that the
-        // profile gives is the operator's, and masked, too.
+        // File contents and unmanaged values are masked in a snapshot, and the other commands show them. The reason in
+        // the profile is the operator's text, and masked too.
         let inside = inside.stdout.replace(WHY, "REASON");
         if ["plan", "plan -v", "inspect --tree"].contains(&words) {
             same!(

@@ -1,7 +1,6 @@
-//! SR-IOV on the kernel's own terms: counts, drivers, VFs in use, and NICs that are slow, lost or without a driver.
+//! SR-IOV by the kernel's own data: counts, drivers, VFs in use, and NICs that are slow, lost or without a driver.
 //!
-//! What was written is counted by a kernel probe on `sriov_numvfs_store`: writing the count that is there succeeds and
-//! leaves no other trace.
+//! A kernel probe on `sriov_numvfs_store` counts writes: writing the current count succeeds and leaves no other trace.
 
 use std::time::Instant;
 
@@ -15,11 +14,11 @@ pub const SCENARIOS: &[Scenario] = &[
     ("sriov::a_nic_unplugged_in_mid_apply", a_nic_unplugged_in_mid_apply),
 ];
 
-/// The NIC below the switch of the second socket, and its interface.
+/// NIC below the switch of the second socket, and its interface.
 const PF: &str = "0000:84:00.0";
 const LINK: &str = "enp132s0";
 
-/// Writes the profile: `rest` holds keys of the one rule, for the NICs that `select` takes.
+/// Writes the profile: `rest` has further keys of the only rule, for the NICs that `select` matches.
 fn profile(node: &Node, select: &str, rest: &str) -> Result<()> {
     node.put(
         "/etc/bedplate/profile.toml",
@@ -31,7 +30,7 @@ fn profile_of_pf(node: &Node, rest: &str) -> Result<()> {
     profile(node, &format!("address = \"{PF}\""), rest)
 }
 
-/// VFs of `pf` as the PCI bus has them: address and driver (`-` without one).
+/// VFs of `pf` on the PCI bus: address and driver (`-` if unbound).
 fn vfs(node: &Node, pf: &str) -> Result<Vec<(String, String)>> {
     let said = node.ok(&format!(
         "for vf in /sys/bus/pci/devices/{pf}/virtfn*; do
@@ -55,7 +54,7 @@ fn drivers(node: &Node) -> Result<Vec<String>> {
     Ok(vfs(node, PF)?.into_iter().map(|(_, driver)| driver).collect())
 }
 
-/// Counts writes to any sriov_numvfs from now on.
+/// Starts counting writes to any sriov_numvfs.
 fn watch_writes(node: &Node) -> Result<()> {
     node.ok(
         "cd /sys/kernel/tracing && echo 'p:numvfs sriov_numvfs_store' >kprobe_events && echo 1 >events/kprobes/numvfs/enable",
@@ -63,13 +62,13 @@ fn watch_writes(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// How many there have been since this was last asked.
+/// Number of writes since the last call.
 fn writes(node: &Node) -> Result<usize> {
     let said = node.ok("cd /sys/kernel/tracing && grep -c 'numvfs:' trace; echo >trace")?;
     Ok(said.trim().parse()?)
 }
 
-/// bedplate has to refuse (exit status 4) for `reason`, and to write nothing.
+/// bedplate must refuse (exit status 4) for `reason`, and write nothing.
 fn refused(node: &Node, reason: &str) -> Result<()> {
     let before = vfs(node, PF)?;
     writes(node)?;
@@ -82,7 +81,7 @@ fn refused(node: &Node, reason: &str) -> Result<()> {
 fn counts_and_users(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     watch_writes(&node)?;
-    // Whether udev loads it is no matter of this test.
+    // This test does not depend on udev loading it.
     node.ok("modprobe igbvf")?;
     created_slowly(&node)?;
 
@@ -92,17 +91,17 @@ fn counts_and_users(case: &mut Case) -> Result<()> {
 
     in_use(&node)?;
 
-    // 6. Nobody uses them: 7 → 3 by way of 0.
+    // 6. Unused VFs: 7 → 3 by way of 0.
     node.ok("bedplate apply")?;
     assert_eq!(drivers(&node)?, ["igbvf"; 3]);
     assert_eq!(writes(&node)?, 2, "7 → 0 → 3 takes two writes");
 
-    // 7. More than the PF can have.
+    // 7. More than the PF supports.
     assert_eq!(node.ok(&format!("cat /sys/bus/pci/devices/{PF}/sriov_totalvfs"))?, "7");
     profile_of_pf(&node, "vfs = 8")?;
     refused(&node, "it can have at most 7 VFs, 8 are wanted")?;
 
-    // 8. A PF without a driver, which has lost its VFs with it; with the driver it works again, and back to none.
+    // 8. An unbound PF, which has lost its VFs; with the driver it works again, then revert to 0 VFs.
     node.ok(&format!("echo {PF} >/sys/bus/pci/drivers/igb/unbind"))?;
     profile_of_pf(&node, "vfs = 1")?;
     refused(&node, "no driver is bound to it")?;
@@ -114,10 +113,10 @@ fn counts_and_users(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// 0 → 7 on this PF and no other, by a kernel that takes its time. Here the VFs themselves are there in a second; but
-/// the same write also waits for igbvf, which waits some two seconds for each of them to come out of reset.
+/// 0 → 7 on this PF only, with a slow kernel. The VFs themselves take a second, but the same write also waits for
+/// igbvf, which waits about two seconds for each to leave reset.
 fn created_slowly(node: &Node) -> Result<()> {
-    // 1. How quick it would be without the driver.
+    // 1. Duration without the driver.
     let device = format!("/sys/bus/pci/devices/{PF}");
     node.ok(&format!("echo 0 >{device}/sriov_drivers_autoprobe"))?;
     let began = Instant::now();
@@ -126,7 +125,7 @@ fn created_slowly(node: &Node) -> Result<()> {
     node.ok(&format!("echo 0 >{device}/sriov_numvfs; echo 1 >{device}/sriov_drivers_autoprobe"))?;
     writes(node)?;
 
-    // 2. While the kernel is at it, a second apply waits and then has nothing to do.
+    // 2. During the kernel's work, a second apply waits and then has nothing to do.
     profile_of_pf(node, "vfs = 7")?;
     let began = Instant::now();
     node.ok("(bedplate apply; echo $? >/run/applied) >/run/apply.log 2>&1 </dev/null &")?;
@@ -152,10 +151,10 @@ fn created_slowly(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// VFs that are in use are not destroyed to have fewer.
+/// VFs in use are not destroyed to reduce their number.
 fn in_use(node: &Node) -> Result<()> {
     profile_of_pf(node, "vfs = 3")?;
-    // 4. Up in another network namespace: the interface cannot be seen from here.
+    // 4. Up in another network namespace: the interface is not visible here.
     let vf = format!("{LINK}v0");
     node.ok(&format!(
         "udevadm settle && ip netns add pod && ip link set {vf} netns pod && ip -n pod link set {vf} up"
@@ -167,7 +166,7 @@ fn in_use(node: &Node) -> Result<()> {
     let link = node.ok(&format!("ip -n pod -brief link show {vf}"))?;
     assert!(link.contains(",UP"), "the VF in the namespace is not up any more: {link}");
 
-    // 5. Up at home.
+    // 5. Up in the initial namespace.
     node.ok(&format!(
         "ip -n pod link set {vf} netns 1 && ip netns delete pod && ip link set {vf} up"
     ))?;
@@ -187,11 +186,11 @@ fn drivers_of_vfs(case: &mut Case) -> Result<()> {
     node.ok("bedplate apply")?;
     assert_eq!(drivers(&node)?, ["-"; 2]);
     assert_eq!(probing()?, "0", "a driver loaded later would take the VFs");
-    // The driver comes, and leaves them alone.
+    // The driver is loaded, and does not bind them.
     node.ok("modprobe igbvf")?;
     assert_eq!(drivers(&node)?, ["-"; 2]);
 
-    // 2. A driver of choice, which is not loaded yet: the VFs that are there are bound, none is made again.
+    // 2. A requested driver that is not loaded yet: existing VFs are bound, not recreated.
     writes(&node)?;
     node.ok("! grep -q ^vfio_pci /proc/modules")?;
     profile_of_pf(&node, "vfs = 2\nvf_driver = \"vfio-pci\"")?;
@@ -203,11 +202,11 @@ fn drivers_of_vfs(case: &mut Case) -> Result<()> {
     node.ok(&format!("test -c /dev/vfio/{number}"))?;
     node.expect(0, "bedplate plan --exit-code")?;
 
-    // 3. A guest may have them now.
+    // 3. They may be assigned to a VM now.
     profile_of_pf(&node, "vfs = 1\nvf_driver = \"vfio-pci\"")?;
     refused(&node, "bound to vfio-pci: a guest may have it")?;
 
-    // 4. From nothing, with the driver of choice: igbvf is loaded, and never gets them.
+    // 4. From zero with the requested driver: igbvf is loaded, and never binds them.
     for vf in ["0000:84:10.0", "0000:84:10.2"] {
         node.ok(&format!("echo {vf} >/sys/bus/pci/drivers/vfio-pci/unbind"))?;
     }
@@ -222,7 +221,7 @@ fn drivers_of_vfs(case: &mut Case) -> Result<()> {
 
 fn a_nic_unplugged_in_mid_apply(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
-    // 1. All three PFs are to have VFs. Before that comes a module whose loading takes until we say so.
+    // 1. All three PFs need VFs. Before that a module is loaded, which blocks until the test continues.
     profile(
         &node,
         "vendor = \"8086\", device = \"10c9\"",
@@ -235,13 +234,13 @@ fn a_nic_unplugged_in_mid_apply(case: &mut Case) -> Result<()> {
     node.ok("(bedplate apply; echo $? >/run/applied) >/run/apply.log 2>&1 </dev/null &")?;
     node.ok("until [ -e /run/waiting ]; do sleep 0.1; done")?;
 
-    // 2. The first of them is pulled out.
+    // 2. The first NIC is unplugged.
     node.qmp("device_del", &json!({ "id": "s0nic" }))?;
     node.wait_for_event("DEVICE_DELETED")?;
     node.ok("test ! -e /sys/bus/pci/devices/0000:24:00.0 && touch /run/go")?;
     node.ok("until [ -s /run/applied ]; do sleep 0.1; done")?;
 
-    // 3. That change failed, the others are done.
+    // 3. Its change fails; the other changes are applied.
     let log = node.ok("cat /run/apply.log")?;
     assert_eq!(node.ok("cat /run/applied")?, "1", "{log}");
     let failed =
@@ -254,7 +253,7 @@ fn a_nic_unplugged_in_mid_apply(case: &mut Case) -> Result<()> {
         assert_eq!(vfs(&node, pf)?.len(), 1, "{pf} was not done because of the other:\n{log}");
     }
 
-    // 4. A later plan is about the NICs that are there, and all can be taken back.
+    // 4. A later plan covers the remaining NICs, and everything can be reverted.
     let plan = node.expect(0, "bedplate plan --exit-code -v")?;
     assert!(!plan.contains("0000:24:00.0"), "the plan is about a NIC that is gone:\n{plan}");
     node.ok("bedplate revert")?;

@@ -1,5 +1,5 @@
 //! systemd-boot on Debian trixie, with entries and with unified kernel images: the line is in /etc/kernel/cmdline, and
-//! the host's own kernel-install carries it into what boots.
+//! the host's own kernel-install copies it to the boot entry.
 
 use bedplate_tests::lab::machine::{SYSTEMD_BOOT, UKI};
 use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
@@ -35,7 +35,7 @@ fn story(case: &mut Case, machine: Machine, carried: &str) -> Result<()> {
     for line in [&after.0, &after.1] {
         let words: Vec<&str> = line.split_whitespace().collect();
         check!(words.contains(&"iommu=pt"), "iommu=pt is not in {line}");
-        // Verbatim: no shell stands between this file and the kernel that would need quotes for `;`.
+        // Verbatim: no shell between this file and the kernel needs quotes for `;`.
         let acs = words
             .iter()
             .find(|word| word.starts_with("pci=config_acs="))

@@ -1,5 +1,5 @@
-//! The daemon where things come between: clocks, power cuts, other people's reboots, a kernel that does
-//! not do what it was told, and a fleet that takes turns.
+//! The daemon under disturbances: clock jumps, power cuts, unmanaged reboots, a kernel that ignores its arguments, and
+//! a reboot lock for the fleet.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ pub const SCENARIOS: &[Scenario] =
     &[("upkeep::interrupted", interrupted), ("upkeep::fleet", fleet)];
 
 const ENABLE: &str = "systemctl enable --now bedplate-boot.service bedplate.service";
-/// Asks for one cold boot and nothing else.
+/// A profile that needs one cold boot and nothing else.
 const PASSTHROUGH: &str = "schema = 1\nname = \"passthrough\"\n[iommu]\nmode = \"passthrough\"\n";
 
-/// Stays as long as nothing happens that should not.
+/// Waits to show that nothing unexpected happens.
 fn rest(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));
 }
@@ -25,12 +25,12 @@ fn scheduled(node: &Node) -> Result<String> {
     node.ok("sed -n 's/^USEC=//p' /run/systemd/shutdown/scheduled")
 }
 
-/// Everything that may come between an announcement and its reboot.
+/// Events between the scheduling of a reboot and the reboot.
 fn interrupted(case: &mut Case) -> Result<()> {
     const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"20m\"\n";
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
-    // From the next boot on a group has another type than the command line asks for.
+    // From the next boot on a group has another type than the command line requests.
     let pf = guest::PFS[0];
     node.put_program("/usr/local/sbin/translate", translate(pf))?;
     node.put("/etc/systemd/system/translate.service", TRANSLATE)?;
@@ -83,7 +83,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
     foreign_reboot(&node, POLICY)
 }
 
-/// A reboot that others ask for takes the place of the announced one.
+/// A reboot by another program replaces the scheduled one.
 fn foreign_reboot(node: &Node, policy: &str) -> Result<()> {
     node.step("another program reboots before the time has come");
     node.put(PROFILE_PATH, format!("{PASSTHROUGH}[cmdline]\nargs = [\"audit=0\"]\n{policy}"))?;
@@ -102,7 +102,7 @@ fn foreign_reboot(node: &Node, policy: &str) -> Result<()> {
     Ok(())
 }
 
-/// Gives the IOMMU group of a function another type: no driver may be bound meanwhile.
+/// Changes the type of a function's IOMMU group; no driver may be bound at that time.
 fn retype(function: &str, kind: &str) -> String {
     format!(
         "echo {function} >/sys/bus/pci/devices/{function}/driver/unbind && \
@@ -110,15 +110,15 @@ fn retype(function: &str, kind: &str) -> String {
     )
 }
 
-/// What firmware or a device can bring about, done by hand in every boot, before bedplate looks.
+/// Script that simulates firmware or a device in every boot, before bedplate runs.
 fn translate(function: &str) -> String {
     format!("#!/bin/sh\nudevadm settle\n{}\n", retype(function, "DMA"))
 }
 
-/// As a kernel words it.
+/// Message in the kernel's wording.
 const COMPLAINT: &str = "Malformed early option 'iommu'";
 
-/// Replaces journalctl: it adds a kernel message, which a program cannot write.
+/// Replaces journalctl: adds a kernel message, which a program cannot write itself.
 fn journal() -> String {
     let record = format!("{{\"MESSAGE\":\"{COMPLAINT}\",\"SYSLOG_FACILITY\":\"0\"}}");
     format!(
@@ -130,7 +130,7 @@ const TRANSLATE: &str = "[Unit]\nBefore=bedplate-boot.service\nDefaultDependenci
     After=local-fs.target systemd-udev-trigger.service\nConditionKernelCommandLine=iommu=pt\n\
     [Service]\nType=oneshot\nExecStart=/usr/local/sbin/translate\n[Install]\nWantedBy=multi-user.target\n";
 
-/// A lock server that writes down what it is asked, by systemd's sockets and a shell.
+/// A lock server that records its requests, from systemd sockets and a shell.
 const LOCK: &str = "#!/bin/bash\nread -r _ path _\nlength=0\n\
     while IFS= read -r line; do\n  line=${line%$'\\r'}\n  [ -n \"$line\" ] || break\n\
     case ${line,,} in content-length:*) length=${line#*: } ;; esac\ndone\n\
@@ -141,8 +141,8 @@ const FLEETLOCK: &str = include_str!("../../../systemd/bedplate.service.d/fleetl
 const COLD_REBOOT: &str =
     include_str!("../../../systemd/bedplate-worker@.service.d/cold-reboot.conf");
 
-/// The fleet's lock over the network that the unit has only by its drop-in, and a reboot made as cold as the firmware
-/// makes it, for which there is another one.
+/// The reboot lock over a network that the unit has only with its drop-in, and a cold reboot by the firmware, which
+/// needs another drop-in.
 fn fleet(case: &mut Case) -> Result<()> {
     let node = case.node(BOOKWORM)?;
     install(case, &node)?;
@@ -192,7 +192,7 @@ fn fleet(case: &mut Case) -> Result<()> {
     same!(last_step()?, before, "mode and type after cancelling");
 
     node.step("one reboot, and the slot is given back");
-    // A busy machine takes longer for the decision than the profile's delay, and would go down before it answers.
+    // A busy machine needs longer for the decision than the profile's delay, and would go down before it answers.
     node.ok("bedplate reboot schedule --in 1m --why again")?;
     until(&node, "announced", announced)?;
     same!(last_step()?, "cold\nefi", "mode and type of the kernel's reboot");

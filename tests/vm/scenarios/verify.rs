@@ -1,5 +1,5 @@
-//! `bedplate verify` on a node as its profile has it, and on the same node with one thing after the other broken by the
-//! kernel's own interfaces: each break is found by the check that is there for it, and gone once it is undone.
+//! `bedplate verify` on a converged node, and on the same node with one defect after another, made through the kernel's
+//! own interfaces: the matching check finds each, and passes again after the repair.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ pub const SCENARIOS: &[Scenario] = &[("verify::good_and_broken", good_and_broken
 
 const UNIT: &str = include_str!("../../../systemd/bedplate-boot.service");
 
-/// What each check comes to on the good node, and why where it does not pass.
+/// Result of each check on the good node, and the finding if it does not pass.
 const GOOD: &[(&str, &str, &str)] = &[
     ("topology.devices", "pass", ""),
     ("modules.driver", "fail", "bound to no driver"),
-    // The stand-in has a window of its registers only.
+    // The emulated GPU has only a window for its registers.
     ("firmware.above-4g", "unknown", "no memory window of 256 MiB"),
     ("firmware.iommu", "pass", "DMAR"),
     ("iommu.active", "pass", "dmar0"),
@@ -38,9 +38,9 @@ const GOOD: &[(&str, &str, &str)] = &[
     ("topology.pairing", "pass", ""),
     ("firmware.numa", "pass", ""),
     ("firmware.sriov-resources", "pass", ""),
-    // A function of igb has seven VFs at most.
+    // A function of igb has at most seven VFs.
     ("firmware.ari", "not-applicable", ""),
-    // QEMU has neither bit, and no bit of the register can be written (hw/pci/pcie.c, pcie_cap_deverr_init).
+    // QEMU has neither bit, and the register is read-only (hw/pci/pcie.c, pcie_cap_deverr_init).
     ("pcie.relaxed-ordering", "warn", "relaxed ordering is off"),
     ("pcie.mrrs", "warn", "smaller requests"),
     ("cmdline.states", "pass", ""),
@@ -48,7 +48,7 @@ const GOOD: &[(&str, &str, &str)] = &[
     ("modules.leftovers", "pass", ""),
 ];
 
-/// What is done to the node, the check that has to find it, what is to be named, and what undoes it.
+/// A defect: name, command, check that must find it, expected text, repair.
 struct Break {
     what: &'static str,
     how: &'static str,
@@ -124,7 +124,7 @@ const BREAKS: &[Break] = &[
     },
 ];
 
-/// Lines of the kernel's log, as a driver would write them, and the check that has to find each. Only a boot undoes them.
+/// Kernel log lines as a driver would write them, and the check that must find each. Only a boot removes them.
 const LINES: &[(&str, &str, &str)] = &[
     (
         "NVRM: Xid (PCI:0000:23:00): 79, pid=1, name=x, GPU has fallen off the bus.",
@@ -143,7 +143,7 @@ const LINES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// What a check came to, and what was found.
+/// Verdict and finding by check.
 type Found = BTreeMap<String, (String, String)>;
 
 fn verify(node: &Node) -> Result<(String, Found)> {
@@ -212,7 +212,7 @@ fn good_and_broken(case: &mut Case) -> Result<()> {
 
     for (line, id, named) in LINES {
         node.step(line);
-        // A program's lines are not the kernel's: one record in a file stands for its log.
+        // A program's line is not the kernel's: a file with one record replaces the kernel log.
         node.ok(&format!("echo '<4>{line}' >/dev/kmsg"))?;
         let (_, found) = verify(&node)?;
         same!(found[*id].0, "pass", "a program's line: {line}");

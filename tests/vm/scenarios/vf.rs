@@ -1,5 +1,5 @@
-//! Attributes of VFs on igb's real driver: what the kernel's `ip link` says of them after bedplate has been at work, what
-//! the driver refuses, and what comes back.
+//! VF attributes on igb's real driver: the kernel's `ip link` output after bedplate has run, refusals of the driver,
+//! and the revert.
 
 use bedplate_tests::lab::machine::BOOKWORM;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
@@ -8,11 +8,11 @@ use super::daemon::{install, state, until};
 
 pub const SCENARIOS: &[Scenario] = &[("vf::attributes", attributes)];
 
-/// The NIC below the switch of the second socket, its interface and its permanent address.
+/// NIC below the switch of the second socket, and its interface.
 const PF: &str = "0000:84:00.0";
 const LINK: &str = "enp132s0";
 
-/// Writes the profile: two VFs on the one PF, `rest` are further keys of its rule.
+/// Writes the profile: two VFs on the only PF; `rest` has further keys of its rule.
 fn profile(node: &Node, rest: &str) -> Result<()> {
     node.put(
         "/etc/bedplate/profile.toml",
@@ -22,13 +22,13 @@ fn profile(node: &Node, rest: &str) -> Result<()> {
     )
 }
 
-/// What the kernel says of the two VFs.
+/// Kernel's lines for the two VFs.
 fn vfs(node: &Node) -> Result<Vec<String>> {
     let said = node.ok(&format!("ip link show dev {LINK} | grep -E '^ +vf '"))?;
     Ok(said.lines().map(|line| line.trim().to_owned()).collect())
 }
 
-/// Every VF's line has each of `parts`.
+/// Every VF's line contains each of `parts`.
 fn all_have(node: &Node, parts: &[&str]) -> Result<()> {
     let lines = vfs(node)?;
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -43,13 +43,13 @@ fn attributes(case: &mut Case) -> Result<()> {
     node.ok("modprobe igbvf")?;
 
     // 1. New VFs have their attributes before igbvf starts. QEMU's igbvf gets no answer from its PF ("PF still in reset
-    // state") and makes up an address, so that the PF's own word counts.
+    //    state") and generates an address, so the PF's own report is authoritative.
     profile(&node, "vf = { mac = \"derived\", vlan = 100, spoof_check = false, trust = true }")?;
     node.ok("bedplate apply")?;
     all_have(&node, &["vlan 100", "spoof checking off", "trust on"])?;
     let pf = node.ok(&format!("cat /sys/class/net/{LINK}/address"))?;
     for number in [0, 1] {
-        // 52:54:00 is locally administered already; the number comes on top of bytes 2 and 3.
+        // 52:54:00 is already locally administered; the number is added to bytes 2 and 3.
         let derived = format!("{}:{:02x}{}", &pf[..5], number + 1, &pf[8..]);
         let line = &vfs(&node)?[number];
         assert!(line.contains(&format!("link/ether {derived} ")), "VF {number} of {pf}: {line}");
@@ -59,7 +59,7 @@ fn attributes(case: &mut Case) -> Result<()> {
     after_a_boot(&node)?;
     watched(case, &node)?;
 
-    // 2. What others change is put right, and nothing else: the VLAN was not asked for any more.
+    // 2. External changes are remediated, and nothing else: the VLAN is no longer in the profile.
     profile(&node, "vf = { spoof_check = true }")?;
     node.ok(&format!("ip link set {LINK} vf 1 vlan 7 && ip link set {LINK} vf 0 spoofchk off"))?;
     node.ok("bedplate apply")?;
@@ -68,11 +68,11 @@ fn attributes(case: &mut Case) -> Result<()> {
 
     refusals(&node)?;
 
-    // 4. Everything goes back: the VFs were not there before.
+    // 4. Everything is reverted: the VFs did not exist before.
     node.ok("bedplate revert")?;
     assert_eq!(node.ok(&format!("cat /sys/bus/pci/devices/{PF}/sriov_numvfs"))?, "0");
 
-    // 5. VFs that others made keep what bedplate did not set, and get back what it did.
+    // 5. VFs made by other tools keep attributes that bedplate did not set; those it set are restored.
     node.ok(&format!("echo 2 >/sys/bus/pci/devices/{PF}/sriov_numvfs && udevadm settle"))?;
     node.ok(&format!("ip link set {LINK} vf 0 vlan 5"))?;
     let before = vfs(&node)?;
@@ -84,14 +84,14 @@ fn attributes(case: &mut Case) -> Result<()> {
     Ok(())
 }
 
-/// The same by the unit that puts back at boot what a reboot takes away.
+/// The same by the boot service, which restores non-persistent state.
 fn after_a_boot(node: &Node) -> Result<()> {
     node.ok(&format!("echo 0 >/sys/bus/pci/devices/{PF}/sriov_numvfs"))?;
     node.ok("bedplate boot")?;
     all_have(node, &["vlan 100", "spoof checking off", "trust on"])
 }
 
-/// The daemon, in its sandbox with the drop-in for this, hears of what another program sets.
+/// The daemon, in its sandbox with the drop-in for this, notices changes by another program.
 fn watched(case: &Case, node: &Node) -> Result<()> {
     install(case, node)?;
     for unit in ["observer", "worker"] {
@@ -100,7 +100,7 @@ fn watched(case: &Case, node: &Node) -> Result<()> {
             include_str!("../../../systemd/bedplate-worker@.service.d/vf-attributes.conf"),
         )?;
     }
-    // The kernel announces it only while the interface is up.
+    // The kernel sends the event only while the interface is up.
     node.ok(&format!("ip link set {LINK} up && systemctl daemon-reload"))?;
     node.ok("systemctl start bedplate.service")?;
     until(node, "converged", &state("converged"))?;
@@ -111,8 +111,7 @@ fn watched(case: &Case, node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// What igb cannot do: it has no link state of VFs, and no eswitch (drivers/net/ethernet/intel/igb/igb_main.c,
-/// igb_netdev_ops).
+/// Unsupported by igb: link state of VFs, and an eswitch (drivers/net/ethernet/intel/igb/igb_main.c, igb_netdev_ops).
 fn refusals(node: &Node) -> Result<()> {
     let before = vfs(node)?;
     profile(node, "vf = { vlan = 9, link_state = \"disable\" }")?;

@@ -1,4 +1,4 @@
-//! How fast a log of NCCL's is read, beside `grep -c`.
+//! Speed of reading an NCCL log, compared with `grep -c`.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use crate::Fallible;
 
-/// Bytes of the log.
+/// Size of the log in bytes.
 const SIZE: u64 = 1 << 30;
-/// Nodes and GPUs of each that speak in it.
+/// Number of nodes, and of GPUs per node, in the log.
 const NODES: u32 = 16;
 const GPUS: u32 = 8;
 
-/// Reads a log of a gigabyte, in rounds.
+/// Measures reading a log of one gigabyte, in rounds.
 pub fn measure(bedplate: &Path, runs: usize, directory: &Path) -> Fallible<()> {
     let log = directory.join("job.log");
     write(&log)?;
@@ -57,7 +57,7 @@ pub fn measure(bedplate: &Path, runs: usize, directory: &Path) -> Fallible<()> {
 
 fn time(command: &mut Command) -> Fallible<Duration> {
     let start = Instant::now();
-    // Not to /dev/null: grep stops at the first match where nobody reads the count.
+    // Do not write to /dev/null: grep then stops at the first match.
     let output = command.stderr(Stdio::null()).output()?;
     let took = start.elapsed();
     match output.status.success() {
@@ -66,7 +66,7 @@ fn time(command: &mut Command) -> Fallible<Duration> {
     }
 }
 
-/// Ranks that speak in turn, as those of a job do.
+/// Writes a log with interleaved ranks, as in a real job.
 fn write(log: &Path) -> Fallible<()> {
     let mut block = Vec::new();
     for channel in 0..16 {

@@ -1,4 +1,4 @@
-//! The made-up machines: trees of files, and the running machine's own directories covered by them.
+//! Fake machines: file trees that are mounted over the running machine's own directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use bedplate_testhosts::{HostSpec, write_tree};
 
 use crate::Fallible;
 
-/// A made-up machine on disk.
+/// A fake machine on disk.
 pub struct Machine {
     pub name: &'static str,
     pub root: PathBuf,
@@ -31,7 +31,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Where pciutils shall look, without blanks or quotes: it is in a directory that we named.
+    /// Directory for pciutils; without blanks or quotes, because its path is ours.
     pub fn pci(&self) -> String {
         format!("{}/sys/bus/pci", self.root.display())
     }
@@ -40,8 +40,8 @@ impl Machine {
         format!("lspci -A linux-sysfs -O sysfs.path={} -D -n -d ::0604 | cut -d' ' -f1", self.pci())
     }
 
-    /// Makes it the running machine of this process and of all that it starts from now on: in a mount namespace of our own its
-    /// files cover those of the machine that we run on.
+    /// Makes this the running machine for this process and its future children: in a private mount namespace, its files
+    /// cover those of the real machine.
     pub fn become_the_running_one(&self) -> Fallible<()> {
         let mut covered = vec!["sys", "etc", "boot"];
         covered.extend(["proc/cmdline", "proc/cpuinfo", "proc/modules", "proc/meminfo"]);

@@ -1,4 +1,4 @@
-//! How long bedplate takes to read a machine, beside the programs people use for it now.
+//! Measures how long bedplate takes to read a machine, compared with the tools in common use.
 //!
 //! Run it with
 //!
@@ -6,20 +6,20 @@
 //! cargo build --release && cargo run --release -p bedplate-tests --bin bench [-- --runs N]
 //! ```
 //!
-//! It makes two machines out of the demo builder, an HGX node and one of more than 10,000 functions, as files in a
-//! temporary directory (on tmpfs if /dev/shm is there), and lets `bedplate plan`, `inspect --json`, `verify` and `topology`,
-//! `lspci -vvv` and a loop of `setpci` over all bridges read them. bedplate takes them for the running machine: the benchmark starts
-//! itself again in a mount namespace where their `/sys` covers the real one (unshare -rm), and, where that is not allowed, says so
-//! and measures what can read an image root. Whole processes are timed, one after the other in
-//! rounds so that a slow moment of the machine hits all of them; the first round is not counted. System calls, processes
-//! and config-space reads are counted by strace in runs of their own; peak memory is what GNU time says.
+//! It builds two machines with the demo builder, an HGX node and one of more than 10,000 functions, as files in a
+//! temporary directory (on tmpfs if /dev/shm exists). `bedplate plan`, `inspect --json`, `verify` and `topology`,
+//! `lspci -vvv` and a loop of `setpci` over all bridges then read them. To make them the running machine for bedplate,
+//! the benchmark restarts itself in a mount namespace in which their `/sys` covers the real one (unshare -rm). If that
+//! is not allowed, it reports this and measures only commands that can read an image root. Whole processes are timed
+//! one after another in rounds, so that a slow moment of the machine affects all of them; the first round is discarded.
+//! strace counts system calls, processes and config-space reads in separate runs; GNU time measures peak memory.
 //!
-//! Last it reads a log of NCCL's of a gigabyte, beside `grep -c`.
+//! Finally it reads an NCCL log of one gigabyte, compared with `grep -c`.
 //!
-//! What the numbers cannot say: files on tmpfs answer at once, registers do not. A config-space dword takes about
-//! 1 µs on hardware and 10 or more in a virtual machine, so look at the dwords before the milliseconds.
+//! Limits of the numbers: files on tmpfs respond at once, registers do not. A config-space dword takes about 1 µs on
+//! hardware and 10 µs or more in a VM, so dwords matter more than milliseconds.
 //!
-//! It prints numbers and ratios, no verdict. Needs lspci, setpci, strace, GNU time and a release build of bedplate.
+//! Prints numbers and ratios, without a verdict. Needs lspci, setpci, strace, GNU time and a release build of bedplate.
 
 #![allow(
     clippy::print_stdout,
@@ -43,12 +43,12 @@ use machine::Machine;
 
 /// Functions of the huge machine.
 const HUGE: usize = 10_000;
-/// Rounds unless told otherwise.
+/// Default number of rounds.
 const RUNS: usize = 11;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
-/// Says that we are in a namespace of our own.
+/// Marks a process inside the private namespace.
 const INSIDE: &str = "BEDPLATE_BENCH_INSIDE";
 
 fn main() -> ExitCode {
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does it all in a mount namespace of our own; `None`: this is it, or there is none to be had.
+/// Runs the benchmark in a private mount namespace. `None`: already inside, or namespaces are not available.
 fn in_a_namespace() -> Option<Fallible<()>> {
     let quiet =
         |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -117,7 +117,7 @@ fn bench() -> Fallible<()> {
     Ok(())
 }
 
-/// `--runs N`.
+/// Parses `--runs N`.
 fn runs() -> Fallible<usize> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
@@ -130,7 +130,7 @@ fn runs() -> Fallible<usize> {
     }
 }
 
-/// Checks that everything needed is there; returns the bedplate that was built beside this program.
+/// Checks that all tools are installed; returns the bedplate built next to this program.
 fn tools() -> Fallible<PathBuf> {
     for (tool, package, version) in [
         ("lspci", "pciutils", "--version"),

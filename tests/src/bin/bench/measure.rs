@@ -1,4 +1,4 @@
-//! One program after the other, timed in rounds, counted by strace, weighed by GNU time.
+//! Runs programs one after another: timed in rounds, counted by strace, with memory measured by GNU time.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -10,33 +10,33 @@ use crate::Fallible;
 use crate::machine::Machine;
 use crate::programs::Program;
 
-/// What was found out about one program.
+/// Results of one program.
 pub struct Row {
     pub name: &'static str,
-    /// Sorted.
+    /// Sorted times.
     pub times: Vec<Duration>,
     pub median: Duration,
     pub scale: f64,
     pub rss_kib: u64,
     pub traced: Traced,
-    /// What the program itself says it cost (`--cost`).
+    /// Cost that the program itself reports (`--cost`).
     pub own: Option<String>,
 }
 
 impl Row {
-    /// Median for the whole work, in milliseconds.
+    /// Median for the complete work, in milliseconds.
     pub fn ms(&self) -> f64 {
         self.median.as_secs_f64() * 1e3 * self.scale
     }
 }
 
-/// What strace saw.
+/// Counts by strace.
 pub struct Traced {
-    /// System calls.
+    /// Number of system calls.
     pub calls: u64,
-    /// Bytes read from config files, in fours; of an image's files, which are read whole, what the program says it asked for.
+    /// Dwords read from config files. For image roots, whose files are read whole, the program's own count.
     pub config_dwords: u64,
-    /// Programs started, the first included.
+    /// Number of programs started, including the first.
     pub processes: u64,
 }
 
@@ -87,7 +87,7 @@ fn command(argv: &[String]) -> Command {
     command
 }
 
-/// One timed run.
+/// Times one run.
 fn time(program: &Program) -> Fallible<Duration> {
     let start = Instant::now();
     let status = command(&program.argv).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
@@ -98,7 +98,7 @@ fn time(program: &Program) -> Fallible<Duration> {
     Ok(took)
 }
 
-/// One run below GNU time: peak memory in KiB, and the last line of stderr if it is a bedplate's cost.
+/// Runs under GNU time: returns peak memory in KiB, and the cost line from bedplate's stderr.
 fn once(program: &Program, scratch: &Path) -> Fallible<(u64, Option<String>)> {
     let out = scratch.join("time");
     let output = Command::new("time")
@@ -114,14 +114,14 @@ fn once(program: &Program, scratch: &Path) -> Fallible<(u64, Option<String>)> {
     }
     let own =
         stderr.lines().rev().find(|line| line.contains("config-space dwords")).map(str::to_owned);
-    // Of a status other than 0 it says a line more.
+    // For a status other than 0 the file has an extra line.
     let text = fs::read_to_string(&out)?;
     let last = text.lines().last().unwrap_or_default();
     let rss = last.trim().parse().map_err(|_| format!("GNU time said {text:?}, not a number"))?;
     Ok((rss, own))
 }
 
-/// Two runs below strace: one that counts calls, one that looks at reads of config files and at programs started.
+/// Runs twice under strace: once to count calls, once to trace reads of config files and started programs.
 fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
     let out = scratch.join("strace");
     let strace = |options: &[&str]| -> Fallible<()> {
@@ -155,7 +155,7 @@ fn trace(program: &Program, scratch: &Path) -> Fallible<Traced> {
     Ok(Traced { calls, config_dwords: bytes.div_ceil(4), processes })
 }
 
-/// `275 functions, 2680 system calls, 502 config-space dwords`.
+/// Parses `275 functions, 2680 system calls, 502 config-space dwords`.
 fn dwords(own: &str) -> Option<u64> {
     own.strip_suffix(" config-space dwords")?.rsplit(' ').next()?.parse().ok()
 }

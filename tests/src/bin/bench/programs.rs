@@ -1,4 +1,4 @@
-//! What is measured.
+//! Programs to measure.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -6,35 +6,36 @@ use std::process::ExitStatus;
 use crate::HUGE;
 use crate::machine::Machine;
 
-/// Bridges that the setpci loop reads on the huge machine: each setpci goes through the whole list of functions first.
+/// Number of bridges that the setpci loop reads on the huge machine: each setpci first scans the whole list of
+/// functions.
 const SAMPLE: usize = 20;
 
-/// What others are held against.
+/// Baseline for comparisons.
 pub const LSPCI: &str = "lspci -vvv";
 pub const PLAN: &str = "bedplate plan";
 pub const INSPECT: &str = "bedplate inspect --json";
 pub const VERIFY: &str = "bedplate verify";
 pub const TOPOLOGY: &str = "bedplate topology";
 
-/// Something to measure.
+/// A program to measure.
 pub struct Program {
     pub name: &'static str,
     pub argv: Vec<String>,
-    /// Its work is this many times what was run (1 = all of it).
+    /// Factor from the measured run to the complete work (1 = all of it).
     pub scale: f64,
     pub note: String,
-    /// It reads config space as whole files.
+    /// Whether it reads config space as whole files.
     pub whole_files: bool,
 }
 
 impl Program {
-    /// `verify` says by its exit status what it found (4, 5): that is no failure.
+    /// Whether the exit status is a success; `verify` reports its findings as 4 and 5.
     pub fn accepts(&self, status: ExitStatus) -> bool {
         status.success() || self.name == VERIFY && matches!(status.code(), Some(4 | 5))
     }
 }
 
-/// For one machine. `live`: it stands for the running one.
+/// Programs for one machine. `live`: the machine replaces the running one.
 pub fn programs(bedplate: &Path, machine: &Machine, live: bool) -> Vec<Program> {
     let root = machine.root.display().to_string();
     let bedplate = bedplate.display().to_string();
@@ -89,7 +90,7 @@ fn setpci(machine: &Machine) -> Program {
             format!("reads {read} of {all} bridges, numbers scaled up; listing them is left out");
         (sample.join(" "), all as f64 / read as f64, note)
     };
-    // A bridge without ACS makes setpci fail; such loops take no notice.
+    // setpci fails on a bridge without ACS; loops in the field ignore that too.
     let script = format!(
         "for bridge in {list}; do \
          setpci -A linux-sysfs -O {path} -s $bridge ECAP_ACS+6.w 2>/dev/null; done; true"

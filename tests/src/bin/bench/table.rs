@@ -1,4 +1,4 @@
-//! The numbers and their ratios.
+//! Prints the numbers and their ratios.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::machine::Machine;
 use crate::measure::Row;
 use crate::programs::{INSPECT, LSPCI, PLAN, Program, TOPOLOGY, VERIFY};
 
-/// Above the numbers of [`print()`].
+/// Headings for [`print()`].
 const HEADINGS: &str = concat!(
     "                                  median ms        min        max  x lspci x inspect  ",
     "  us/fn  calls/fn cfg dword  RSS MiB processes"
 );
 
-/// What was measured on one machine.
+/// Prints the results of one machine.
 pub fn print(machine: &Machine, programs: &[Program], rows: &[Row]) {
     let (name, bridges) = (&machine.name, machine.bridges.len());
     println!("\n{name}: {} functions, {bridges} bridges\n{HEADINGS}", machine.functions);
@@ -53,7 +53,7 @@ pub fn print(machine: &Machine, programs: &[Program], rows: &[Row]) {
     }
 }
 
-/// Time per function on the huge machine against that on the small one: 1 = linear.
+/// Prints time per function on the huge machine relative to the small one: 1 = linear.
 pub fn linearity(small: usize, hgx: &[Row], large: usize, huge: &[Row]) {
     println!("\ntime per function, huge / hgx (1 = linear)");
     for (hgx, huge) in hgx.iter().zip(huge) {

@@ -1,12 +1,12 @@
-//! A BMC outside QEMU that takes the order to cycle the power; QEMU's own (`ipmi-bmc-sim`) refuses it. It answers what
-//! Linux's ipmi_si asks while it starts and three chassis commands, and keeps every chassis control it was given. The cut
-//! itself is [`Node::power_cycle_by_bmc`]: the other end only takes orders.
+//! A BMC outside QEMU that accepts power-cycle commands; QEMU's own (`ipmi-bmc-sim`) rejects them. It answers the
+//! queries of Linux's ipmi_si at start and three chassis commands, and records every chassis control.
+//! [`Node::power_cycle_by_bmc`] cuts the power; this end only accepts commands.
 //!
-//! QEMU's `ipmi-bmc-extern` passes on what the guest writes to its KCS interface (hw/ipmi/ipmi_bmc_extern.c; the "VM"
-//! connection of OpenIPMI's lanserv). Both ways a message is its number, network function and LUN, command, data and a
-//! checksum that brings the sum of all to 0 (in an answer a completion code comes before the data), then 0xA0. A command
-//! about the line itself ends in 0xA1 instead. Either byte inside a message, and 0xAA, is sent as 0xAA and the byte with
-//! bit 4 set.
+//! QEMU's `ipmi-bmc-extern` forwards data that the guest writes to its KCS interface (hw/ipmi/ipmi_bmc_extern.c; the
+//! "VM" connection of OpenIPMI's lanserv). In both directions a message is its number, network function and LUN,
+//! command, data and a checksum that makes the sum 0 (in an answer a completion code precedes the data), then 0xA0. A
+//! command about the connection itself ends in 0xA1 instead. Either byte inside a message, and 0xAA, is sent as 0xAA
+//! and the byte with bit 4 set.
 
 use std::io::{BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -28,7 +28,7 @@ const DISABLE_IRQ: u8 = 0x06;
 /// From QEMU: the machine was reset.
 const RESET: u8 = 0x04;
 
-/// Completion codes (IPMI v2.0 table 5-2): success, unknown command, data that means nothing.
+/// Completion codes (IPMI v2.0 table 5-2): success, unknown command, invalid data.
 const SUCCESS: u8 = 0x00;
 const UNKNOWN: u8 = 0xC1;
 const INVALID: u8 = 0xCC;
@@ -36,28 +36,28 @@ const INVALID: u8 = 0xCC;
 /// Chassis Control: power cycle (IPMI v2.0 §28.3).
 pub const POWER_CYCLE: u8 = 0x02;
 
-/// A Chassis Control that came.
+/// A received Chassis Control.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
-    /// What it orders (IPMI v2.0 table 28-4); more than four bits of it say nothing.
+    /// Action (IPMI v2.0 table 28-4); only its lower four bits are defined.
     pub action: u8,
-    /// When it came.
+    /// Time of arrival.
     pub at: Instant,
 }
 
-/// A BMC. It outlives the power of its machine, as a real one does.
+/// A BMC. Like a real one, it stays on when its machine is off.
 #[derive(Clone, Debug, Default)]
 pub struct Bmc {
     controls: Arc<Mutex<Vec<Control>>>,
 }
 
 impl Bmc {
-    /// Every Chassis Control there has been, taken or refused, in its order.
+    /// All Chassis Controls so far, accepted or rejected, in order.
     pub fn controls(&self) -> Vec<Control> {
         self.controls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Serves the machine whose QEMU listens at `socket`, until that ends.
+    /// Serves the machine whose QEMU listens at `socket`, until QEMU ends.
     pub(super) fn attach(&self, socket: &Path) -> Result<()> {
         let stream = UnixStream::connect(socket)?;
         let mut line = Line { bmc: self.clone(), enables: 0, message: Vec::new(), escape: false };
@@ -74,16 +74,17 @@ impl Bmc {
 }
 
 impl Node {
-    /// Gives it another BMC than QEMU's, from its next start on: one that can cycle the power.
+    /// Replaces QEMU's BMC, from the next start on, by one that can power-cycle.
     pub fn with_bmc(&self) -> Bmc {
         self.bmc.borrow_mut().get_or_insert_default().clone()
     }
 
-    /// A power cycle that the guest orders of the BMC that [`Node::with_bmc`] gave it, and the next boot complete. The
-    /// power is cut a second after the order, as BMCs do, and QEMU ends: nothing that the guest does passes for it.
+    /// Waits for the guest to request a power cycle from the BMC of [`Node::with_bmc`], carries it out, and waits for
+    /// the next complete boot. The power is cut a second after the request, as BMCs do, and QEMU ends, so nothing else
+    /// that the guest does can pass for it.
     ///
     /// # Errors
-    /// When the guest orders something else, resets itself or switches itself off; when it does not come up again.
+    /// The guest requests something else, resets itself, powers itself off, or does not boot again.
     pub fn power_cycle_by_bmc(&self) -> Result<()> {
         let (bmc, resets) = (self.with_bmc(), self.events("RESET"));
         let began = Instant::now();
@@ -112,24 +113,24 @@ impl Node {
     }
 }
 
-/// One machine's connection, between two bytes.
+/// State of one machine's connection between two bytes.
 struct Line {
     bmc: Bmc,
-    /// BMC global enables, as the guest sets them (IPMI v2.0 §22.1).
+    /// BMC global enables, as set by the guest (IPMI v2.0 §22.1).
     enables: u8,
     message: Vec<u8>,
     escape: bool,
 }
 
 impl Line {
-    /// Takes a byte; gives what has to be sent for it.
+    /// Processes a byte; returns the bytes to send.
     fn take(&mut self, byte: u8) -> Vec<u8> {
         match byte {
             END_OF_MESSAGE => {
                 let message = std::mem::take(&mut self.message);
                 return self.message(&message);
             }
-            // Versions and capabilities: there is one version, and none that is needed.
+            // Versions and capabilities: there is only one version, and no capability is needed.
             END_OF_COMMAND => {
                 if std::mem::take(&mut self.message) == [RESET] {
                     self.enables = 0;
@@ -156,7 +157,7 @@ impl Line {
                 END_OF_COMMAND,
             ]);
         }
-        // An answer's network function is the question's and one.
+        // An answer's network function is that of the request plus one.
         let mut answer = vec![*number, function | 0x04, *command, code];
         answer.extend(said);
         answer.push(sum(&answer).wrapping_neg());
@@ -165,27 +166,27 @@ impl Line {
         sent
     }
 
-    /// Completion code and data.
+    /// Returns completion code and data.
     fn answer(&mut self, function: u8, command: u8, data: &[u8]) -> (u8, Vec<u8>) {
         match (function, command, data) {
-            // Chassis status: the power is on.
+            // Chassis status: power is on.
             (0x00, 0x01, _) => (SUCCESS, vec![0x01, 0x00, 0x00]),
             (0x00, 0x02, [action, ..]) => (self.control(action & 0x0F), Vec::new()),
-            // Restart cause: a chassis control once one was taken, else unknown (IPMI v2.0 §28.11).
+            // Restart cause: chassis control after an accepted one, else unknown (IPMI v2.0 §28.11).
             (0x00, 0x07, _) => {
                 let cycled =
                     self.bmc.controls().iter().any(|control| control.action == POWER_CYCLE);
                 (SUCCESS, vec![u8::from(cycled), 0x00])
             }
-            // Device id: IPMI 2.0, a chassis device, of nobody.
+            // Device id: IPMI 2.0, a chassis device, no vendor.
             (0x06, 0x01, _) => (SUCCESS, vec![0x20, 0x01, 0x01, 0x00, 0x02, 0x80, 0, 0, 0, 0, 0]),
-            // Global enables, set and read.
+            // Global enables: set and get.
             (0x06, 0x2E, [enables, ..]) => {
                 self.enables = *enables;
                 (SUCCESS, Vec::new())
             }
             (0x06, 0x2F, _) => (SUCCESS, vec![self.enables]),
-            // Message flags, cleared and read: there are never any.
+            // Message flags: clear and get; always empty.
             (0x06, 0x30, _) => (SUCCESS, Vec::new()),
             (0x06, 0x31, _) => (SUCCESS, vec![0]),
             _ => (UNKNOWN, Vec::new()),
@@ -214,7 +215,7 @@ fn escaped(bytes: &[u8]) -> impl Iterator<Item = u8> {
 mod tests {
     use super::*;
 
-    /// What is sent for a message, which may need escapes.
+    /// Returns the answer to a message, which may need escapes.
     fn answer(line: &mut Line, message: &[u8]) -> Vec<u8> {
         let mut whole = message.to_vec();
         whole.push(sum(message).wrapping_neg());
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart_and_controls_are_kept() {
+    fn messages_are_answered_and_controls_recorded() {
         let bmc = Bmc::default();
         let mut line = Line { bmc: bmc.clone(), enables: 0, message: Vec::new(), escape: false };
         assert_eq!(answer(&mut line, &[6, 0x00, 0x07])[3..5], [SUCCESS, 0x00]);
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(answer(&mut line, &[3, 0x18, 0x2F])[4], 0);
         assert_eq!(answer(&mut line, &[4, 0x18, 0x08])[3], UNKNOWN);
         assert_eq!(answer(&mut line, &[7, 0x00, 0x07])[3..5], [SUCCESS, 0x01]);
-        // One whose checksum is wrong has no answer.
+        // A message with a wrong checksum gets no answer.
         assert!(
             [5, 0x00, 0x02, 0x02, 0, END_OF_MESSAGE].iter().all(|byte| line.take(*byte).is_empty())
         );

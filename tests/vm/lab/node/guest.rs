@@ -1,4 +1,4 @@
-//! What is done inside the guest: commands and files, through its agent.
+//! Commands and files in the guest, through its agent.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use super::super::{Result, fail};
 use super::{COMMAND, Node};
 
 impl Node {
-    /// Runs `command` with a shell of the guest.
+    /// Runs `command` with a shell in the guest.
     ///
     /// # Errors
-    /// When it cannot be run or hangs; not when it fails.
+    /// The command cannot be run or hangs; a failing command is not an error.
     pub fn run(&self, command: &str) -> Result<Output> {
         self.run_for(command, COMMAND)
     }
 
-    /// [`Node::run`] with another bound on its time.
+    /// [`Node::run`] with another time limit.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Node::run`].
     pub fn run_for(&self, command: &str, limit: Duration) -> Result<Output> {
         let socket = self.sockets.path().join("agent");
         let output = Agent::connect(&socket, Duration::from_secs(3))
@@ -27,10 +27,10 @@ impl Node {
         Ok(output)
     }
 
-    /// Runs a command that has to exit with `status`; gives what it printed.
+    /// Runs a command that must exit with `status`; returns its output.
     ///
     /// # Errors
-    /// When it exits otherwise.
+    /// The exit status differs.
     pub fn expect(&self, status: i64, command: &str) -> Result<String> {
         let output = self.run(command)?;
         if output.status == status {
@@ -42,10 +42,10 @@ impl Node {
         ))
     }
 
-    /// Runs a command that has to succeed; gives what it printed, without the last line's end.
+    /// Runs a command that must succeed; returns its output without the trailing line end.
     ///
     /// # Errors
-    /// When it fails.
+    /// The command fails.
     pub fn ok(&self, command: &str) -> Result<String> {
         Ok(self.expect(0, command)?.trim_end_matches('\n').to_owned())
     }
@@ -53,15 +53,15 @@ impl Node {
     /// Id of the running boot (/proc/sys/kernel/random/boot_id).
     ///
     /// # Errors
-    /// When the guest does not answer.
+    /// The guest does not answer.
     pub fn boot_id(&self) -> Result<String> {
         self.ok("cat /proc/sys/kernel/random/boot_id")
     }
 
-    /// Writes a file in the guest, with its directory, in one step (rename), readable by all.
+    /// Writes a world-readable file in the guest atomically (rename), with its directory.
     ///
     /// # Errors
-    /// When the guest cannot.
+    /// The guest cannot.
     pub fn put(&self, path: &str, content: impl AsRef<[u8]>) -> Result<()> {
         let socket = self.sockets.path().join("agent");
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
@@ -72,20 +72,20 @@ impl Node {
         Ok(())
     }
 
-    /// [`Node::put`] of a program.
+    /// [`Node::put`] for a program.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Node::put`].
     pub fn put_program(&self, path: &str, content: impl AsRef<[u8]>) -> Result<()> {
         self.put(path, content)?;
         self.ok(&format!("chmod 755 '{path}'"))?;
         Ok(())
     }
 
-    /// Content of a file of the guest.
+    /// Content of a file in the guest.
     ///
     /// # Errors
-    /// When the guest cannot read it.
+    /// The guest cannot read it.
     pub fn get(&self, path: &str) -> Result<Vec<u8>> {
         let socket = self.sockets.path().join("agent");
         Agent::connect(&socket, Duration::from_secs(3))?.read(path)

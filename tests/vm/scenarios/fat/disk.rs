@@ -1,4 +1,4 @@
-//! A disk of its own for the boot entries: a FAT32 whose every write QEMU writes down, slowly enough to be cut between.
+//! A separate disk for the boot entries: a FAT32 on which QEMU logs every write, slowly enough to cut in between.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -7,39 +7,39 @@ use std::process::Command;
 
 use bedplate_tests::lab::{Result, fail};
 
-/// Bytes of a sector, the unit of the log and of what a power cut leaves whole.
+/// Bytes per sector, the unit of the log and of writes that a power cut leaves whole.
 pub const SECTOR: usize = 512;
-/// FAT32 needs 65,525 clusters; they have one sector, so that directories and entries need several.
+/// FAT32 needs 65,525 clusters; they have one sector each, so that directories and entries need several.
 const BYTES: u64 = 40 << 20;
-/// Longer than any log here. What was not written reads as zeros, and ends the log.
+/// Longer than any log here. Unwritten parts read as zeros, which end the log.
 const LOG_BYTES: u64 = 64 << 20;
-/// Writes a second: slow enough to be counted from outside.
+/// Writes per second: slow enough to be counted from outside.
 const RATE: u32 = 20;
 
-/// The disk, as files of this machine.
+/// Files of the disk on this machine.
 pub struct Disk {
     dir: PathBuf,
 }
 
-/// A line of the log.
+/// An entry of the log.
 pub struct Entry {
-    /// Where on the disk.
+    /// Position on the disk.
     pub sector: u64,
-    /// What; nothing for a flush.
+    /// Data; empty for a flush.
     pub data: Vec<u8>,
-    /// Where in the log that is, in sectors.
+    /// Position of the data in the log, in sectors.
     pub at: u64,
 }
 
 impl Entry {
-    /// Whether all before it is on the disk from here on, whatever cache that has.
+    /// Whether this is a flush: everything before it is on the disk from here on, regardless of caches.
     pub fn is_flush(&self) -> bool {
         self.data.is_empty()
     }
 }
 
 impl Disk {
-    /// Makes the file system, with these files in `/entries`.
+    /// Creates the file system, with these files in `/entries`.
     pub fn make(dir: &Path, files: &[(String, String)]) -> Result<Self> {
         let disk = Self { dir: dir.to_owned() };
         let image = disk.image();
@@ -57,27 +57,28 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The disk itself.
+    /// Image of the disk.
     fn image(&self) -> PathBuf {
         self.dir.join("entries.img")
     }
 
-    /// What it was when it was made.
+    /// Copy of the initial image.
     pub fn as_made(&self) -> PathBuf {
         self.dir.join("entries.made")
     }
 
-    /// QEMU's log of it.
+    /// QEMU's log of the disk.
     pub fn log(&self) -> PathBuf {
         self.dir.join("entries.log")
     }
 
-    /// QEMU starts a log at its beginning: what is left of the one before must not be taken for its end.
+    /// Creates an empty log. QEMU starts writing at the beginning; old entries must not be mistaken for the end.
     pub fn fresh_log(&self) -> Result<()> {
         Ok(File::create(self.log())?.set_len(LOG_BYTES)?)
     }
 
-    /// QEMU's arguments. What the guest has sent stays, as in a disk without a cache of its own; caches are modelled from the log.
+    /// QEMU's arguments. Data that the guest has sent is kept, as on a disk without a cache; caches are modelled from
+    /// the log.
     pub fn arguments(&self) -> [String; 6] {
         let file = |path: PathBuf| serde_json::json!({ "driver": "file", "filename": path, "cache": { "no-flush": true } });
         let logged = serde_json::json!({
@@ -94,7 +95,7 @@ impl Disk {
         ]
     }
 
-    /// The log so far (the format of Linux' drivers/md/dm-log-writes.c, which block/blklogwrites.c writes).
+    /// Reads the log so far (the format of Linux' drivers/md/dm-log-writes.c, written by block/blklogwrites.c).
     pub fn logged(&self) -> Result<Vec<Entry>> {
         let log = File::open(self.log())?;
         let mut entries = Vec::new();
@@ -111,7 +112,7 @@ impl Disk {
             let (sector, sectors, flags) = (word(0), word(1), word(2));
             match (sectors, flags) {
                 (0, 0) => return Ok(entries),
-                // A write, one that is on the disk when it is answered, or a flush.
+                // A write, a write-through write, or a flush.
                 (_, 0..=2) => {}
                 _ => return fail(format!("QEMU's log has an entry of kind {flags} at {at}")),
             }
@@ -123,7 +124,7 @@ impl Disk {
     }
 }
 
-/// Runs a tool of this machine; gives what it says, whatever its exit status: fsck.fat has many.
+/// Runs a tool of this machine; returns its output for any exit status, because fsck.fat has many.
 pub fn said(argv: &[&str]) -> Result<(bool, Vec<u8>)> {
     let output = Command::new("sh")
         .args(["-c", "PATH=$PATH:/usr/sbin:/sbin; exec \"$0\" \"$@\""])

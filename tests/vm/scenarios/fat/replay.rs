@@ -1,4 +1,4 @@
-//! The disk after every cut that the log allows, looked at from outside: no guest, so a state takes milliseconds.
+//! The disk after every cut that the log allows, checked from outside. Without a guest a state takes milliseconds.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,8 +9,8 @@ use bedplate_tests::lab::Result;
 
 use super::disk::{Entry, SECTOR, said};
 
-/// What fsck.fat says of a file system on which one file can come to have another's content (fsck.fat, check.c). What a
-/// cut is allowed to leave: clusters in no file, half a long name, the dirty bit, another count of free clusters.
+/// Messages of fsck.fat for damage by which a file can get another file's content (fsck.fat, check.c). A cut may leave
+/// other defects: clusters in no file, half a long name, the dirty bit, a wrong count of free clusters.
 pub const DAMAGE: [&str; 8] = [
     "free cluster (",
     "share clusters",
@@ -22,13 +22,13 @@ pub const DAMAGE: [&str; 8] = [
     "out of range",
 ];
 
-/// What an entry may hold after a cut.
+/// Permitted content of entries after a cut.
 pub struct Texts {
     /// Name, text before, text after.
     pub files: Vec<(String, String, String)>,
 }
 
-/// The disk, at one of its moments.
+/// The disk in one of its states.
 struct State<'a> {
     path: PathBuf,
     file: File,
@@ -37,8 +37,8 @@ struct State<'a> {
     faults: Vec<String>,
 }
 
-/// Writes a sector at a time: in order, and with those between two flushes in an order of the disk's own. `made` is the
-/// disk before `log`, of which only what comes from `start` on is cut. How many states there were, and what was wrong.
+/// Replays writes by sector: in order, and with reordering between two flushes. `made` is the disk before `log`; only
+/// writes from `start` on are cut. Returns the number of states, and the faults.
 pub fn every_cut(
     made: &Path,
     log: &[Entry],
@@ -54,7 +54,7 @@ pub fn every_cut(
     let epochs: Vec<&[Entry]> = log[start..].split(Entry::is_flush).collect();
     for (flushes, epoch) in epochs.iter().enumerate() {
         if flushes + 1 == epochs.len() {
-            // What comes after the last flush may be lost, although `apply` has ended.
+            // Writes after the last flush may be lost, although `apply` has ended.
             state.check_end()?;
         }
         let writes = sectors(epoch);
@@ -76,7 +76,7 @@ fn sectors(entries: &[Entry]) -> Vec<(u64, &[u8])> {
     entries.iter().flat_map(|entry| (entry.sector..).zip(entry.data.chunks_exact(SECTOR))).collect()
 }
 
-/// The first so many, each alone, and all but one.
+/// Returns all prefixes, all single elements, and all sets that lack one element.
 fn subsets(count: usize) -> BTreeSet<Vec<usize>> {
     let mut subsets = BTreeSet::new();
     for index in 0..count {
@@ -89,7 +89,7 @@ fn subsets(count: usize) -> BTreeSet<Vec<usize>> {
 }
 
 impl State<'_> {
-    /// Writes sectors; gives what was there.
+    /// Writes sectors; returns the previous content.
     fn put(&self, sectors: &[(u64, &[u8])]) -> Result<Vec<(u64, Vec<u8>)>> {
         let mut before = Vec::new();
         for (sector, data) in sectors {
