@@ -1,4 +1,4 @@
-//! What was done, for people: after apply, before and after revert, and the history.
+//! Operator reports of changes: after apply, before and after revert, and the history.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,8 @@ use bedplate_core::plan::{Action, Change, Note, Plan};
 use bedplate_core::revert::{Refused, RevertPlan, RevertReport, Step, StepOutcome};
 use bedplate_core::setting::{SetConfigBits, SetEswitch, SetVf, WriteAttribute};
 
-/// The report of an apply; `after` is the plan made afterwards, and `is_owed` whether only tools of the image build are left.
+/// Formats the report of an apply. `after` is the plan made afterwards. `is_owed` means that only tools of the image
+/// build are left.
 pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) -> String {
     let end = match report.succeeded() {
         true if is_owed => pending_tools_line(report, after),
@@ -23,7 +24,7 @@ pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) ->
     format!("{}\n{end}", changes(report, verbose))
 }
 
-/// The last line where only the image build's tools are left.
+/// Formats the last line if only tools of the image build are left.
 fn pending_tools_line(report: &ApplyReport, after: &Plan) -> String {
     let mut commands: Vec<String> = Vec::new();
     let reported = report.changes.iter().flat_map(|change| match &change.outcome {
@@ -45,7 +46,7 @@ fn pending_tools_line(report: &ApplyReport, after: &Plan) -> String {
     format!("done, and {still}: {}\n", commands.join("; "))
 }
 
-/// Changes that everything was done for, and that the plan made afterwards asks for again.
+/// Lists changes that succeeded but are planned again afterwards.
 fn remaining_changes(after: &Plan) -> String {
     let doable = after.body.changes.iter().filter(|change| change.deferred.is_none());
     let line = |change: &Change| {
@@ -56,8 +57,8 @@ fn remaining_changes(after: &Plan) -> String {
     doable.map(line).collect()
 }
 
-/// The last line where something failed. What a change that was undone would have needed is not said: only what waits for a
-/// boot already.
+/// Formats the last line after a failure. Counts only changes that already wait for a reboot, not the reboots that
+/// rolled-back changes would have needed.
 fn failed(report: &ApplyReport, waiting: usize) -> String {
     let (mut untouched, mut undone, mut stays, mut blocked, mut done) = (0, 0, 0, 0, 0);
     for change in &report.changes {
@@ -85,7 +86,7 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
     format!("{}\n", said.join(", "))
 }
 
-/// What the plan made afterwards says of things that a change took out: a value that the running kernel keeps.
+/// Returns the later plan's notes about removed items: values that the running kernel retains.
 pub(crate) fn left_behind(report: &ApplyReport, planned: &[Change], after: &[Note]) -> Vec<String> {
     let done = |change: &&Change| {
         report.changes.iter().any(|one| one.id == change.id && one.outcome == Outcome::Done)
@@ -99,7 +100,7 @@ pub(crate) fn left_behind(report: &ApplyReport, planned: &[Change], after: &[Not
     said.map(|note| format!("{}: {}", note.subject, note.text)).collect()
 }
 
-/// What became of every change.
+/// Formats the outcome of every change.
 pub(crate) fn changes(report: &ApplyReport, verbose: bool) -> String {
     let mut out = String::new();
     let mut rest = report.changes.as_slice();
@@ -108,7 +109,7 @@ pub(crate) fn changes(report: &ApplyReport, verbose: bool) -> String {
             .iter()
             .take_while(|change| needs_no_detail(first) && alike_change(first, change))
             .count();
-        // A few are named one by one.
+        // Up to [`FEW`] changes are listed individually.
         let count = if same > FEW && !verbose { same } else { 1 };
         match rest.get(..count) {
             Some(several) if count > 1 => {
@@ -124,7 +125,7 @@ pub(crate) fn changes(report: &ApplyReport, verbose: bool) -> String {
     out
 }
 
-/// Nothing is to be said of it but that it is so.
+/// Whether the outcome needs no detail lines.
 fn needs_no_detail(change: &ChangeReport) -> bool {
     matches!(change.outcome, Outcome::Done | Outcome::AlreadyDone) && change.deferred.is_empty()
 }
@@ -180,7 +181,7 @@ fn format_change(out: &mut String, change: &ChangeReport) {
     }
 }
 
-/// What a revert would do.
+/// Formats the changes that a revert would make.
 pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     let mut out = String::new();
     let steps = plan.steps.iter().map(|step| (step_subject(step), step_words(step)));
@@ -208,13 +209,13 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     out
 }
 
-/// Something that is left as it is, and what to do.
+/// Formats a refused item with its reason and fix.
 pub(super) fn refusal(refused: &Refused) -> String {
     let Refused { subject, reason, remedy } = refused;
     format!("{} {subject}: {reason}\n    {} {remedy}\n", paint(BAD, "✗"), paint(HEAD, "do:"))
 }
 
-/// Tools that the image build has to run.
+/// Lists tools that the image build must run.
 fn tools_to_run(owed: &[Vec<String>]) -> String {
     let line = |command: &Vec<String>| {
         format!("{} the image build still has to run: {}\n", paint(WARN, "!"), command.join(" "))
@@ -247,7 +248,7 @@ fn step_words(step: &Step) -> String {
     }
 }
 
-/// A register's bits as the plan names them.
+/// Formats a register's bits in the same way as the plan.
 fn bits(register: &str, value: u16) -> String {
     match register {
         acs::CONTROL => format!("{} ({value:04x})", AcsBits(value)),
@@ -255,7 +256,7 @@ fn bits(register: &str, value: u16) -> String {
     }
 }
 
-/// Neighbours of which the same is said, together.
+/// Groups consecutive steps with the same text.
 fn group_reports(
     said: impl Iterator<Item = (String, String)>,
     verbose: bool,
@@ -272,7 +273,7 @@ fn group_reports(
     groups
 }
 
-/// The report of a revert.
+/// Formats the report of a revert.
 pub(crate) fn reverted(report: &RevertReport, verbose: bool) -> String {
     let mut out = String::new();
     let done: Vec<&str> = report
@@ -301,7 +302,7 @@ pub(crate) fn reverted(report: &RevertReport, verbose: bool) -> String {
     out + &tools_to_run(&report.owed)
 }
 
-/// The ledger's history, newest last.
+/// Formats the ledger's history, newest last.
 pub(crate) fn history(ledger: &Ledger) -> String {
     let mut out = String::new();
     for entry in &ledger.history {

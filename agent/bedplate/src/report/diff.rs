@@ -6,7 +6,7 @@ use super::style::{GONE, GOOD, HEAD, paint};
 use bedplate_core::apply::diff;
 use bedplate_core::plan::{Action, Plan};
 
-/// The plan as a patch that people and CI can read.
+/// Formats the plan as a patch for operators and CI.
 pub fn plan(plan: &Plan) -> String {
     let mut out = String::new();
     for change in &plan.body.changes {

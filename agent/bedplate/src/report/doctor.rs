@@ -1,5 +1,4 @@
-//! What a symptom comes to on a host, for people: the cause with what was read and what to do, then what it is not, and what is
-//! not known.
+//! Operator report of a symptom on a host: causes with evidence and fixes, excluded causes, unknown checks.
 
 use std::fmt::Write as _;
 
@@ -9,12 +8,12 @@ use bedplate_base::terminal::one_line;
 use bedplate_core::doctor::{Answer, CheckAnswer, Diagnosis, Recognised, SYMPTOMS, Symptom};
 use bedplate_core::verify::Verdict;
 
-/// The line above everything.
+/// Formats the first line of a report.
 pub(crate) fn heading(host: &str) -> String {
     format!("{} {}\n", paint(HEAD, "host"), one_line(host))
 }
 
-/// One symptom in full; `log`: the name of the file whose lines are cited.
+/// Formats one symptom in full. `log` is the name of the cited log file.
 pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
     let Diagnosis { symptom, title, means, .. } = diagnosis;
     let mut out = format!("{} ({symptom}): {means}\n", paint(HEAD, title));
@@ -88,7 +87,7 @@ fn one_cause(out: &mut String, cause: &CheckAnswer, word: &str) {
     remedy(out, cause.remedy.as_deref());
 }
 
-/// Every symptom: those with a cause here by their first one, the others by a line.
+/// Lists every symptom in one line: with its first cause on this host, if it has one.
 pub(crate) fn overview(all: &[Diagnosis]) -> String {
     let mut out = format!("{}\n", paint(HEAD, "causes found on this host, by symptom"));
     let width = SYMPTOMS.iter().map(|symptom| symptom.id.len()).max().unwrap_or_default();
@@ -111,7 +110,7 @@ pub(crate) fn overview(all: &[Diagnosis]) -> String {
     out
 }
 
-/// What was read of a log, in one line.
+/// Summarizes a log in one line.
 pub(crate) fn log_line(name: &str, log: &Recognised) -> String {
     let direct = match log.direct {
         0 => String::new(),
@@ -128,7 +127,7 @@ pub(crate) fn log_line(name: &str, log: &Recognised) -> String {
     format!("{} {name}: {lines} line{s}{direct}; {found}\n", paint(HEAD, "log"))
 }
 
-/// The symptoms, a line each.
+/// Lists the symptoms, one per line.
 pub(crate) fn list() -> String {
     let width = SYMPTOMS.iter().map(|symptom| symptom.id.len()).max().unwrap_or_default();
     let line = |symptom: &Symptom| {
@@ -137,7 +136,7 @@ pub(crate) fn list() -> String {
     SYMPTOMS.iter().map(line).collect()
 }
 
-/// docs/doctor.md: the table for people who read documents.
+/// Generates docs/doctor.md from the registry of symptoms.
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Symptoms\n\n\

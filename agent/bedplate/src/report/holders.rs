@@ -1,4 +1,5 @@
-//! Who holds GPUs and RDMA devices open, for root's own terminal: command lines may hold secrets. Pure.
+//! Processes that hold GPUs and RDMA devices open. Only for root's own terminal, because command lines may hold
+//! secrets. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,10 +9,10 @@ use bedplate_base::terminal::one_line;
 use bedplate_daemon::reboot::busy::DeviceUse;
 use bedplate_host::process::Process;
 
-/// Characters of a command line that are shown.
+/// Maximum number of command-line characters shown.
 const COMMAND: usize = 200;
 
-/// One process a line, with its devices, its start and its command line; nothing where nobody holds a device.
+/// Lists the processes with their devices, start times and command lines, two lines each. Empty if no device is in use.
 pub(crate) fn format_holders(
     in_use: &DeviceUse,
     describe: impl Fn(u32) -> Option<Process>,
@@ -24,7 +25,7 @@ pub(crate) fn format_holders(
     let mut out = String::new();
     for (pid, (comm, devices)) in processes {
         let _ = write!(out, "in use    {} by {comm} (pid {pid}", devices.join(" "));
-        // It may have ended since.
+        // The process may have ended since.
         let Some(process) = describe(pid) else {
             out.push_str(")\n");
             continue;
@@ -45,7 +46,7 @@ mod tests {
     use bedplate_daemon::reboot::busy::Holder;
 
     #[test]
-    fn one_process_has_all_its_devices_and_is_described_while_it_runs() {
+    fn process_lists_all_devices_and_command_while_running() {
         let holder = |pid, comm: &str, device: &str| Holder {
             pid,
             device: device.to_owned(),

@@ -1,5 +1,5 @@
-//! `bedplate report`: one page of a host: verdict, topology, plan, reboots, history. What it is made of has been recorded, and
-//! with that masked (`record`): nothing is read here. Pure.
+//! `bedplate report`: one page about a host: verdict, topology, plan, reboots, history. Its input was recorded and
+//! thereby masked (`record`); nothing is read here. Pure.
 
 use super::markup::Markup;
 use super::topology::{self, TopologyView};
@@ -12,27 +12,27 @@ use bedplate_core::plan::{Plan, RebootNeed};
 use bedplate_core::verify::{Answer, Judged, NOT_LOOKED_AT, NoPlan, Report, Verdict};
 use bedplate_facts::names::Names;
 
-/// What the page shows.
+/// Content of the page.
 pub(crate) struct HostPage<'a> {
-    /// A name for it, where one is to be on the page.
+    /// Name of the host, if the page shows one.
     pub name: Option<&'a str>,
     /// The host: machine, operating system, kernel.
     pub label: &'a str,
-    /// What the checks came to.
+    /// Results of the checks.
     pub verdict: &'a Report,
-    /// Its topology; `None`: the PCI devices cannot be read, or there are none.
+    /// Topology, if the PCI devices could be read and there are any.
     pub topology: Option<&'a TopologyView<'a>>,
     /// Names of devices.
     pub names: &'a Names<'a>,
-    /// The difference from the host's profile; `None`: it has no profile; `Err`: why there is no difference to show.
+    /// Difference from the host's profile. `None`: no profile; `Err`: reason why there is no plan.
     pub plan: Result<Option<&'a Plan>, NoPlan>,
-    /// What was done on it.
+    /// Changes and reboots by bedplate.
     pub outline: &'a Outline,
-    /// Whether hardware addresses, serial numbers and ids are in it.
+    /// Whether the page includes hardware addresses, serial numbers and ids.
     pub with_identifiers: bool,
 }
 
-/// The page.
+/// Generates the page.
 pub(crate) fn html(host: &HostPage) -> String {
     let name = host.name.map(|name| format!("{}, ", one_line(name))).unwrap_or_default();
     let title = format!("Host report: {name}{}", host.label);
@@ -50,7 +50,7 @@ pub(crate) fn html(host: &HostPage) -> String {
     plan(host, &mut page);
     reboots(host, &mut page);
     history(&host.outline.history, &mut page);
-    // A sheet of its own.
+    // The topology starts a new sheet.
     page.open("section", &[("class", &"sheet")]);
     page.element("h2", &[], "Topology");
     match host.topology {
@@ -136,7 +136,7 @@ fn plan(host: &HostPage, page: &mut Markup) {
     }
 }
 
-/// A report for terminals, line by line; what goes and what comes in colours.
+/// Adds a terminal report line by line, with additions and removals colored.
 fn lines(report: &str, page: &mut Markup) {
     page.open("div", &[("class", &"lines")]);
     for line in style::strip_marks(report).lines() {
@@ -201,7 +201,7 @@ fn history(history: &Reading<Vec<Run>>, page: &mut Markup) {
     if runs.is_empty() {
         return page.element("p", &[], "bedplate has not changed anything on this host.");
     }
-    // The newest first: it is what one asks for.
+    // Newest first: readers usually need recent changes.
     let rows = runs.iter().rev().map(|run| {
         let results = run.results.iter().map(|(result, subject)| format!("{result}: {subject}"));
         vec![

@@ -1,4 +1,4 @@
-//! Facts → what `bedplate inspect` shows: tables, a tree, JSON. Pure: no host, no terminal, no clock.
+//! Formats facts for `bedplate inspect`: tables, a tree, JSON. Pure: no host, no terminal, no clock.
 
 mod cmdline;
 pub(super) mod format;
@@ -17,10 +17,10 @@ use bedplate_core::kind::cmdline::show::CommandLineView;
 use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
 
-/// Version of the JSON form; raised when a field changes its meaning or goes away, not when one is added.
+/// Version of the JSON format. Raised when a field changes its meaning or is removed, not when one is added.
 const VERSION: u32 = 1;
 
-/// Everything, as `inspect --json` writes it.
+/// Full output of `inspect --json`.
 #[derive(Serialize)]
 struct Document<'a> {
     bedplate_inspect: u32,
@@ -28,21 +28,21 @@ struct Document<'a> {
     file: Option<&'a str>,
     #[serde(flatten)]
     facts: &'a Facts,
-    /// `10de:2330` → `NVIDIA Corporation GH100 [H100 SXM5 80GB]`, where the host has a pci.ids file.
+    /// Names by id, if the host has a pci.ids file: `10de:2330` → `NVIDIA Corporation GH100 [H100 SXM5 80GB]`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pci_names: BTreeMap<String, String>,
-    /// The kernel command line in its states.
+    /// Kernel command line in its states.
     #[serde(skip_serializing_if = "Option::is_none")]
     command_line: Option<&'a CommandLineView>,
 }
 
-/// The kernel command line in its states, argument by argument, in `width` columns.
+/// Formats the kernel command line in its states, one row per argument, in `width` columns.
 pub(crate) fn command_line(shown: &CommandLineView, width: usize) -> String {
     let cells = u16::try_from(width).unwrap_or(u16::MAX);
     cmdline::table(shown, cells) + &wrap::wrap(&cmdline::below(shown), width)
 }
 
-/// The machine, its GPUs, NICs and the ports above them, and what could not be read, in `width` columns.
+/// Formats the machine, its GPUs, NICs and the ports above them, and unknown values, in `width` columns.
 pub fn tables(facts: &Facts, names: &Names, width: usize) -> String {
     let cells = u16::try_from(width).unwrap_or(u16::MAX);
     let around = |text: String| wrap::wrap(&text, width);
@@ -51,12 +51,12 @@ pub fn tables(facts: &Facts, names: &Names, width: usize) -> String {
         + &around(gaps::section(facts))
 }
 
-/// The PCI tree, one function a line, virtual functions folded, and what could not be read.
+/// Formats the PCI tree, one line per function with grouped virtual functions, and unknown values.
 pub fn tree(facts: &Facts, names: &Names) -> String {
     tree::lines(facts, names) + &gaps::section(facts)
 }
 
-/// All facts, with a version on top, to be written as JSON. `file`: which snapshot they are from, where several are shown.
+/// Returns all facts, with a version, for output as JSON. `file` is the snapshot, if several are shown.
 pub fn document<'a>(
     facts: &'a Facts,
     names: &Names,

@@ -1,5 +1,5 @@
-//! SVG and HTML, element by element: what is opened is closed, and every text and value is escaped. Texts of hosts may hold
-//! anything: nothing of them becomes an element, ends an attribute, or reorders what stands beside it. Pure.
+//! Writer of SVG and HTML elements. Closes every opened element and escapes every text and value. Text of hosts may
+//! hold anything, but cannot become an element, end an attribute, or reorder adjacent text. Pure.
 
 use std::fmt::{Display, Write as _};
 
@@ -8,7 +8,7 @@ use bedplate_base::terminal::one_line;
 /// Attributes of an element.
 pub(crate) type Attributes<'a> = &'a [(&'static str, &'a dyn Display)];
 
-/// A document in the making.
+/// A document under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Markup {
     text: String,
@@ -16,7 +16,7 @@ pub(crate) struct Markup {
 }
 
 impl Markup {
-    /// A page of HTML.
+    /// Starts an HTML page.
     pub(super) fn page() -> Self {
         Markup { text: "<!DOCTYPE html>".to_owned(), open: Vec::new() }
     }
@@ -35,25 +35,25 @@ impl Markup {
         }
     }
 
-    /// An element without content. In HTML only those that never have one may be written so (`meta`).
+    /// Adds an element without content. In HTML, valid only for void elements (`meta`).
     pub(super) fn empty(&mut self, name: &'static str, attributes: Attributes) {
         self.tag(name, attributes);
         self.text.push_str("/>");
     }
 
-    /// An element with a text in it.
+    /// Adds an element that contains a text.
     pub(super) fn element(&mut self, name: &'static str, attributes: Attributes, text: &str) {
         self.open(name, attributes);
         self.text(text);
         self.close();
     }
 
-    /// A text, in one line.
+    /// Adds a text in one line.
     pub(super) fn text(&mut self, text: &str) {
         escape(&one_line(text), &mut self.text);
     }
 
-    /// A text of several lines.
+    /// Adds a text of several lines.
     pub(super) fn lines<'t>(&mut self, lines: impl IntoIterator<Item = &'t str>) {
         for (nth, line) in lines.into_iter().enumerate() {
             if nth > 0 {
@@ -63,14 +63,14 @@ impl Markup {
         }
     }
 
-    /// Rules of ours: they are no text of a host's, and hold nothing that would have to be escaped.
+    /// Adds bedplate's own style rules, which need no escaping: they contain no text of a host.
     pub(super) fn style(&mut self, rules: &'static str) {
         self.open("style", &[]);
         self.text.push_str(rules);
         self.close();
     }
 
-    /// The document, with all that is still open closed, and a final newline.
+    /// Returns the document with all open elements closed and a final newline.
     pub(super) fn finish(mut self) -> String {
         while !self.open.is_empty() {
             self.close();
@@ -96,7 +96,7 @@ fn escape(text: &str, out: &mut String) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Not to be had in XML, not even escaped (XML 1.0, 2.2).
+            // Invalid in XML, even escaped (XML 1.0, 2.2).
             '\u{fffe}' | '\u{ffff}' => out.extend(character.escape_unicode()),
             _ => out.push(character),
         }
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_of_a_text_becomes_markup_or_steers() {
+    fn text_cannot_become_markup_or_control_output() {
         let evil = "</text><script>alert(1)</script>\" onload='x' \u{202e}&\u{1b}[31m\u{ffff}\n";
         let mut markup = Markup::default();
         markup.open("svg", &[("class", &evil), ("width", &7)]);

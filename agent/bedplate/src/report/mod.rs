@@ -1,4 +1,4 @@
-//! Plans and reports → text, JSON, unified diff. Pure: no terminal, no host.
+//! Formatting of plans and reports as text, JSON and unified diffs. Pure: no terminal, no host.
 
 pub mod applied;
 pub mod diff;
@@ -23,10 +23,10 @@ pub mod topology;
 pub mod verify;
 pub mod wrap;
 
-/// The text of each file in `schemas/`, by its name, as the types give it. A test compares the files with these.
+/// Returns the generated text of each file in `schemas/` by name. A test compares the files with these.
 ///
 /// # Errors
-/// A schema cannot be serialized.
+/// If a schema cannot be serialized.
 #[cfg(feature = "schemars")]
 pub fn generated_schemas() -> Result<[(&'static str, String); 4], serde_json::Error> {
     use bedplate_core::documents::document;

@@ -1,4 +1,4 @@
-//! PCI devices by name beside their numbers: `NVIDIA H100 SXM5 80GB (10de:2330)`. Pure.
+//! Names of PCI devices with their numbers: `NVIDIA H100 SXM5 80GB (10de:2330)`. Pure.
 
 use bedplate_base::terminal::one_line;
 use bedplate_base::value::PciId;
@@ -6,10 +6,10 @@ use bedplate_core::plan::Subject;
 use bedplate_facts::names::Names;
 use bedplate_facts::pci::Function;
 
-/// Characters of a name that are shown.
+/// Maximum number of characters of a name.
 const LONGEST: usize = 60;
 
-/// Vendors one meets in GPU nodes (ids as PCI-SIG gives them; handbook §6.1).
+/// Vendors found in GPU nodes (ids assigned by PCI-SIG; handbook §6.1).
 const VENDORS: [(u16, &str); 25] = [
     (0x1000, "Broadcom"),
     (0x1002, "AMD"),
@@ -38,12 +38,13 @@ const VENDORS: [(u16, &str); 25] = [
     (0x8086, "Intel"),
 ];
 
-/// A vendor's name, if it is one of the usual ones.
+/// Returns the name of a common vendor.
 pub(super) fn vendor(id: PciId) -> Option<&'static str> {
     VENDORS.iter().find(|(known, _)| *known == id.0).map(|(_, name)| *name)
 }
 
-/// `NVIDIA H100 SXM5 80GB`: the product where the file has it in brackets after the chip's name.
+/// Returns the device name (`NVIDIA H100 SXM5 80GB`), with the product that the pci.ids file has in brackets after the
+/// chip's name.
 pub(super) fn name(names: &Names, function: &Function) -> Option<String> {
     let device = names.device(function.vendor, function.device)?;
     let product = device.strip_suffix(']').and_then(|device| device.rsplit_once('['));
@@ -52,7 +53,7 @@ pub(super) fn name(names: &Names, function: &Function) -> Option<String> {
     Some(one_line(&with_vendor(vendor, product)).chars().take(LONGEST).collect())
 }
 
-/// Some products carry their vendor's name (`QEMU PCIe Root port`).
+/// Adds the vendor, unless the product starts with it (`QEMU PCIe Root port`).
 fn with_vendor(vendor: &str, product: &str) -> String {
     match product.strip_prefix(vendor) {
         Some(rest) if rest.starts_with(' ') => product.to_owned(),
@@ -60,14 +61,14 @@ fn with_vendor(vendor: &str, product: &str) -> String {
     }
 }
 
-/// The same with the numbers.
+/// Returns the device name with its ids.
 pub(super) fn with_ids(names: &Names, function: &Function) -> Option<String> {
     let name = name(names, function)?;
     Some(format!("{name} ({}:{})", function.vendor, function.device))
 }
 
-/// How many of which device there are, in the order met: `8 × NVIDIA H100 SXM5 80GB (10de:2330)`. Those without a name are
-/// left out.
+/// Counts devices by model, in order of first occurrence: `8 × NVIDIA H100 SXM5 80GB (10de:2330)`. Omits devices
+/// without a name.
 pub(super) fn models<'a>(
     names: &Names,
     functions: impl Iterator<Item = &'a Function>,
@@ -82,7 +83,7 @@ pub(super) fn models<'a>(
     found.iter().map(|(name, count)| format!("{count} × {name}")).collect()
 }
 
-/// The function that a part of a plan is about.
+/// Returns the function that is the subject of a part of a plan.
 pub(super) fn subject<'a>(names: &Names<'a>, subject: &Subject) -> Option<&'a Function> {
     names.function(subject.device.as_deref()?.address)
 }
@@ -99,7 +100,7 @@ mod tests {
     use bedplate_testhosts as demo;
 
     #[test]
-    fn a_device_is_called_by_its_product_and_counted() {
+    fn device_is_named_by_product_and_counted() {
         let host = demo::snapshot("hgx").unwrap();
         let facts = observe(&host, Depth::Plan);
         let names = Names::new(&host, &facts);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_read_for_the_first_name_and_not_before() {
+    fn names_file_is_read_only_when_needed() {
         let host = demo::snapshot("hgx").unwrap();
         let reads = |subject: Subject| {
             let recorder = Recorder::new(&host);

@@ -1,4 +1,4 @@
-//! What `bedplate nccl env` prints: the variables in the form of the file that they go into, with their reasons as comments.
+//! Output of `bedplate nccl env`: the variables in the format of their file, with reasons as comments.
 
 use std::fmt::Write as _;
 
@@ -8,21 +8,21 @@ use bedplate_base::terminal::one_line;
 use bedplate_nccl::env::Advice;
 use bedplate_nccl::{Library, Version, variables};
 
-/// What the variables are written for.
+/// Output format of the variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// `/etc/nccl.conf`: `NAME=value`, without quotes or blanks; a `#` begins a comment in the first column only
+    /// `/etc/nccl.conf`: `NAME=value`, without quotes or blanks; a `#` starts a comment only in the first column
     /// (handbook §8.6).
     Conf,
-    /// Lines that a shell reads.
+    /// Commands for a shell.
     Shell,
     /// Entries of a container's `env` list.
     Kubernetes,
-    /// Lines of a TaskProlog script: what it prints, Slurm sets in the task.
+    /// Lines for a TaskProlog script, whose output Slurm sets in the task.
     Slurm,
 }
 
-/// The variables, each below its reason; with `verbose` also what is left out, and why.
+/// Formats the variables, each below its reason. `verbose` adds omitted variables with reasons.
 pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
     let mut out = format!("# {} {}\n", advice.library, advice.nccl_version);
     for setting in &advice.set {
@@ -30,7 +30,7 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
         let line = match form {
             Form::Conf => format!("{name}={value}"),
             Form::Shell => format!("export {name}={}", quoted(&value)),
-            // A string of JSON is one of YAML.
+            // A JSON string is also a YAML string.
             Form::Kubernetes => {
                 format!("- name: {name}\n  value: {}", serde_json::Value::from(value))
             }
@@ -53,24 +53,24 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
     out
 }
 
-/// Names of devices hold nothing that a shell would read, but sysfs is not asked to promise it.
+/// Quotes a value for a shell. Device names need no quoting, but sysfs does not guarantee that.
 fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// What `bedplate nccl env --json` prints.
+/// Output of `bedplate nccl env --json`.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl env"))]
 pub(crate) struct Document<'a> {
-    /// Version of this shape, 1.
+    /// Version of this format, 1.
     bedplate_nccl_env: u32,
-    /// What NCCL is to be told.
+    /// Recommended NCCL settings.
     #[serde(flatten)]
     advice: &'a Advice,
 }
 
-/// The same for programs.
+/// Returns the output for programs.
 pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
     Document { bedplate_nccl_env: 1, advice }
 }
@@ -78,7 +78,7 @@ pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
 /// JSON Schema (draft 2020-12) of [`document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-env.json");
 
-/// `docs/nccl.md`.
+/// Generates `docs/nccl.md`.
 pub fn markdown() -> String {
     let mut out = "# What NCCL should be told\n\n\
          Very little: NCCL looks at the machine itself, and what is set against it holds for machines and versions that it was never \

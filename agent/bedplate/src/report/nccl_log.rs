@@ -1,4 +1,4 @@
-//! What `bedplate nccl log` prints: the verdict with its lines, then who was there and how they were connected.
+//! Output of `bedplate nccl log`: the verdict with its findings, then the connections of the ranks.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,40 +11,40 @@ use bedplate_nccl::log::verdict::{Finding, LogVerdict, Verdict, ranks};
 use bedplate_nccl::log::warning_meanings::{MEANINGS, STATUSES, WarningSeverity};
 use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Tally, Worker};
 
-/// A reason that a node of the log has itself, from what was read there.
+/// Cause found on a node of the log.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct OnNode {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// Its ranks that it matters to.
+    /// Affected ranks of the node.
     pub ranks: String,
-    /// How bad it is.
+    /// Severity.
     pub weight: WarningSeverity,
-    /// What is the matter there.
+    /// Description of the cause.
     pub cause: String,
-    /// What to do there.
+    /// Fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// A log, what it comes to, and the names of the files.
+/// A log with its verdict and file names.
 pub struct LogView<'a> {
     /// The log.
     pub log: &'a Log,
-    /// What it comes to.
+    /// Evaluation of the log.
     pub judged: &'a LogVerdict,
-    /// Its files, by index.
+    /// Files of the log, by index.
     pub files: &'a [String],
-    /// What nodes themselves show.
+    /// Causes found on the nodes.
     pub on_nodes: &'a [OnNode],
 }
 
-/// Words for people.
+/// Display names of the carriers.
 const NAMES: [&str; CARRIERS] =
     ["GPUDirect RDMA", "host memory", "sockets", "NVLink (MNNVL)", "P2P", "SHM", "other"];
 
-/// How many of them are of the network.
+/// Number of network carriers, which come first.
 const NETWORK: usize = 3;
 
 fn sign(weight: WarningSeverity) -> String {
@@ -68,7 +68,7 @@ impl LogView<'_> {
         }
     }
 
-    /// The report for people; `verbose`: all of it.
+    /// Formats the report for operators; `verbose` shows everything.
     pub fn text(&self, verbose: bool) -> String {
         let mut out = self.head();
         let (word, paint_as) = match self.judged.verdict {
@@ -135,7 +135,7 @@ impl LogView<'_> {
         }
     }
 
-    /// Ranks that are connected alike, together.
+    /// Lists the ranks, grouped by equal connections.
     fn connections(&self, out: &mut String, verbose: bool) {
         type Signature<'s> = (usize, Vec<&'s str>, Vec<Option<u64>>);
         let mut groups: BTreeMap<Signature, Vec<&Worker>> = BTreeMap::new();
@@ -154,7 +154,7 @@ impl LogView<'_> {
         for ((host, nics, counts), workers) in groups.iter().take(most) {
             let kind = |(count, name): (&Option<u64>, &str)| Some(format!("{} {name}", (*count)?));
             let mut kinds: Vec<String> = counts.iter().zip(NAMES).filter_map(kind).collect();
-            // Those of the network come first, and NICs are theirs.
+            // Network carriers come first, and NICs belong to them.
             let network = counts.iter().take(NETWORK).flatten().count();
             if let Some(last) = network.checked_sub(1).and_then(|last| kinds.get_mut(last))
                 && !nics.is_empty()
@@ -193,7 +193,7 @@ impl LogView<'_> {
         }
     }
 
-    /// The same for programs.
+    /// Returns the output for programs.
     pub fn document(&self) -> impl Serialize + use<'_> {
         let place = |seen: &Tally| self.place(seen.first);
         Document {
@@ -259,68 +259,68 @@ impl LogView<'_> {
     }
 }
 
-/// What `bedplate nccl log --json` prints.
+/// Output of `bedplate nccl log --json`.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl log"))]
 pub(crate) struct Document<'a> {
-    /// Version of this shape, 1.
+    /// Version of this format, 1.
     bedplate_nccl_log: u32,
-    /// What the log proves.
+    /// Verdict that the log supports.
     verdict: Verdict,
-    /// Why.
+    /// Reason for the verdict.
     reason: &'a str,
     /// Lines read.
     lines: u64,
-    /// Lines of NCCL's among them.
+    /// Number of lines that NCCL wrote.
     nccl_lines: u64,
-    /// Versions.
+    /// NCCL versions.
     versions: Vec<&'a str>,
-    /// Network plugins that were loaded or have started, NCCL's own among them.
+    /// Network plugins that were loaded or have started, including NCCL's own.
     plugins: Vec<&'a str>,
-    /// The library and driver of GDRCopy, where it is used.
+    /// GDRCopy library and driver, if used.
     gdrcopy: Vec<&'a str>,
-    /// What there is to know, the worst first.
+    /// Findings, the most severe first.
     findings: Vec<Found<'a>>,
-    /// What nodes themselves show.
+    /// Causes found on the nodes.
     on_nodes: &'a [OnNode],
-    /// GPUs, in the order in which they speak first.
+    /// GPUs, in order of their first line.
     ranks: Vec<Rank<'a>>,
-    /// Variables with the values that they had.
+    /// Environment variables with their values.
     environment: BTreeMap<&'a str, Vec<&'a str>>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Found<'a> {
-    /// How bad it is.
+    /// Severity.
     weight: WarningSeverity,
-    /// In one sentence.
+    /// Description in one sentence.
     text: &'a str,
-    /// The line that says it first, `FILE:LINE`.
+    /// First line with the finding, `FILE:LINE`.
     at: Option<String>,
-    /// How often it is said.
+    /// Number of occurrences.
     count: Option<u64>,
-    /// Remedy.
+    /// Fix.
     remedy: Option<&'a str>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Rank<'a> {
-    /// Its node.
+    /// Node of the GPU.
     node: &'a str,
-    /// Its process.
+    /// Process of the rank.
     pid: u32,
-    /// CUDA's number of its GPU.
+    /// CUDA number of the GPU.
     device: u32,
-    /// Its rank, in the largest communicator that the log shows.
+    /// Rank in the largest communicator of the log.
     rank: Option<u32>,
-    /// How many ranks that has.
+    /// Number of ranks in that communicator.
     ranks: Option<u32>,
-    /// Whether its setup is said to be complete.
+    /// Whether the log reports its setup as complete.
     complete: bool,
-    /// The network that it uses.
+    /// Network that the rank uses.
     network: Option<&'a str>,
     /// RDMA ports that its process found.
     hcas: &'a [String],
@@ -330,7 +330,7 @@ struct Rank<'a> {
     staged: u64,
     /// Connections by TCP.
     sockets: u64,
-    /// Connections by NVLink where it joins GPUs of several nodes (MNNVL).
+    /// Connections by NVLink between GPUs of several nodes (MNNVL).
     fabric: u64,
     /// Connections between GPUs of a node.
     peer: u64,
@@ -338,14 +338,14 @@ struct Rank<'a> {
     shared_memory: u64,
     /// Other connections.
     other: u64,
-    /// RDMA ports that it used.
+    /// RDMA ports that the rank used.
     nics: Vec<String>,
 }
 
 /// JSON Schema (draft 2020-12) of [`LogView::document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-log.json");
 
-/// The tables of `docs/nccl-log.md`.
+/// Generates the tables of `docs/nccl-log.md`.
 pub fn markdown() -> String {
     let mut out = "# Reading NCCL's log\n\n\
          `bedplate nccl log FILE…` reads what a job wrote with `NCCL_DEBUG=INFO`, of NCCL 2.4 to 2.30 and RCCL: many ranks in one \

@@ -1,4 +1,4 @@
-//! What `bedplate nccl perf` prints: the verdict with its lines, the limit, a plot.
+//! Output of `bedplate nccl perf`: the verdict with its findings, the limit, a plot.
 
 mod picture;
 mod plot;
@@ -18,7 +18,8 @@ use bedplate_nccl::perf::limit::Pattern;
 
 pub use picture::svg;
 
-/// The report. `file`: what findings name; `width`: columns of the plot; `ascii`: no other characters in it.
+/// Formats the report. `file` is the name in findings, `width` the columns of the plot; `ascii` restricts its
+/// characters.
 pub fn text(report: &Report, file: &str, width: usize, ascii: bool) -> String {
     let mut out = String::new();
     for judged in &report.runs {
@@ -97,7 +98,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
     out
 }
 
-/// `all_reduce_perf, 16 ranks on 2 hosts`.
+/// Formats the title of a run: `all_reduce_perf, 16 ranks on 2 hosts`.
 pub(super) fn title(run: &Run) -> String {
     let mut title = run.test.map_or("a collective", |test| test.program()).to_owned();
     let hosts = run.hosts().len();
@@ -139,21 +140,21 @@ fn line(finding: &Finding, file: &str) -> String {
     )
 }
 
-/// What `bedplate nccl perf --json` prints.
+/// Output of `bedplate nccl perf --json`.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate nccl perf"))]
 pub(crate) struct Document<'a> {
-    /// Version of this shape, 1.
+    /// Version of this format, 1.
     bedplate_nccl_perf: u32,
-    /// What was read; `-`: standard input.
+    /// Input file; `-` is standard input.
     file: &'a str,
-    /// Text.
+    /// Report.
     #[serde(flatten)]
     report: &'a Report,
 }
 
-/// The same for programs.
+/// Returns the output for programs.
 pub fn document<'a>(report: &'a Report, file: &'a str) -> impl Serialize + use<'a> {
     Document { bedplate_nccl_perf: 1, file, report }
 }
@@ -161,7 +162,7 @@ pub fn document<'a>(report: &'a Report, file: &'a str) -> impl Serialize + use<'
 /// JSON Schema (draft 2020-12) of [`document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-perf.json");
 
-/// `docs/nccl-perf.md`.
+/// Generates `docs/nccl-perf.md`.
 pub fn markdown() -> String {
     format!(
         "# Results of benchmarks\n\n\

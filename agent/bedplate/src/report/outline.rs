@@ -1,5 +1,5 @@
-//! What is told of bedplate's own records, which a recording leaves out: when, what kind of thing, of which change, and how it
-//! ended. No reasons, no commands, no contents: these hold words of people and of files. Pure.
+//! Outline of bedplate's own records, which a snapshot omits: times, types of events, changes, results. Excludes
+//! reasons, commands and contents, which may quote operators and files. Pure.
 
 use bedplate_base::Reading;
 use bedplate_base::mask::{self, MASKED, identity};
@@ -9,54 +9,54 @@ use bedplate_core::reboot_record::last_boot::RebootOrigin;
 use bedplate_core::reboot_record::{RECORD, Record};
 use bedplate_host::{HostKind, Reader};
 
-/// Longest id of a change that is shown.
+/// Maximum length of a displayed change id.
 const LONGEST: usize = 128;
-/// What is entered in the history.
+/// Commands in the history.
 const COMMANDS: [&str; 2] = ["apply", "revert"];
-/// How a change ends.
+/// Results of a change.
 const RESULTS: [&str; 9] =
     ["done", "failed", "blocked", "deferred", "owed", "reverted", "left", "refused", "allowed"];
-/// Why nothing is told.
+/// Reason if a snapshot omits the record.
 const UNTOLD: &str = "a recording does not hold it";
-/// The same, where there is something that cannot be used. What is wrong with it would quote it.
+/// Reason if the record is unusable. A more specific error would quote its content.
 const UNUSABLE: &str = "it could not be read";
 
-/// What was done on a host, and which reboots were asked for.
+/// Changes on a host, and requested reboots.
 #[derive(Debug)]
 pub(crate) struct Outline {
     /// Runs of `apply` and `revert`, oldest first.
     pub history: Reading<Vec<Run>>,
-    /// The reboot record; absent: bedplate has asked for none.
+    /// Reboot record. Absent: bedplate has requested no reboot.
     pub reboots: Reading<Reboots>,
 }
 
 /// One run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// When, RFC 3339 in UTC.
+    /// Start time, RFC 3339 in UTC.
     pub at: String,
     /// `apply` or `revert`.
     pub command: String,
-    /// The profile, for `apply`.
+    /// Profile name, for `apply`.
     pub profile: Option<String>,
-    /// How each change ended, and which change it was.
+    /// Result and id of each change.
     pub results: Vec<(String, String)>,
 }
 
-/// Reboots.
+/// Reboots requested by bedplate.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reboots {
-    /// When each was asked for since the host was last right, and how.
+    /// Time and method of each attempt since the host last converged.
     pub attempts: Vec<(String, String)>,
-    /// Not before when an operator wants one.
+    /// Earliest time of a reboot that an operator requested.
     pub asked: Option<String>,
-    /// Since when the host may hold the fleet's lock.
+    /// Time since which the host may hold the reboot lock.
     pub lock: Option<String>,
-    /// Which reboot the last boot followed.
+    /// Cause of the last boot.
     pub came: Option<String>,
 }
 
-/// Reads both.
+/// Reads both records.
 pub(crate) fn outline(reader: &dyn Reader) -> Outline {
     let is_recording = reader.kind() == HostKind::Snapshot;
     let history = match Ledger::load(reader) {
@@ -78,7 +78,7 @@ pub(crate) fn outline(reader: &dyn Reader) -> Outline {
     Outline { history, reboots }
 }
 
-/// Whether a recording had a history, which it leaves out; all else of a ledger is kept.
+/// Whether a recording had a history and omits it. The rest of a ledger is recorded.
 pub(crate) fn lacks_history(recording: &dyn Reader, ledger: &Ledger) -> bool {
     ledger.history.is_empty() && recording.exists(LEDGER) != Ok(false)
 }
@@ -87,7 +87,7 @@ fn run(entry: &Entry) -> Run {
     let results = entry.results.iter();
     let results = results.map(|one| (listed(&one.result, &RESULTS), subject(&one.subject)));
     Run {
-        // A ledger may hold any text in the place of a time.
+        // A ledger may hold any text in place of a time.
         at: entry
             .at
             .parse::<jiff::Timestamp>()
@@ -98,17 +98,17 @@ fn run(entry: &Entry) -> Run {
     }
 }
 
-/// A word of bedplate's own.
+/// Returns a known word of bedplate, or masks the text.
 fn listed(text: &str, words: &[&str]) -> String {
     if words.contains(&text) { text.to_owned() } else { MASKED.to_owned() }
 }
 
-/// What a profile is called.
+/// Returns a profile name, or masks text that is not a name.
 fn name(text: &str) -> String {
     if mask::is_name(text) { text.to_owned() } else { MASKED.to_owned() }
 }
 
-/// The id of a change: its kind, and which. Whatever else was the subject of a run may be a word of a file.
+/// Returns the id of a change: resource type and object. Masks any other subject, which may quote a file.
 fn subject(text: &str) -> String {
     let kind = text.split('/').next().unwrap_or_default();
     if !KINDS.iter().any(|known| known.id.name() == kind) {
@@ -117,7 +117,7 @@ fn subject(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
     match text.len() <= LONGEST && text.chars().all(plain) && identity::places(text).is_empty() {
         true => text.to_owned(),
-        // Of a tool's run its arguments.
+        // The subject of a tool run contains arguments.
         false => format!("{kind}/{MASKED}"),
     }
 }
@@ -135,7 +135,7 @@ fn of_record(record: &Record) -> Reboots {
     }
 }
 
-/// Which reboot it was; the sentence in the record may hold other words.
+/// Describes the cause of a boot. The sentence in the record may contain other text.
 fn by(by: RebootOrigin) -> &'static str {
     match by {
         RebootOrigin::Announced(method) => method.announced(),
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_a_run_was_about_only_ids_of_changes_are_told() {
+    fn outline_shows_only_change_ids_as_subjects() {
         for (given, told) in [
             ("cmdline/etc/default/grub", "cmdline/etc/default/grub"),
             ("acs/0000:18:00.0", "acs/0000:18:00.0"),

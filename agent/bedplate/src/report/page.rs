@@ -1,14 +1,14 @@
-//! Pages of HTML: one file with all that it shows. Its policy lets it load nothing and run nothing, whatever gets into it. Pure.
+//! Standalone HTML pages. Their policy prevents loading and running anything, whatever text the page contains. Pure.
 
 use super::markup::Markup;
 
-/// Rules of every page: colours by what the reader prefers, light when printed.
+/// Rules of every page: colors by the reader's preference, light when printed.
 const STYLE: &str = include_str!("page.css");
-/// Nothing from elsewhere, and no script (Content Security Policy, level 2).
+/// Forbids external content and scripts (Content Security Policy, level 2).
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// A page with a title, open for its sections.
+/// Starts a page with a title; the caller adds its sections.
 pub(crate) fn open(title: &str) -> Markup {
     let mut page = Markup::page();
     page.open("html", &[("lang", &"en")]);
@@ -24,7 +24,7 @@ pub(crate) fn open(title: &str) -> Markup {
     page
 }
 
-/// A table. `class` of a cell from its text.
+/// Adds a table. Each cell has a class and a text.
 pub(crate) fn table<'t>(
     page: &mut Markup,
     head: &[&str],

@@ -1,4 +1,4 @@
-//! A seal, for operators: the plan before it, and its result.
+//! Operator report of a seal: the plan and the result.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::text::folded;
 use bedplate_base::counted_as;
 use bedplate_core::seal::{PartPlan, SealDisposition, SealPlan, SealReport};
 
-/// The plan of a seal: parts to remove, parts that stay, refusals.
+/// Formats the plan of a seal: removed parts, retained parts, refusals.
 pub fn plan(plan: &SealPlan, verbose: bool) -> String {
     let mut out = String::new();
     let removed = plan.parts.iter().filter(|part| !part.items.is_empty());
@@ -51,7 +51,7 @@ fn end(plan: &SealPlan) -> String {
     }
 }
 
-/// The result of a seal.
+/// Formats the result of a seal.
 pub(crate) fn sealed(report: &SealReport) -> String {
     let SealReport { plan: planned, failed } = report;
     if !planned.refused.is_empty() {

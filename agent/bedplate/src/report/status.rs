@@ -1,4 +1,4 @@
-//! The daemon's status for people: `bedplate status`, and `bedplate reboot status`, each on one screen. Pure.
+//! Operator reports of the daemon's status: `bedplate status` and `bedplate reboot status`, each on one screen. Pure.
 
 use std::fmt::Write as _;
 
@@ -16,10 +16,10 @@ use bedplate_daemon::reboot::decide::entry_veto;
 use bedplate_daemon::reboot::state::{CANCELLED, RebootState, Veto};
 use bedplate_daemon::status::{RebootStatus, State, Status, Verdict};
 
-/// How a hold on reboots ends.
+/// Fix for a hold on reboots.
 const RELEASES: &str = "`bedplate reboot release` ends it";
 
-/// Where the host stands at `now`. `live`: a daemon says so.
+/// Formats the status of the host at `now`. `live` means that a daemon reports it.
 pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     let mut out = String::new();
     let (style, word) = match status.verdict {
@@ -77,7 +77,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     out
 }
 
-/// The checks that keep the host from being ready. What only warns is counted above.
+/// Lists the checks that keep the host from being ready. Warnings are only counted above.
 fn checks(status: &Status, out: &mut String) {
     let mut list = |title: &str, such: fn(&Checked) -> bool| {
         let mut those = status.checks.iter().flatten().filter(|one| such(one)).peekable();
@@ -95,7 +95,7 @@ fn checks(status: &Status, out: &mut String) {
     list("checks that cannot tell", Checked::is_inconclusive);
 }
 
-/// What differs, waits, is in the way, could not be read, failed, and is left to others.
+/// Lists drifted settings, pending changes, blockers, unknown items, failed changes and conflicts.
 fn lists(status: &Status, out: &mut String) {
     let mut list = |title: &str, lines: Vec<String>| {
         if !lines.is_empty() {
@@ -134,7 +134,7 @@ fn lists(status: &Status, out: &mut String) {
     list("something else keeps changing", status.contested.iter().map(contested).collect());
 }
 
-/// The reboot: whether, why, how, when, what is in the way, and how to do it now.
+/// Formats the reboot: need, reason, method, time, blockers, and the command to reboot now.
 pub(crate) fn reboot(status: &Status) -> String {
     let mut out = String::new();
     let reboot = &status.reboot;
@@ -194,7 +194,7 @@ pub(crate) fn reboot(status: &Status) -> String {
     out
 }
 
-/// Its state, and what is in the way.
+/// Formats the state of the reboot and its blockers.
 fn render_state(reboot: &RebootStatus, out: &mut String) {
     let state = match &reboot.state {
         state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
@@ -217,7 +217,7 @@ fn render_state(reboot: &RebootStatus, out: &mut String) {
     }
 }
 
-/// The method, the fleet's lock, and what came of earlier attempts.
+/// Formats the method, the reboot lock, and earlier attempts.
 fn how(reboot: &RebootStatus, out: &mut String) {
     if let Some(method) = reboot.method {
         let _ = writeln!(out, "method    {method}");

@@ -1,4 +1,4 @@
-//! The plan as people read it: grouped by kind, before → after, when it counts, why, what it disturbs.
+//! Operator report of a plan by resource type: before → after, time of effect, reasons, disruptions.
 
 mod group;
 
@@ -18,22 +18,22 @@ use bedplate_core::plan::{
 };
 use bedplate_facts::names::Names;
 
-/// How much to say.
+/// Level of detail.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Detail {
-    /// Reasons with their sources, and what is already right.
+    /// Shows reasons with their sources, and unchanged items.
     pub verbose: bool,
 }
 
-/// Remarks of one kind shown before the rest is counted.
+/// Notes of one type to show before the rest is counted.
 const NOTES_SHOWN: usize = 3;
 
-/// The whole plan. `host` names the host in the first line.
+/// Formats the whole plan. `host` names the host in the first line.
 pub fn plan(plan: &Plan, host: &str, detail: Detail) -> String {
     with_names(plan, host, detail, None)
 }
 
-/// The same with the names of PCI devices beside their addresses.
+/// Formats the whole plan, with the names of PCI devices next to their addresses.
 pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<&Names>) -> String {
     let mut out = String::new();
     let _ = writeln!(
@@ -56,7 +56,7 @@ pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<
     out
 }
 
-/// The part of one kind.
+/// Formats the section of one resource type.
 fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> String {
     let mut out = String::new();
     let body = &plan.body;
@@ -116,7 +116,7 @@ fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> 
     out
 }
 
-/// The name of the PCI device that a subject is about.
+/// Returns the name of the PCI device of a subject.
 fn device_name(names: Option<&Names>, subject: &Subject, between: &str) -> String {
     let name = |names| names::with_ids(names, names::subject(names, subject)?);
     names.and_then(name).map(|name| format!("{between}{name}")).unwrap_or_default()
@@ -133,7 +133,7 @@ fn one_change(out: &mut String, change: &Change, detail: Detail, names: Option<&
     for item in &change.items {
         one_item(out, item, detail);
     }
-    // Registers and attributes are the items themselves.
+    // Register and attribute actions are the same as the items.
     for text in change.actions.iter().filter_map(|action| plan_line(action, &change.subject.text)) {
         let _ = writeln!(out, "      {} {}", paint(FAINT, "then:"), text);
     }
@@ -145,7 +145,7 @@ fn one_change(out: &mut String, change: &Change, detail: Detail, names: Option<&
     }
 }
 
-/// `+ iommu=pt`, `~ ACS control: … → …`. Long lists are folded unless the detail is asked for.
+/// Formats an item: `+ iommu=pt`, `~ ACS control: … → …`. Long lists are truncated without `verbose`.
 fn item_line(item: &Item, detail: Detail) -> String {
     let fold = |text: &str| if detail.verbose { text.to_owned() } else { folded_value(text) };
     match (&item.before, &item.after) {
@@ -162,7 +162,7 @@ fn item_line(item: &Item, detail: Detail) -> String {
     }
 }
 
-/// `pci=disable_acs_redir=A;B;C;… and 17 more; -v`.
+/// Truncates a list: `pci=disable_acs_redir=A;B;C;… and 17 more; -v`.
 fn folded_value(text: &str) -> String {
     folded(&text.split(';').collect::<Vec<_>>(), ";")
 }
@@ -178,7 +178,7 @@ fn one_item(out: &mut String, item: &Item, detail: Detail) {
     }
 }
 
-/// `iommu=pt` reads better than `iommu=pt: iommu=pt`.
+/// Joins subject and value; avoids `iommu=pt: iommu=pt`.
 fn joined(subject: &str, value: &str) -> String {
     if value == subject || value.is_empty() {
         subject.to_owned()
@@ -194,7 +194,7 @@ fn reason(why: &Rationale, with_source: bool) -> String {
     }
 }
 
-/// When a change counts, for people: the same words in every report.
+/// Describes when a change takes effect. All reports use the same words.
 pub(crate) fn when(effect: Effect) -> &'static str {
     match effect {
         Effect::Now => "now",
@@ -208,7 +208,7 @@ fn value_or_absent(value: Option<&str>) -> &str {
     value.unwrap_or("absent")
 }
 
-/// No reboot is asked for: nothing needs one, or the machine may not come back from it.
+/// Describes why no reboot is requested: it is unnecessary, or the machine may not come back.
 fn no_reboot(plan: &Plan) -> String {
     let is_reported =
         plan.body.unknowns.iter().any(|unknown| {
@@ -223,7 +223,7 @@ fn no_reboot(plan: &Plan) -> String {
     }
 }
 
-/// The last line: counts, blockers, the reboot.
+/// Formats the last line: counts, blockers, the reboot.
 pub(crate) fn summary(plan: &Plan) -> String {
     let body = &plan.body;
     let deferred = body.changes.iter().filter(|change| change.deferred.is_some()).count();
@@ -232,7 +232,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     if doable > 0 {
         parts.push(paint(HEAD, &counted(doable, "change")));
     } else if body.blockers.is_empty() {
-        // What could not be read is never fine (design §5).
+        // Unreadable items never count as converged (design §5).
         parts.push(match body.unknowns.is_empty() {
             true => paint(GOOD, "nothing to do"),
             false => paint(WARN, "nothing to do in what could be read"),

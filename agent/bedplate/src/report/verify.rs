@@ -1,4 +1,5 @@
-//! Whether a host is ready, for people: groups with the worst first, what passed counted, the answer and the next step last.
+//! Operator report of readiness: groups with the worst first, counts of passed checks, then the answer and the next
+//! step.
 
 use std::fmt::Write as _;
 
@@ -10,10 +11,10 @@ use bedplate_core::verify::{
     Answer, CHECKS, Check, Evidence, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
 };
 
-/// Things read that are shown before the rest is counted.
+/// Number of evidence items to show before the rest is counted.
 pub(super) const SEEN: usize = 3;
 
-/// The whole report; `verbose`: what passed and everything that was read, too.
+/// Formats the whole report. `verbose` adds passed checks and all evidence.
 pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
     let mut out = format!("{} {}\n", paint(HEAD, "host"), one_line(host));
     let mut groups: Vec<(Verdict, Group, Vec<&Judged>)> = Vec::new();
@@ -27,7 +28,7 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
         members.sort_by_key(|judged| rank(judged));
         *worst = members.first().map_or(Verdict::NotApplicable, |judged| displayed_verdict(judged));
     }
-    // Stable: groups of one rank stay in the order in which they are to be dealt with.
+    // Stable sort: groups of equal rank stay in order of priority.
     groups.sort_by_key(|(_, _, members)| members.first().map(|judged| rank(judged)));
     for (_, group, members) in &groups {
         one_group(&mut out, *group, members, verbose);
@@ -37,7 +38,7 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
     out
 }
 
-/// What is ignored is shown among what passed.
+/// Returns the verdict for display. Ignored findings are listed with passed checks.
 fn displayed_verdict(judged: &Judged) -> Verdict {
     if judged.is_ignored() { Verdict::NotApplicable } else { judged.verdict }
 }
@@ -73,7 +74,7 @@ fn one_group(out: &mut String, group: Group, members: &[&Judged], verbose: bool)
     let _ = writeln!(out, "\n{}  {}", paint(HEAD, group.name()), paint(FAINT, &counts.join(", ")));
     let speaks = |judged: &&&Judged| {
         let is_fine = |verdict| matches!(verdict, Verdict::Pass | Verdict::NotApplicable);
-        // What a profile ignores is said all the same, with its reason.
+        // Findings that the profile ignores are still shown, with their reason.
         verbose || !is_fine(judged.verdict)
     };
     for judged in members.iter().filter(speaks) {
@@ -106,7 +107,7 @@ fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
     remedy(out, judged.remedy.as_deref().filter(|_| is_left));
 }
 
-/// Evidence: `most` things, and how many more there are, with `where_all` behind it.
+/// Formats the first `most` items of evidence and counts the rest, followed by `where_all`.
 pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_all: &str) {
     let read = paint(FAINT, "read:");
     for seen in all.iter().take(most) {
@@ -118,14 +119,14 @@ pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_al
     }
 }
 
-/// The remedy, if there is one.
+/// Formats the fix, if any.
 pub(super) fn remedy(out: &mut String, remedy: Option<&str>) {
     if let Some(remedy) = remedy {
         let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
     }
 }
 
-/// The answer for people: `ready, with 2 warnings`; `not ready: …, and 1 more check fails: acs.path`.
+/// Formats the answer: `ready, with 2 warnings`; `not ready: …, and 1 more check fails: acs.path`.
 pub(crate) fn state(report: &Report) -> String {
     let because = report.because.as_deref().map(one_line).unwrap_or_default();
     match report.answer {
@@ -142,7 +143,7 @@ pub(crate) fn state(report: &Report) -> String {
     }
 }
 
-/// The other checks that decide, by their ids.
+/// Lists the ids of the other deciding checks.
 fn other_deciding_checks(report: &Report, one: &str, many: &str) -> String {
     match report.decided_by.get(1..).unwrap_or_default() {
         [] => String::new(),
@@ -151,7 +152,7 @@ fn other_deciding_checks(report: &Report, one: &str, many: &str) -> String {
     }
 }
 
-/// `, with 2 warnings and 1 unknown`: what a host that is ready is not told in that word.
+/// Formats the findings that `ready` does not cover: `, with 2 warnings and 1 unknown`.
 fn warnings_and_unknowns(report: &Report) -> String {
     let count =
         |test: &dyn Fn(&Judged) -> bool| report.checks.iter().filter(|one| test(one)).count();
@@ -221,14 +222,14 @@ fn conclusion(out: &mut String, report: &Report) {
     }
 }
 
-/// Result of one of several hosts.
+/// Result for one of several hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostResult {
-    /// Ready, without a warning.
+    /// Ready, without warnings.
     Ready,
     /// Ready, with warnings.
     Warned,
-    /// A check that counts has no verdict.
+    /// A deciding check has no verdict.
     CannotTell,
     /// A check failed.
     NotReady,
@@ -247,10 +248,10 @@ impl From<&Report> for HostResult {
     }
 }
 
-/// Results of several hosts, each with its file.
+/// Results of several hosts with their files.
 pub(crate) type Tally = Vec<(HostResult, String)>;
 
-/// The last lines after several hosts: how many are ready, and which are not.
+/// Formats the last lines after several hosts: counts, and the hosts that are not ready.
 pub(crate) fn tally(tally: &Tally) -> String {
     let of = |wanted: HostResult| -> Vec<String> {
         let own = tally.iter().filter(|(result, _)| *result == wanted);
@@ -274,7 +275,7 @@ pub(crate) fn tally(tally: &Tally) -> String {
     out
 }
 
-/// `--explain`.
+/// Formats the output of `--explain`.
 pub(crate) fn explain(check: &Check) -> String {
     let root = if check.needs_root { "yes" } else { "no" };
     let rows = [
@@ -293,7 +294,7 @@ pub(crate) fn explain(check: &Check) -> String {
     out
 }
 
-/// `--list`: one line a check.
+/// Formats the output of `--list`: one line per check.
 pub(crate) fn list() -> String {
     let width = CHECKS.iter().map(|check| check.id.len()).max().unwrap_or_default();
     let mut out = String::new();
@@ -304,7 +305,7 @@ pub(crate) fn list() -> String {
     out
 }
 
-/// docs/checks.md: the table for people who read documents.
+/// Generates docs/checks.md from the registry of checks.
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Checks\n\n\

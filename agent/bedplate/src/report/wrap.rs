@@ -1,22 +1,22 @@
-//! Lines of a report at the width of a terminal. A continued line stands below the text of its first, behind the mark, the
-//! label or the indentation that the first begins with. Pure; colours (SGR sequences) take no room.
+//! Wrapping of report lines to the width of a terminal. A continuation line aligns with the text of its first line,
+//! after the mark, label or indentation. Pure; colors (SGR sequences) take no columns.
 
 use textwrap::core::{Word, display_width};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// The width where none is known: a pipe, a file.
+/// Width if the actual width is unknown: a pipe, a file.
 pub(crate) const DEFAULT: usize = 80;
-/// Narrower than this, nothing can be read any more; what is narrower is taken for no width.
+/// Minimum usable width; a smaller value is ignored.
 pub(crate) const LEAST: usize = 20;
 
-/// Words that are longer are lists (kernel arguments), and may be broken behind `;` and `,`.
+/// Maximum length of an unsplit word. Longer words are lists (kernel arguments) and may be split after `;` and `,`.
 const LIST: usize = 40;
-/// A label such as `profile  ` is no longer than this.
+/// Maximum length of a label such as `profile  `.
 const LABEL: usize = 14;
-/// Signs that stand before a text: what continues it stands behind them.
+/// Marks at the start of a line. Continuation lines align with the text after them.
 const SIGNS: [char; 10] = ['·', '+', '-', '~', '✗', '✓', '?', '…', '!', '↶'];
 
-/// Every line of `text` in at most `width` columns, as far as its words allow.
+/// Wraps every line of `text` to at most `width` columns, as far as its words permit.
 pub(crate) fn wrap(text: &str, width: usize) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| wrap_line(line, width)).collect();
     lines.join("\n")
@@ -37,7 +37,7 @@ fn wrap_line(line: &str, width: usize) -> String {
     textwrap::wrap(line, options).join("\n")
 }
 
-/// Words by blanks, and long lists by their separators as well.
+/// Splits a line into words at blanks, and long lists after their separators.
 fn split_words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     Box::new(WordSeparator::AsciiSpace.find_words(line).flat_map(|word| {
         if display_width(word.word) <= LIST || !word.word.contains([';', ',']) {
@@ -52,7 +52,7 @@ fn split_words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     }))
 }
 
-/// The column at which the text of a line begins.
+/// Returns the column at which the text of a line starts.
 fn hanging_indent(line: &str) -> usize {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let rest = &line[indent..];
@@ -75,14 +75,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_fits_stays_as_it_is() {
+    fn fitting_lines_are_unchanged() {
         for text in ["", "\n", "a\n\n  b  c\n", "  · short\n"] {
             assert_eq!(wrap(text, 20), text);
         }
     }
 
     #[test]
-    fn a_line_goes_on_below_its_own_text() {
+    fn continuation_lines_align_with_text() {
         assert_eq!(wrap("  · one two three four five\n", 20), "  · one two three\n    four five\n");
         assert_eq!(
             wrap("  profile  one two three four", 22),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_breaks_behind_its_separators_and_nowhere_else() {
+    fn long_lists_break_only_after_separators() {
         let list = "pci=disable_acs_redir=0000:15:01.0;0000:17:00.0;0000:17:01.0";
         assert_eq!(
             wrap(&format!("+ {list}"), 40),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_room_and_go_on() {
+    fn colors_take_no_columns_and_continue() {
         let line = "\x1b[2m  · one two three four five\x1b[0m";
         let wrapped = wrap(line, 20);
         assert_eq!(
@@ -115,9 +115,9 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing is lost but blanks, and no line is too long that could be broken.
+        /// Only blanks are lost, and every line that is too long cannot be split.
         #[test]
-        fn nothing_is_lost(text in "( {0,6}[·✓a-z]{1,12}( {1,2}[a-z日:;,]{1,18}){0,12}\n){0,4}", width in 20usize..100) {
+        fn wrapping_keeps_all_text(text in "( {0,6}[·✓a-z]{1,12}( {1,2}[a-z日:;,]{1,18}){0,12}\n){0,4}", width in 20usize..100) {
             let wrapped = wrap(&text, width);
             let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
             prop_assert_eq!(letters(&wrapped), letters(&text));

@@ -10,7 +10,7 @@ fn register(address: &str) -> Step {
     Step::Register(SetConfigBits { address, offset: 0x106, bits, before: 0x11, register })
 }
 
-/// The last line about changes that ended so, where so many others wait for a boot.
+/// Returns the last line for these outcomes, with `waiting` changes pending reboot.
 fn last_line(outcomes: &[Outcome], waiting: usize) -> String {
     let change = |outcome: &Outcome| ChangeReport {
         id: "c".into(),
@@ -34,9 +34,9 @@ fn failure(back: &[&str]) -> Outcome {
     }
 }
 
-/// A reboot would not bring what was undone.
+/// A reboot would not apply changes that were rolled back.
 #[test]
-fn a_failed_apply_says_what_became_of_its_changes() {
+fn failed_apply_reports_outcome_of_changes() {
     let blocked = Outcome::Blocked { by: vec!["c".into()] };
     let outcomes = [failure(&["/etc/x"]), blocked, Outcome::Done];
     let said = last_line(&outcomes, 0);
@@ -45,12 +45,12 @@ fn a_failed_apply_says_what_became_of_its_changes() {
 }
 
 #[test]
-fn failure_that_wrote_nothing_is_not_called_undone() {
+fn failure_without_writes_is_not_called_undone() {
     assert_eq!(last_line(&[failure(&[])], 0), "1 change failed, with nothing written\n");
 }
 
 #[test]
-fn what_stays_of_an_item_that_went_is_said_after_the_apply() {
+fn leftover_of_removed_item_is_reported_after_apply() {
     let item = |subject: &str, after: Option<&str>| bedplate_core::plan::Item {
         subject: subject.into(),
         before: Some("0".into()),
@@ -84,9 +84,9 @@ fn what_stays_of_an_item_that_went_is_said_after_the_apply() {
     assert!(said(Outcome::Blocked { by: Vec::new() }).is_empty(), "it went nowhere");
 }
 
-/// As the plan says it: `SV RR CR UF (001d) → SV UF (0011)`, and the twenty ports of one node on one line.
+/// Same format as in the plan: `SV RR CR UF (001d) → SV UF (0011)`, with twenty ports of one node on one line.
 #[test]
-fn a_revert_names_bits_and_folds_ports() {
+fn revert_names_bits_and_groups_ports() {
     let steps: Vec<Step> = (0..20).map(|port| register(&format!("0000:17:{port:02x}.0"))).collect();
     let plan = RevertPlan { steps, ..RevertPlan::default() };
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The kernel command line in `inspect`: the states side by side, and what is given more than once.
+//! Kernel command line in `inspect`: its states in columns, and repeated arguments.
 
 use super::format::{NONE, clean};
 use super::tables::section;
@@ -6,7 +6,7 @@ use crate::report::style::{HEAD, WARN, paint};
 use bedplate_base::Reading;
 use bedplate_core::kind::cmdline::show::CommandLineView;
 
-/// The table.
+/// Formats the table.
 pub(super) fn table(shown: &CommandLineView, width: u16) -> String {
     let state = |there: Option<bool>| match there {
         Some(true) => "yes",
@@ -38,7 +38,7 @@ pub(super) fn table(shown: &CommandLineView, width: u16) -> String {
     }
 }
 
-/// What comes of the arguments, what is given more than once, and the states that are not known.
+/// Formats the effect of the arguments, repeated arguments, and unknown states.
 pub(super) fn below(shown: &CommandLineView) -> String {
     let mut out = String::new();
     if !shown.effective.is_empty() {

@@ -1,24 +1,24 @@
-//! PCI numbers → short words for people: vendors, classes, port types, links, VFs. Nothing is decided from them.
+//! Short display text for PCI numbers: vendors, classes, port types, links, VFs. Decisions never depend on it.
 
 use crate::report::names::vendor;
 use bedplate_base::terminal::one_line;
 use bedplate_base::{Cause, Reading, Reason};
 use bedplate_facts::pci::{Function, PortType};
 
-/// Shown where something is known not to be there.
+/// Placeholder for an absent value.
 pub(super) const NONE: &str = "–";
-/// Shown where something could not be read.
+/// Placeholder for an unreadable value.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// Longer lines of words are broken.
+/// Maximum line width before wrapping.
 const WIDTH: usize = 110;
 
-/// Text of the host as it may stand in one line or cell.
+/// Makes text of the host safe for one line or cell.
 pub(super) fn clean(text: &str) -> String {
     one_line(text)
 }
 
-/// `NVIDIA 10de:2330`.
+/// Formats vendor and ids: `NVIDIA 10de:2330`.
 pub(in crate::report) fn ids(function: &Function) -> String {
     let numbers = format!("{}:{}", function.vendor, function.device);
     match vendor(function.vendor) {
@@ -27,7 +27,7 @@ pub(in crate::report) fn ids(function: &Function) -> String {
     }
 }
 
-/// What a function is: its port type if it is a bridge, else its class (include/linux/pci_ids.h).
+/// Returns the port type of a bridge, or the class of another function (include/linux/pci_ids.h).
 pub(super) fn class(function: &Function) -> String {
     if function.is_bridge() {
         return match &function.port {
@@ -59,7 +59,7 @@ pub(super) fn class(function: &Function) -> String {
     word.to_owned()
 }
 
-/// The word for the upper eight bits of a 16-bit class.
+/// Returns the word for the upper eight bits of a 16-bit class.
 fn base_class(class: u32) -> String {
     let word = match class >> 8 {
         0x01 => "storage",
@@ -80,7 +80,7 @@ fn base_class(class: u32) -> String {
     word.to_owned()
 }
 
-/// Port types as PCI Express calls them.
+/// Returns the PCI Express name of a port type.
 fn port_type(port: PortType) -> String {
     let word = match port {
         PortType::Endpoint | PortType::LegacyEndpoint => "endpoint",
@@ -96,7 +96,7 @@ fn port_type(port: PortType) -> String {
     word.to_owned()
 }
 
-/// The link as it is: `32 GT/s x16`, with the best it can do where that is more: `2.5 GT/s x8 (32 GT/s x16)`.
+/// Formats the current link (`32 GT/s x16`), with its maximum if that is more: `2.5 GT/s x8 (32 GT/s x16)`.
 pub(in crate::report) fn link(function: &Function) -> String {
     if function.is_dead() {
         return "no answer".to_owned();
@@ -117,12 +117,12 @@ fn side(speed: Option<&str>, width: Option<u8>) -> String {
     }
 }
 
-/// `32.0 GT/s PCIe` → `32 GT/s`.
+/// Shortens `32.0 GT/s PCIe` to `32 GT/s`.
 fn short_speed(text: &str) -> String {
     clean(&text.replacen(" PCIe", "", 1).replacen(".0 ", " ", 1))
 }
 
-/// A value, or that there is none, or that it is not known.
+/// Formats a value, or the placeholder for an absent or unknown value.
 pub(in crate::report) fn reading<T>(
     reading: &Reading<T>,
     show: impl FnOnce(&T) -> String,
@@ -134,7 +134,7 @@ pub(in crate::report) fn reading<T>(
     }
 }
 
-/// Why a value is not known, in two words.
+/// Returns the cause of an unknown value in two words.
 pub(super) fn unread(why: &Reason) -> &'static str {
     match why.cause {
         Cause::NotRecorded => "not recorded",
@@ -144,13 +144,13 @@ pub(super) fn unread(why: &Reason) -> &'static str {
     }
 }
 
-/// `280 MiB`, `2015 GiB`.
+/// Formats a size: `280 MiB`, `2015 GiB`.
 pub(super) fn memory(bytes: u64) -> String {
     let (shift, unit) = if bytes < 4 << 30 { (20, "MiB") } else { (30, "GiB") };
     format!("{} {unit}", bytes.saturating_add(1 << (shift - 1)) >> shift)
 }
 
-/// NUMA node; −1 is what the kernel says where firmware gave none.
+/// Formats a NUMA node. The kernel reports −1 if firmware assigned no node.
 pub(super) fn node(function: &Function) -> String {
     reading(&function.numa_node, |node| match node {
         -1 => "none".to_owned(),
@@ -158,7 +158,7 @@ pub(super) fn node(function: &Function) -> String {
     })
 }
 
-/// Broken at blanks into lines of at most [`WIDTH`] columns (a longer word stays whole).
+/// Wraps at blanks to at most [`WIDTH`] columns; a longer word stays whole.
 pub(super) fn wrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut column = 0;

@@ -1,4 +1,4 @@
-//! What could not be read, and why: every unknown of the facts, with identical reasons folded into one line.
+//! Unknown values of the facts with their reasons; equal reasons share one entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +10,19 @@ use bedplate_facts::pci::Function;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::HostKind;
 
-/// Addresses named in one line before it only counts.
+/// Maximum number of addresses per entry before they are only counted.
 const NAMED: usize = 3;
 
-/// One entry to come: what all the places share is the reason.
+/// Entry under construction: places with the same reason.
 #[derive(Default)]
 struct Group {
-    /// What is unknown: `ACS`, `kernel lockdown` …
+    /// Names of the unknown values: `ACS`, `kernel lockdown` …
     what: BTreeSet<&'static str>,
-    /// Of which functions; empty = of the machine.
+    /// Affected functions; empty for values of the machine.
     functions: BTreeSet<PciAddress>,
 }
 
-/// Unknowns by reason (with a function's own address taken out of its words).
+/// Unknown values by reason. The function's own address is removed from the reason.
 #[derive(Default)]
 struct Groups(BTreeMap<(String, Cause), Group>);
 
@@ -43,7 +43,7 @@ impl Groups {
         function: Option<PciAddress>,
         reading: &Reading<T>,
     ) {
-        // What nothing asked for is no gap.
+        // A value that nothing requested is not a gap.
         if let Reading::Unknown(why) = reading
             && why.cause != Cause::NotAsked
         {
@@ -105,7 +105,7 @@ impl Groups {
     }
 }
 
-/// The section, or nothing if everything could be read.
+/// Formats the section; empty if everything could be read.
 pub(super) fn section(facts: &Facts) -> String {
     let mut groups = Groups::default();
     groups.machine(facts);
@@ -123,7 +123,8 @@ pub(super) fn section(facts: &Facts) -> String {
     out
 }
 
-/// Two lines: `12 functions: ACS, port type`, and why: `/sys/…/*/config cannot be read …: run as root`.
+/// Formats an entry in two lines: `12 functions: ACS, port type`, and the reason: `/sys/…/*/config cannot be read …:
+/// run as root`.
 fn line(words: &str, cause: Cause, group: &Group, host: HostKind) -> String {
     let what: Vec<&str> = group.what.iter().copied().filter(|what| !what.is_empty()).collect();
     let mut subject = vec![of_functions(&group.functions), what.join(", ")];
@@ -141,12 +142,12 @@ fn of_functions(functions: &BTreeSet<PciAddress>) -> String {
     }
 }
 
-/// What to do, where privilege is what was missing.
+/// Returns the fix, if privilege was missing.
 fn advice(cause: Cause, host: HostKind) -> &'static str {
     match (cause, host == HostKind::Snapshot) {
         (Cause::Denied, true) => ": record it as root",
         (Cause::Denied, false) => ": run as root",
-        // The words end in `run as root`.
+        // The reason ends in `run as root`.
         (Cause::ShortConfig, true) => " when recording",
         _ => "",
     }

@@ -1,4 +1,4 @@
-//! The first block of `inspect`: the machine and its system, one label a line.
+//! First block of `inspect`: the machine and its system, one labelled value per line.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use bedplate_base::{Arch, Reading, counted};
 use bedplate_facts::{BootLoader, Facts, IommuFacts};
 use bedplate_host::HostKind;
 
-/// IOMMU unit names shown before they are only counted.
+/// Maximum number of IOMMU units listed by name.
 const UNITS_NAMED: usize = 4;
 
-/// The block.
+/// Formats the block.
 pub(super) fn block(facts: &Facts) -> String {
     let rows = [
         ("read from", source(facts.host).to_owned()),
@@ -41,7 +41,7 @@ fn source(kind: HostKind) -> &'static str {
     }
 }
 
-/// Both values with a blank between; one alone if the other is not there.
+/// Joins both values with a blank; returns only one if the other is absent.
 fn joined(first: &Reading<String>, second: &Reading<String>) -> String {
     match (first, second) {
         (Reading::Unknown(_), Reading::Unknown(_)) => UNKNOWN.to_owned(),

@@ -1,4 +1,4 @@
-//! The tables of `inspect`: GPUs, NICs, the ports above them, and a count of the rest.
+//! Tables of `inspect`: GPUs, NICs, the ports above them, and a count of the rest.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use bedplate_facts::names::Names;
 use bedplate_facts::pci::{Acs, Function, PciTree};
 use bedplate_host::HostKind;
 
-/// All tables, or why there are none. Cells are wrapped rather than going beyond `width` columns.
+/// Formats all tables, or the reason why there are none. Cells are wrapped to stay within `width` columns.
 pub(super) fn sections(facts: &Facts, names: &Names, width: u16) -> String {
     match &facts.pci {
         Reading::Known(tree) => {
@@ -33,19 +33,19 @@ pub(super) fn sections(facts: &Facts, names: &Names, width: u16) -> String {
     }
 }
 
-/// A titled table.
+/// Formats a titled table.
 pub(super) fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, width: u16) -> String {
-    // An address or a driver in two halves cannot be read: no column is narrower than its longest word.
+    // Split addresses and drivers are unreadable, so no column is narrower than its longest word.
     let longest = |(at, title): (usize, &&str)| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(String::as_str);
         let words = cells.chain([*title]).flat_map(|cell| cell.split(' '));
-        // A blank on each side.
+        // One blank on each side.
         let columns = words.map(|word| word.chars().count()).max().unwrap_or(0).saturating_add(2);
         ColumnConstraint::LowerBoundary(Width::Fixed(u16::try_from(columns).unwrap_or(u16::MAX)))
     };
     let constraints: Vec<ColumnConstraint> = header.iter().enumerate().map(longest).collect();
     let mut table = Table::new();
-    // A rule below the header is enough: more would double the length.
+    // Only a rule below the header; more rules would double the length.
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─').junction('─')));
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table.set_header(header.to_vec());
@@ -54,7 +54,7 @@ pub(super) fn section(title: &str, header: &[&str], rows: Vec<Vec<String>>, widt
     format!("\n{title}\n{}\n", table.trim_fmt())
 }
 
-/// Functions that exist in hardware and that `wanted` picks, in address order.
+/// Returns hardware functions that `wanted` selects, in address order.
 fn physical<'a>(
     tree: &'a PciTree,
     wanted: impl Fn(&Function) -> bool + 'a,
@@ -62,12 +62,12 @@ fn physical<'a>(
     tree.functions.values().filter(move |function| !function.is_vf() && wanted(function))
 }
 
-/// Those that answer.
+/// Returns the selected functions that respond.
 fn answering(tree: &PciTree, wanted: fn(&Function) -> bool) -> impl Iterator<Item = &Function> {
     physical(tree, wanted).filter(|function| !function.is_dead())
 }
 
-/// `7 GPUs, and 1 that does not answer`.
+/// Formats the counts: `7 GPUs, and 1 not responding`.
 fn count_answering(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) -> String {
     let answering = counted(answering(tree, wanted).count(), what);
     match physical(tree, wanted).filter(|function| function.is_dead()).count() {
@@ -77,7 +77,7 @@ fn count_answering(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) ->
     }
 }
 
-/// The table of one kind of functions: what all have, then what `own` says below the `own_header`.
+/// Formats a table of one type of functions: the common columns, then those of `own` under `own_header`.
 fn devices<const N: usize>(
     (tree, names, width): (&PciTree, &Names, u16),
     (kind, wanted): (&str, fn(&Function) -> bool),
@@ -95,7 +95,7 @@ fn devices<const N: usize>(
     if rows.is_empty() {
         return format!("\n{}\n", paint(WARN, &none()));
     }
-    // Below the count their names, where the host knows them.
+    // Device names follow the count, if the host has them.
     let mut title = vec![paint(HEAD, &count_answering(tree, wanted, kind))];
     let models = names::models(names, answering(tree, wanted)).into_iter();
     title.extend(models.map(|line| format!("  {line}")));
@@ -128,7 +128,7 @@ fn nics(tree: &PciTree, names: &Names, width: u16) -> String {
     devices((tree, names, width), ("NIC", Function::is_nic), header, own, none)
 }
 
-/// Bridges with a GPU or NIC below; the others are only counted.
+/// Formats bridges with a GPU or NIC below; the rest is only counted.
 fn ports(tree: &PciTree, width: u16) -> String {
     let below = below(tree);
     let bridges = physical(tree, Function::is_bridge).count();
@@ -163,7 +163,7 @@ fn ports(tree: &PciTree, width: u16) -> String {
     out
 }
 
-/// Ports, each with the number of GPUs and of NICs below it.
+/// Returns the ports with the number of GPUs and NICs below each.
 fn below(tree: &PciTree) -> BTreeMap<PciAddress, [usize; 2]> {
     let mut ports: BTreeMap<PciAddress, [usize; 2]> = BTreeMap::new();
     for function in physical(tree, |function| function.is_gpu() || function.is_nic()) {
@@ -175,13 +175,13 @@ fn below(tree: &PciTree) -> BTreeMap<PciAddress, [usize; 2]> {
     ports
 }
 
-/// `2 GPUs, 1 NIC`.
+/// Formats `2 GPUs, 1 NIC`.
 fn counts([gpus, nics]: [usize; 2]) -> String {
     let parts = [(gpus, "GPU"), (nics, "NIC")].into_iter().filter(|(count, _)| *count > 0);
     parts.map(|(count, word)| counted(count, word)).collect::<Vec<_>>().join(", ")
 }
 
-/// What is neither GPU, NIC nor bridge, by class, and the VFs.
+/// Counts the remaining functions by class, and the VFs.
 fn other_functions(tree: &PciTree) -> String {
     let listed =
         |function: &Function| function.is_gpu() || function.is_nic() || function.is_bridge();
@@ -209,7 +209,7 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { NONE.to_owned() } else { clean(&names.join(" ")) }
 }
 
-/// `enabled/total`.
+/// Formats `enabled/total`.
 fn virtual_functions(function: &Function) -> String {
     match &function.sriov {
         Reading::Known(pf) => {
@@ -224,7 +224,7 @@ fn virtual_functions(function: &Function) -> String {
     }
 }
 
-/// The port directly above, and which ACS bits it has switched on.
+/// Formats the port directly above, with its enabled ACS bits.
 fn above(tree: &PciTree, function: &Function) -> String {
     match function.parent {
         None => "none (root bus)".to_owned(),
@@ -235,7 +235,7 @@ fn above(tree: &PciTree, function: &Function) -> String {
     }
 }
 
-/// `SV RR CR UF`; `off` where the port could and does not; `no ACS` where it cannot.
+/// Formats the enabled ACS bits (`SV RR CR UF`), `off` if no bit is enabled, or `no ACS` if the port lacks ACS.
 fn acs_on(port: &Function) -> String {
     acs(port, |acs| acs.control)
 }

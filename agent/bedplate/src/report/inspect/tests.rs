@@ -1,4 +1,4 @@
-//! What `inspect` shows of small hosts made by hand.
+//! Tests of `inspect` on small fake hosts.
 
 use crate::report::style::terminal;
 use bedplate_base::value::AcsBits;
@@ -21,7 +21,7 @@ fn json(facts: &Facts, file: Option<&str>) -> Result<String, serde_json::Error> 
     bedplate_core::documents::document(&super::document(facts, &Names::none(facts), file, None))
 }
 
-/// A live host with these functions: links at their best, GPUs with their driver.
+/// Returns a live host with these functions: links at maximum speed, GPUs with their driver.
 fn host(machine: Machine) -> Facts {
     let best = Some("32.0 GT/s PCIe".to_owned());
     let link = Link { speed: best.clone(), width: Some(16), max_speed: best, max_width: Some(16) };
@@ -47,7 +47,7 @@ fn host(machine: Machine) -> Facts {
     Facts { host: HostKind::Live, pci, ..Facts::of_vendor(CpuVendor::Intel) }
 }
 
-/// A switch with a GPU and a NIC that has two VFs below. Of its ports that above the GPU has ACS switched on.
+/// Returns a switch with a GPU and a NIC with two VFs below. Only the port above the GPU has ACS on.
 fn small() -> Facts {
     let mut machine = Machine::default();
     machine.root_port("0000:16:01.0", 0);
@@ -65,7 +65,7 @@ fn small() -> Facts {
     host(machine)
 }
 
-/// A host with one GPU.
+/// Returns a host with one GPU.
 fn one_gpu(change: impl FnOnce(&mut Function)) -> Facts {
     let mut machine = Machine::default();
     machine.gpu("0000:19:00.0", None);
@@ -83,7 +83,7 @@ fn plain(text: &str) -> String {
     anstream::adapter::strip_str(&terminal(text)).to_string()
 }
 
-/// The line that starts with `address` after branches and blanks.
+/// Returns the line that starts with `address` after branches and blanks.
 fn line<'a>(text: &'a str, address: &str) -> &'a str {
     let trimmed =
         |line: &&str| line.trim_start_matches(['│', '├', '└', '─', ' ']).starts_with(address);
@@ -91,7 +91,7 @@ fn line<'a>(text: &'a str, address: &str) -> &'a str {
 }
 
 #[test]
-fn tables_show_the_gpu_and_the_acs_of_the_port_above_it() {
+fn tables_show_gpu_and_acs_of_port_above() {
     let text = plain(&tables(&small(), 120));
     let row = line(&text, "0000:19:00.0");
     for part in ["NVIDIA 10de:2330 3D", "32 GT/s x16", "nvidia", "0000:18:00.0 SV RR CR UF"] {
@@ -111,7 +111,7 @@ fn tables_show_the_gpu_and_the_acs_of_the_port_above_it() {
 }
 
 #[test]
-fn a_gpu_that_does_not_answer_is_not_counted_with_the_others() {
+fn unresponsive_gpu_is_counted_separately() {
     let mut facts = small();
     let tree = tree_of(&mut facts);
     let mut dead = tree.functions[&at("0000:19:00.0")].clone();
@@ -126,7 +126,7 @@ fn a_gpu_that_does_not_answer_is_not_counted_with_the_others() {
 }
 
 #[test]
-fn the_tree_is_drawn_by_parents_with_vfs_folded() {
+fn tree_follows_parents_with_vfs_folded() {
     let text = plain(&tree(&small()));
     let drawn: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     assert_eq!(drawn[0], "pci0000:16");
@@ -150,7 +150,7 @@ fn the_tree_is_drawn_by_parents_with_vfs_folded() {
 }
 
 #[test]
-fn a_slow_link_shows_what_it_could_be() {
+fn slow_link_shows_its_maximum() {
     let facts = one_gpu(|slow| {
         let link = &mut slow.detail.as_mut().unwrap().link;
         (link.speed, link.width) = (Some("2.5 GT/s PCIe".into()), Some(8));
@@ -161,7 +161,7 @@ fn a_slow_link_shows_what_it_could_be() {
 }
 
 #[test]
-fn hosts_without_pci_or_gpu_say_so() {
+fn hosts_without_pci_or_gpu_are_reported() {
     let facts = Facts { pci: Reading::Absent, ..small() };
     assert!(tables(&facts, 120).contains("This host has no PCI"));
     assert!(tree(&facts).contains("This host has no PCI"));
@@ -175,7 +175,7 @@ fn hosts_without_pci_or_gpu_say_so() {
 }
 
 #[test]
-fn equal_unknowns_are_one_line_that_says_what_to_do() {
+fn equal_unknowns_share_a_line_with_fix() {
     let mut machine = Machine::default();
     for address in (0..30).map(|device| format!("0000:16:{device:02x}.0")) {
         let why = ReadError::Denied { path: format!("/sys/bus/pci/devices/{address}/config") };
@@ -194,7 +194,7 @@ fn equal_unknowns_are_one_line_that_says_what_to_do() {
 }
 
 #[test]
-fn little_memory_is_not_none() {
+fn small_memory_is_not_shown_as_none() {
     let mut facts = small();
     for (bytes, shown) in [
         (280 << 20, "280 MiB"),
@@ -208,7 +208,7 @@ fn little_memory_is_not_none() {
 }
 
 #[test]
-fn what_is_not_known_says_in_what_way() {
+fn unknown_values_show_their_cause() {
     let mut facts = small();
     let not_recorded = ReadError::NotRecorded { path: "/sys/x".into() };
     let unread = ReadError::Denied { path: "/sys/x".into() };
@@ -246,14 +246,14 @@ fn unreadable_functions_may_be_gpus() {
 }
 
 #[test]
-fn gaps_of_the_scan_are_told() {
+fn gaps_of_the_scan_are_reported() {
     let mut facts = small();
     tree_of(&mut facts).gaps.push(unread());
     assert!(plain(&tables(&facts, 120)).contains("  0000:99:00.0\n      not understood: EIO\n"));
 }
 
 #[test]
-fn wide_domains_and_lying_parents_are_shown_once() {
+fn wide_domains_and_wrong_parents_are_shown_once() {
     let mut machine = Machine::default();
     machine.port("10000:e0:00.0", Some("10000:e1:00.0"), PortType::Downstream);
     machine.port("10000:e1:00.0", Some("10000:e0:00.0"), PortType::Downstream);
@@ -269,7 +269,7 @@ fn wide_domains_and_lying_parents_are_shown_once() {
 }
 
 #[test]
-fn text_of_the_host_cannot_steer_the_terminal() {
+fn host_text_cannot_control_the_terminal() {
     let mut facts = one_gpu(|evil| {
         evil.driver = Some("x\u{1b}[2J\nbad".into());
         evil.root = "pci\u{7}0000:16".into();
@@ -291,9 +291,9 @@ fn json_is_versioned_and_complete() {
     assert_eq!(value["cpu"]["vendor"]["value"], "intel");
 }
 
-/// 40 domains of 255 VFs each, and a chain of bridges far deeper than any machine.
+/// 40 domains of 255 VFs each, and a chain of bridges far deeper than on any real machine.
 #[test]
-fn a_huge_tree_is_drawn_in_the_same_order_of_time() {
+fn huge_tree_is_drawn_within_time_limit() {
     let mut machine = Machine::default();
     for domain in 0..40 {
         let pf = format!("{domain:04x}:01:00.0");
@@ -319,7 +319,7 @@ fn a_huge_tree_is_drawn_in_the_same_order_of_time() {
 }
 
 #[test]
-fn long_lists_are_broken_at_blanks() {
+fn long_lists_are_wrapped_at_blanks() {
     let words = vec!["word"; 60].join(" ");
     let broken = super::format::wrapped(&words);
     assert!(

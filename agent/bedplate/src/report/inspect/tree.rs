@@ -1,4 +1,4 @@
-//! The tree of `inspect --tree`: by root bus, one physical function a line, its virtual functions folded below it.
+//! Tree of `inspect --tree`: one line per physical function by root bus, with grouped virtual functions below.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
 use bedplate_facts::pci::{Function, Link, PciTree};
 
-/// Levels that are still indented: a domain has 256 buses, so only a made-up tree is deeper.
+/// Maximum indented depth. A domain has 256 buses, so only a fake tree is deeper.
 const DEEPEST: usize = 256;
 
-/// The tree, or why there is none.
+/// Formats the tree, or the reason why there is none.
 pub(super) fn lines(facts: &Facts, names: &Names) -> String {
     match &facts.pci {
         Reading::Known(tree) if tree.functions.is_empty() => "No PCI functions.\n".to_owned(),
@@ -24,7 +24,7 @@ pub(super) fn lines(facts: &Facts, names: &Names) -> String {
     }
 }
 
-/// A function about to be drawn.
+/// A function to draw.
 struct Pending {
     address: PciAddress,
     /// Branches of the levels above.
@@ -36,11 +36,11 @@ struct Pending {
 struct Drawing<'a> {
     tree: &'a PciTree,
     names: &'a Names<'a>,
-    /// What hangs directly below each bridge, VFs left out.
+    /// Functions directly below each bridge, without VFs.
     children: BTreeMap<PciAddress, Vec<PciAddress>>,
-    /// PF → its VFs.
+    /// VFs by PF.
     vfs: BTreeMap<PciAddress, Vec<&'a Function>>,
-    /// Root bus → what hangs directly from it.
+    /// Functions directly below each root bus.
     roots: BTreeMap<&'a str, Vec<PciAddress>>,
     drawn: BTreeSet<PciAddress>,
     out: String,
@@ -65,7 +65,7 @@ impl<'a> Drawing<'a> {
                 (_, Some(parent)) if tree.functions.contains_key(&parent) => {
                     drawing.children.entry(parent).or_default().push(function.address);
                 }
-                // A bridge above that is not listed itself is told among the gaps.
+                // A parent bridge that is not in the tree is reported as a gap.
                 _ => drawing.roots.entry(&function.root).or_default().push(function.address),
             }
         }
@@ -83,7 +83,7 @@ impl<'a> Drawing<'a> {
         self.out
     }
 
-    /// Functions whose parents form a loop hang from no root; they are shown nevertheless.
+    /// Draws functions whose parents form a loop and that are therefore below no root.
     fn draw_rest(&mut self) {
         let folded: BTreeSet<PciAddress> =
             self.vfs.values().flatten().map(|function| function.address).collect();
@@ -97,7 +97,8 @@ impl<'a> Drawing<'a> {
         self.branch(rest, "", 0);
     }
 
-    /// Draw these functions and everything below them. A work list, not recursion: a recorded tree may be of any depth.
+    /// Draws these functions and everything below them. Uses a work list instead of recursion, because a recorded tree
+    /// may have any depth.
     fn branch(&mut self, functions: Vec<PciAddress>, indent: &str, depth: usize) {
         let mut work = Vec::new();
         push(&mut work, functions, indent, depth);
@@ -123,7 +124,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// Put functions on the work list so that they come off in order.
+/// Adds functions to the work list so that they are taken off in order.
 fn push(work: &mut Vec<Pending>, functions: Vec<PciAddress>, indent: &str, depth: usize) {
     let count = functions.len();
     let pending = functions.into_iter().enumerate().map(|(index, address)| Pending {
@@ -135,7 +136,7 @@ fn push(work: &mut Vec<Pending>, functions: Vec<PciAddress>, indent: &str, depth
     work.extend(pending.rev());
 }
 
-/// One function: address, class, name and ids, link, NUMA node, ACS, IOMMU group, driver, VFs, names.
+/// Formats one function: address, class, name and ids, link, NUMA node, ACS, IOMMU group, driver, VFs, names.
 fn describe(function: &Function, names: &Names) -> String {
     let shown = function.is_gpu() || function.is_nic();
     let address = function.address.to_string();
@@ -154,7 +155,7 @@ fn describe(function: &Function, names: &Names) -> String {
         Reading::Absent => {}
     }
     parts.extend(acs(function));
-    // A switch in the NIC's firmware (ATS_ENABLED), which decides how its ports are to be set.
+    // A setting of the NIC's firmware (ATS_ENABLED), which determines the required setting of its ports.
     if let Some(Reading::Known(on)) = function.detail.as_ref().map(|detail| &detail.ats) {
         parts.push(format!("ATS {}", if *on { "on" } else { "off" }));
     }
@@ -177,7 +178,7 @@ fn describe(function: &Function, names: &Names) -> String {
     parts.join("  ")
 }
 
-/// Bits switched on. Of functions that are no bridges only what is known is worth a word.
+/// Formats the enabled bits. Shows an absent or unknown value only for bridges.
 fn acs(function: &Function) -> Option<String> {
     match &function.acs {
         Reading::Known(acs) if acs.control.is_empty() => Some("ACS off".to_owned()),
@@ -188,7 +189,7 @@ fn acs(function: &Function) -> Option<String> {
     }
 }
 
-/// `7 VFs 0000:24:10.0 … 0000:24:10.6  mlx5_core` (and how many where drivers differ).
+/// Formats a group of VFs: `7 VFs 0000:24:10.0 … 0000:24:10.6  mlx5_core`, with counts if drivers differ.
 fn folded(vfs: &[&Function]) -> String {
     let mut drivers: BTreeMap<&str, usize> = BTreeMap::new();
     for vf in vfs {

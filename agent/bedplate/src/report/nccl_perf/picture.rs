@@ -1,4 +1,5 @@
-//! `bedplate nccl perf --svg`: size → bandwidth, with lines at what is expected and at the limit. Drawn with what draws topologies.
+//! `bedplate nccl perf --svg`: bandwidth by size, with lines at the expected rate and the limit. Uses the drawing code
+//! of topologies.
 
 use super::plot::share;
 use crate::report::markup::Markup;
@@ -7,14 +8,14 @@ use crate::report::topology::picture::svg as drawing;
 use bedplate_nccl::perf::Point;
 use bedplate_nccl::perf::judge::{Judged, Report, size};
 
-/// Of one run, in pixels: left and top edge of the field, its width and height, and what one run takes.
+/// Geometry of one run in pixels: left and top edge of the field, its width and height, and the total height per run.
 const LEFT: i32 = 90;
 const TOP: i32 = 50;
 const WIDE: i32 = 640;
 const HIGH: i32 = 260;
 const EACH: i32 = TOP + HIGH + 60;
 
-/// The picture, a document of its own.
+/// Returns the picture as a standalone document.
 pub fn svg(report: &Report, file: &str) -> String {
     let mut scene = Scene {
         width: LEFT + WIDE + 40,

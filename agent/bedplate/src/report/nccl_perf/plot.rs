@@ -1,13 +1,13 @@
-//! Size → bandwidth as rows of a bar chart, with a mark at what is expected.
+//! Bar chart of bandwidth by size, with a mark at the expected rate.
 
 use std::fmt::Write as _;
 
 use bedplate_nccl::perf::judge::{Judged, size};
 
-/// Columns of the widest bar; more would not be read better.
+/// Maximum width of a bar in columns; wider bars are not more readable.
 const WIDEST: usize = 72;
 
-/// The plot at a width; empty: there is nothing to draw.
+/// Draws the plot for a width; empty if there is nothing to draw.
 pub(super) fn draw(judged: &Judged, width: usize, ascii: bool) -> String {
     let run = &judged.run;
     let expected = judged.limit.as_ref().map(|limit| limit.expected);
@@ -41,12 +41,12 @@ pub(super) fn draw(judged: &Judged, width: usize, ascii: bool) -> String {
     out
 }
 
-/// Of small values more digits.
+/// Formats a value, with more digits if it is small.
 fn figure(value: f64) -> String {
     if value < 1.0 { format!("{value:.4}") } else { format!("{value:.2}") }
 }
 
-/// Where a value is between nothing and the top, 0 to 1.
+/// Returns the position of a value between zero and the top, from 0 to 1.
 pub(super) fn share(value: f64, top: f64) -> f64 {
     if value <= 0.0 || top <= 0.0 {
         return 0.0;

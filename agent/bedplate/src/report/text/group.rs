@@ -1,4 +1,4 @@
-//! Changes that say the same of many subjects (twenty ports, eight PFs) are read as one.
+//! Grouping of changes that differ only in their subject (twenty ports, eight PFs).
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,14 +9,14 @@ use super::{Detail, item_line, when};
 use bedplate_core::plan::{Change, Device, Item};
 use bedplate_facts::names::Names;
 
-/// Reasons or disturbances shown before the rest is counted.
+/// Reasons or disruptions to show before the rest is counted.
 const SHOWN: usize = 2;
-/// Entries of a long list shown before the rest is counted.
+/// Entries of a long list to show before the rest is counted.
 const SUBJECTS: usize = 3;
-/// The most entries of a list that are shown without counting.
+/// Maximum length of a list that is shown in full.
 pub(crate) const FEW: usize = 6;
 
-/// Changes in order of their first member, those together that differ only in their subject, reasons and disturbances.
+/// Groups changes that differ only in subject, reasons and disruptions, in order of their first member.
 pub(crate) fn group_changes<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> {
     let mut groups: Vec<Vec<&Change>> = Vec::new();
     for change in changes {
@@ -29,7 +29,7 @@ pub(crate) fn group_changes<'a>(changes: &[&'a Change]) -> Vec<Vec<&'a Change>> 
     groups
 }
 
-/// A list of which the rest is counted when it is long.
+/// Joins a list; counts the rest of a long list.
 pub(crate) fn folded(list: &[&str], between: &str) -> String {
     if list.len() <= FEW {
         return list.join(between);
@@ -48,7 +48,7 @@ fn same(one: &Change, other: &Change) -> bool {
         && items(one) == items(other)
 }
 
-/// A group of at least two.
+/// Formats a group of at least two changes.
 pub(crate) fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
     let devices: Vec<&Device> =
         group.iter().filter_map(|change| change.subject.device.as_deref()).collect();
@@ -85,7 +85,7 @@ pub(crate) fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
     }
 }
 
-/// The first few different texts, those that the most members share first, and how many more there are.
+/// Formats the first few distinct texts, most frequent first, and counts the rest.
 fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str, many: &str) {
     let texts: Vec<&str> = texts.collect();
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! `bedplate topology --json`: a versioned shape. A field is only ever added; a change of meaning is a new version.
+//! `bedplate topology --json`: a versioned format. Fields are only added; a change of meaning is a new version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pairing::{Candidates, Choice};
 use bedplate_facts::topology::{Distance, Role};
 
-/// What `bedplate topology --json` prints: GPUs, NICs and NVMe disks of a host, where they are, how far apart, and which go
-/// together.
+/// Output of `bedplate topology --json`: GPUs, NICs and NVMe disks of a host with their PCI locations, distances, and
+/// recommended pairs.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate topology"))]
 pub(crate) struct Document<'a> {
-    /// Version of this shape, 1.
+    /// Version of this format, 1.
     bedplate_topology: u32,
-    /// Which snapshot the host was read from; only there where several are shown one after the other.
+    /// Snapshot file of the host; only present if several hosts are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
     /// The host: machine, operating system, kernel.
@@ -32,13 +32,13 @@ pub(crate) struct Document<'a> {
     nics: Vec<Entry<'a>>,
     /// NVMe disks, in PCI order.
     nvmes: Vec<Entry<'a>>,
-    /// What each GPU should use, in PCI order.
+    /// Recommended devices of each GPU, in PCI order.
     pairing: Vec<Pair>,
-    /// NICs among which was chosen and that no GPU should use.
+    /// Candidate NICs that no GPU should use.
     spare_nics: Vec<PciAddress>,
-    /// Among which NICs was chosen: `rdma`, those with an RDMA device; `all`, because none has one.
+    /// Candidate NICs: `rdma`, those with an RDMA device; `all`, because no NIC has one.
     candidates: &'static str,
-    /// PCI functions that could not be read, not even for what they are.
+    /// PCI functions that could not be read, so that their class is unknown.
     unread: Vec<PciAddress>,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct Document<'a> {
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Node<'a> {
-    /// Its number.
+    /// Number of the node.
     node: i32,
-    /// Its CPUs, as the kernel lists them; `null`: not known.
+    /// CPUs of the node, in the kernel's list format; `null`: unknown.
     cpus: Option<&'a str>,
-    /// Its socket (`physical_package_id`); `null`: not known.
+    /// Socket of the node (`physical_package_id`); `null`: unknown.
     socket: Option<u32>,
 }
 
@@ -58,12 +58,12 @@ struct Node<'a> {
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Entry<'a> {
-    /// Its number among its kind: `GPU0`, `NIC0`, `NIC0v3` (a VF without an RDMA device), `DMA0`, `NVMe0`. In PCI order; NICs as
-    /// `nvidia-smi topo -m` has them, those with an RDMA device first, by its name.
+    /// Number within its class: `GPU0`, `NIC0`, `NIC0v3` (a VF without an RDMA device), `DMA0`, `NVMe0`. In PCI order;
+    /// NICs as in `nvidia-smi topo -m`, those with an RDMA device first, by its name.
     id: &'a str,
-    /// What people call it: RDMA device, interface, controller.
+    /// Common name: RDMA device, interface, controller.
     name: Option<&'a str>,
-    /// What it is.
+    /// Device class.
     #[serde(rename = "sort")]
     class: DeviceClass,
     /// PCI address.
@@ -72,25 +72,25 @@ struct Entry<'a> {
     ids: String,
     /// PCI ids of the subsystem.
     subsystem_ids: String,
-    /// Its name in the host's pci.ids file.
+    /// Name in the host's pci.ids file.
     product: Option<String>,
-    /// Driver bound to it.
+    /// Driver bound to the device.
     driver: Option<&'a str>,
-    /// NUMA node; `null`: the firmware names none, or it could not be read.
+    /// NUMA node; `null`: not assigned by firmware, or unreadable.
     numa_node: Option<i32>,
     /// CPUs of that node.
     cpus: Option<&'a str>,
     /// Root bus as sysfs names it.
     root: &'a str,
-    /// The root port above.
+    /// Root port above.
     root_port: Option<PciAddress>,
-    /// The nearest switch above, by its upstream port.
+    /// Nearest switch above, by its upstream port.
     switch: Option<PciAddress>,
     /// All bridges above, nearest first.
     path: &'a [PciAddress],
     /// IOMMU group.
     iommu_group: Option<u32>,
-    /// Of a Data Direct function the NICs that it belongs to; of a VF its PF.
+    /// NICs of a Data Direct function, or PF of a VF.
     of: &'a [PciAddress],
     /// Network interfaces.
     net: &'a [String],
@@ -98,44 +98,44 @@ struct Entry<'a> {
     rdma: &'a [String],
     /// Controllers of a disk.
     nvme: &'a [String],
-    /// Best speed of its link, as sysfs words it.
+    /// Maximum speed of the link, in the format of sysfs.
     max_link_speed: Option<&'a str>,
-    /// Lanes that its link has at best.
+    /// Maximum number of lanes of the link.
     max_link_width: Option<u8>,
-    /// All other devices by their distance from this one; only of GPUs, unless `--all`.
+    /// All other devices by their distance; only for GPUs, unless `--all`.
     distances: BTreeMap<Distance, Vec<PciAddress>>,
 }
 
-/// What a GPU should use.
+/// Recommended devices of a GPU.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Pair {
-    /// The GPU.
+    /// GPU.
     gpu: PciAddress,
-    /// NICs: its own first.
+    /// Recommended NICs, its own first.
     nics: Vec<Chosen>,
-    /// NVMe disks: its own first.
+    /// Recommended NVMe disks, its own first.
     nvmes: Vec<Chosen>,
 }
 
-/// A NIC or disk that a GPU should use.
+/// A NIC or disk recommended for a GPU.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Chosen {
-    /// The NIC or disk.
+    /// NIC or disk.
     address: PciAddress,
-    /// The Data Direct function by which the GPU reaches it.
+    /// Data Direct function through which the GPU reaches the NIC.
     #[serde(skip_serializing_if = "Option::is_none")]
     via: Option<PciAddress>,
-    /// How far it is.
+    /// Distance to the GPU.
     distance: Distance,
-    /// The other GPUs that use it as well.
+    /// Other GPUs that use the same device.
     shared_with: Vec<PciAddress>,
-    /// Why, in words.
+    /// Reason for the choice.
     why: String,
 }
 
-/// What `bedplate topology --json` writes.
+/// Returns the output of `bedplate topology --json`.
 pub fn document<'s>(
     shown: &'s TopologyView,
     options: Options,

@@ -1,4 +1,4 @@
-//! Where an imported topology and sysfs disagree, in words.
+//! Differences between an imported topology and sysfs, as text.
 
 use super::TopologyView;
 use crate::report::style::{BAD, GOOD, HEAD, WARN, paint};
@@ -10,14 +10,14 @@ use bedplate_nccl::topology_file::ImportedTopology;
 use bedplate_nccl::topology_file::compare::compare;
 use bedplate_nccl::topology_file::comparison_result::{ComparisonResult, Finding, HostValue};
 
-/// Disagreements that are named; the rest is counted.
+/// Differences to list before the rest is counted.
 const NAMED: usize = 40;
-/// GPUs and nets that are named.
+/// GPUs and nets to list before the rest is counted.
 const FEW: usize = 4;
-/// Characters of the file's words that are shown.
+/// Maximum number of characters shown of text from the file.
 const LONGEST: usize = 120;
 
-/// Compares with the host, and says what came of it in `width` columns; `false`: they disagree.
+/// Compares the file with the host and formats the result in `width` columns. Returns `false` if they differ.
 pub fn imported(
     shown: &TopologyView,
     imported: &ImportedTopology,
@@ -75,7 +75,7 @@ pub fn imported(
     (wrap::wrap(&out, width), agrees)
 }
 
-/// What is said once of NICs that the file does not name.
+/// Formats the note about NICs that the file does not name.
 fn nameless(count: usize) -> String {
     let (nics, them) = match count {
         1 => ("1 NIC is".to_owned(), "it"),

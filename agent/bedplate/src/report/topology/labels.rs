@@ -1,4 +1,4 @@
-//! Distances, reasons and devices in words.
+//! Text for distances, reasons and devices.
 
 use super::{TopologyView, product};
 use bedplate_base::terminal::one_line;
@@ -6,32 +6,32 @@ use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pairing::Choice;
 
-/// What is chosen for a GPU: one of them, several.
+/// Singular and plural of a recommended device.
 pub(super) type Noun = (&'static str, &'static str);
 /// NICs.
 pub(super) const NIC: Noun = ("NIC", "NICs");
 /// Disks.
 pub(super) const DISK: Noun = ("NVMe disk", "NVMe disks");
 
-/// GPUs that share a device and are named; the rest is counted.
+/// Maximum number of GPUs listed as sharing a device.
 const MOST_NAMED: usize = 16;
 
-/// How GPUs are numbered.
+/// Note about the numbering of GPUs.
 pub(super) const NUMBERS: &str = "GPUs are numbered in PCI order.";
-/// The same, where NVIDIA's tools number as well.
+/// Note about the numbering of GPUs, on hosts with NVIDIA's tools.
 pub(super) const NUMBERS_NVIDIA: &str = "GPUs are numbered in PCI order, as nvidia-smi does. CUDA numbers the fastest first \
     unless CUDA_DEVICE_ORDER=PCI_BUS_ID.";
-/// How NICs are numbered, said where a number stands for one.
+/// Note about the numbering of NICs, for headings with a number.
 pub(super) const NIC_NUMBERS: &str = "NICs are numbered by their RDMA devices' names, shorter ones first, as nvidia-smi seems to do; \
     those without one follow.";
-/// Why there is no `NV18` here.
+/// Note why the matrix has no `NV18`.
 pub(super) const NVLINK: &str =
     "NVLink is not PCIe: between GPUs this is the PCIe path, where nvidia-smi may show NV#.";
-/// What a column `mlx5_0_dma` is.
+/// Note about columns such as `mlx5_0_dma`.
 pub(super) const DATA_DIRECT: &str =
     "NAME_dma is the Data Direct function of that NIC: its own way to a GPU, past the CPU.";
 
-/// A distance in a cell.
+/// Formats a distance for a cell.
 pub(super) fn cell(distance: Distance) -> &'static str {
     match distance {
         Distance::Unknown => "?",
@@ -39,7 +39,7 @@ pub(super) fn cell(distance: Distance) -> &'static str {
     }
 }
 
-/// What the letters that occur mean (handbook §8.2, §8.3).
+/// Explains the distances that occur (handbook §8.2, §8.3).
 pub(super) fn legend(occurring: impl IntoIterator<Item = Distance>) -> Vec<String> {
     let line = |distance| {
         let meaning = match distance {
@@ -55,7 +55,7 @@ pub(super) fn legend(occurring: impl IntoIterator<Item = Distance>) -> Vec<Strin
     occurring.into_iter().map(line).collect()
 }
 
-/// Why this is what the GPU should use.
+/// Explains why the GPU should use this device.
 pub(super) fn reason(
     shown: &TopologyView,
     gpu: &Device,
@@ -116,7 +116,7 @@ fn place(shown: &TopologyView, gpu: &Device, choice: &Choice) -> String {
     }
 }
 
-/// One device: heading, address, NUMA node, what it is and its other names.
+/// Formats one device: heading, address, NUMA node, product and further names.
 pub(super) fn key(shown: &TopologyView, device: &Device, heads: &Heads) -> Vec<String> {
     let function = device.function;
     let head = heads(device);
@@ -145,5 +145,5 @@ pub(super) fn key(shown: &TopologyView, device: &Device, heads: &Heads) -> Vec<S
     vec![head, function.address.to_string(), node, about.join("; ")]
 }
 
-/// Headings of columns.
+/// Function that returns the heading of a device's column.
 pub(super) type Heads<'h> = dyn Fn(&Device) -> String + 'h;

@@ -1,4 +1,4 @@
-//! The matrix: a row for each device, a column for each other one, broken into tables as wide as the terminal.
+//! Distance matrix: one row and one column per device, split into tables that fit the terminal.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -10,10 +10,11 @@ use bedplate_base::terminal::one_line;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
 
-/// A name that is longer does not stand above a column: its number does, and the key says which name it has.
+/// Maximum length of a name in a column heading. A longer name is replaced by the device's number, and the key lists
+/// it.
 const LONGEST_HEAD: usize = 10;
 
-/// A column: what stands above it, and one cell for each row.
+/// A column: its heading, and one cell for each row.
 pub(super) struct Column<'s> {
     pub head: String,
     pub cells: Vec<Cow<'s, str>>,
@@ -26,7 +27,7 @@ impl Column<'_> {
     }
 }
 
-/// Above its column a device has its name, if that is short and nothing else is called so, else its number.
+/// Returns a function for the headings: a short, unique name, otherwise the device's number.
 pub(super) fn heads(shown: &TopologyView) -> Box<Heads<'static>> {
     let mut seen = BTreeSet::new();
     let names = shown.devices.all().filter_map(|device| device.name.clone());
@@ -44,7 +45,7 @@ pub(super) fn heads(shown: &TopologyView) -> Box<Heads<'static>> {
     })
 }
 
-/// The tables.
+/// Formats the tables.
 pub(super) fn text(shown: &TopologyView, rows: &[&Device], heads: &Heads, width: usize) -> String {
     let label = rows.iter().map(|row| heads(row).chars().count()).max().unwrap_or(0);
     let mut tables: Vec<Vec<Column>> = Vec::new();
@@ -52,7 +53,7 @@ pub(super) fn text(shown: &TopologyView, rows: &[&Device], heads: &Heads, width:
     for group in groups(shown, rows, heads) {
         let needed = |columns: &[Column]| columns.iter().map(|c| c.width() + 2).sum::<usize>();
         let all = width.saturating_sub(label);
-        // What fits into a table of its own is not torn apart.
+        // Columns that fit into one table stay together.
         if needed(&group) > room && needed(&group) <= all {
             room = 0;
         }
@@ -73,7 +74,7 @@ pub(super) fn text(shown: &TopologyView, rows: &[&Device], heads: &Heads, width:
     tables.iter().map(|table| format_table(table, rows, heads, label)).collect()
 }
 
-/// All columns, for a table of any width.
+/// Returns all columns, for a table of any width.
 pub(super) fn columns<'s>(
     shown: &'s TopologyView,
     rows: &[&Device],
@@ -82,7 +83,7 @@ pub(super) fn columns<'s>(
     groups(shown, rows, heads).into_iter().flatten().collect()
 }
 
-/// GPUs, then where they are, then NICs, then disks.
+/// Returns the columns in groups: GPUs, their locations, NICs, disks.
 fn groups<'s>(shown: &'s TopologyView, rows: &[&Device], heads: &Heads) -> Vec<Vec<Column<'s>>> {
     let column = |device: &Device| Column {
         head: heads(device),
@@ -129,7 +130,7 @@ fn format_table(table: &[Column], rows: &[&Device], heads: &Heads, label: usize)
     out
 }
 
-/// Which distances the matrix holds.
+/// Returns the distances that occur in the matrix.
 pub(super) fn occurring(shown: &TopologyView, rows: &[&Device]) -> BTreeSet<Distance> {
     let mut found = BTreeSet::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! What is near to what → the matrix, the recommended pairs and JSON of `bedplate topology`. Pure.
+//! Formats distances of `bedplate topology`: the matrix, recommended pairs, JSON. Pure.
 
 mod document;
 mod import;
@@ -40,17 +40,17 @@ pub struct TopologyView<'a> {
     pairings: Pairings,
 }
 
-/// What is shown besides.
+/// Optional content.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// VFs of NICs.
+    /// Shows VFs of NICs.
     pub vfs: bool,
-    /// Rows for NICs and disks, too.
+    /// Shows rows for NICs and disks too.
     pub all: bool,
 }
 
 impl<'a> TopologyView<'a> {
-    /// Works it out.
+    /// Computes the view of a host.
     pub fn new(
         facts: &'a Facts,
         tree: &'a PciTree,
@@ -64,7 +64,7 @@ impl<'a> TopologyView<'a> {
         TopologyView { facts, names, placement, topology, devices, pairings }
     }
 
-    /// The devices that have rows of their own.
+    /// Returns the devices that have their own rows.
     fn rows(&self, options: Options) -> Vec<&Device<'a>> {
         match options.all || self.devices.gpus.is_empty() {
             true => self.devices.all().collect(),
@@ -72,7 +72,7 @@ impl<'a> TopologyView<'a> {
         }
     }
 
-    /// GPUs with what each is paired with: those that do not answer are paired with nothing.
+    /// Returns the GPUs with their pairings. GPUs that do not respond have no pairing.
     fn paired_gpus(&self) -> impl Iterator<Item = (&Device<'a>, &Pairing)> {
         let pairings = self.pairings.gpus.iter();
         pairings.filter_map(|pairing| Some((self.devices.at(pairing.gpu)?, pairing)))
@@ -84,13 +84,13 @@ impl<'a> TopologyView<'a> {
     }
 }
 
-/// The file of NCCL, as NCCL dumps it.
+/// Returns the topology file in the format that NCCL dumps.
 pub fn nccl_xml(shown: &TopologyView) -> String {
     let TopologyView { facts, placement, topology, devices, .. } = shown;
     topology_xml::xml(topology_xml::Machine { facts, topology, devices, placement }, Detail::Dump)
 }
 
-/// Matrix, pairs, key and legend, in `width` columns.
+/// Formats matrix, pairs, key and legend, in `width` columns.
 pub fn text(shown: &TopologyView, options: Options, width: usize) -> String {
     let mut out = format!("{}\n", paint(HEAD, &one_line(&shown.facts.label())));
     let rows = shown.rows(options);
@@ -109,7 +109,7 @@ pub fn text(shown: &TopologyView, options: Options, width: usize) -> String {
     out + &legend(shown, &rows, numbered, width)
 }
 
-/// Devices that answer no read of their config space; `None`: there are none.
+/// Lists devices that do not respond to reads of their config space, if any.
 fn dead(shown: &TopologyView) -> Option<String> {
     let dead = shown.devices.all().filter(|device| device.function.is_dead());
     let dead: Vec<String> =
@@ -118,16 +118,16 @@ fn dead(shown: &TopologyView) -> Option<String> {
     (!dead.is_empty()).then(|| format!("not answering, and paired with nothing: {}", named()))
 }
 
-/// The text for a host without devices.
+/// Message for a host without devices.
 const NOTHING: &str = "No GPU, NIC or NVMe disk among the PCI functions.";
 
-/// Recommendations for each GPU.
+/// Titles of the recommendations for each GPU.
 const LISTS: [(&str, labels::Noun); 2] = [
     ("Recommended NIC for each GPU", labels::NIC),
     ("Recommended disk for each GPU (GPUDirect Storage)", labels::DISK),
 ];
 
-/// The recommended pairs.
+/// Formats the recommended pairs.
 fn pairs(shown: &TopologyView, width: usize) -> String {
     if shown.pairings.gpus.is_empty() {
         return format!("\n{}\n", paint(WARN, "No GPU: nothing to pair."));
@@ -149,7 +149,7 @@ fn pairs(shown: &TopologyView, width: usize) -> String {
     out
 }
 
-/// A row for each device that a GPU should use: GPU (once), device, distance, why.
+/// Returns one row per recommended device: GPU (once), device, distance, reason.
 fn paired(shown: &TopologyView, what: labels::Noun) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (gpu, pairing) in shown.paired_gpus() {
@@ -162,7 +162,7 @@ fn paired(shown: &TopologyView, what: labels::Noun) -> Vec<Vec<String>> {
     rows
 }
 
-/// Remarks on the NICs that were considered.
+/// Returns notes about the considered NICs.
 fn remarks(shown: &TopologyView) -> Vec<String> {
     let Pairings { candidates, counts, spare_nics, .. } = &shown.pairings;
     let mut remarks = Vec::new();
@@ -196,7 +196,7 @@ fn row(
     vec![first, peer, choice.distance.letters().to_owned(), why]
 }
 
-/// Rows below one another, each column as wide as its longest cell; the last one is broken where the line is too long.
+/// Formats rows with columns as wide as their longest cells. Wraps the last column of long lines.
 fn columns(rows: &[Vec<String>], width: usize) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest = |at: usize| {
@@ -226,7 +226,7 @@ fn columns(rows: &[Vec<String>], width: usize) -> String {
     out
 }
 
-/// The notes at the end.
+/// Formats the notes at the end.
 fn legend(shown: &TopologyView, rows: &[&Device], numbered: bool, width: usize) -> String {
     let mut notes = notes(shown, rows);
     notes.extend(numbered.then(|| labels::NIC_NUMBERS.to_owned()));
@@ -234,7 +234,7 @@ fn legend(shown: &TopologyView, rows: &[&Device], numbered: bool, width: usize) 
     format!("\n{}\n", wrap::wrap(&lines.join("\n"), width))
 }
 
-/// What the letters mean, as far as they occur, and what the numbers are.
+/// Returns explanations of the occurring distances and of the numbering.
 fn notes(shown: &TopologyView, rows: &[&Device]) -> Vec<String> {
     let mut lines = labels::legend(matrix::occurring(shown, rows));
     let gpus = &shown.devices.gpus;
@@ -254,7 +254,7 @@ fn notes(shown: &TopologyView, rows: &[&Device]) -> Vec<String> {
     lines
 }
 
-/// Functions that could not be read; `None`: all were.
+/// Lists functions that could not be read, if any.
 pub(crate) fn unread(shown: &TopologyView) -> Option<String> {
     let unread = shown.topology.tree().unread();
     let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
@@ -266,7 +266,7 @@ pub(crate) fn unread(shown: &TopologyView) -> Option<String> {
     Some(format!("{named} could not be read: {rest}."))
 }
 
-/// The product's name, with its numbers where the host has no file of names.
+/// Returns the product name, or only the ids if the host has no pci.ids file.
 fn product(shown: &TopologyView, function: &Function) -> String {
     let ids = || format!("{}:{}", function.vendor, function.device);
     names::with_ids(shown.names, function).unwrap_or_else(ids)

@@ -1,5 +1,5 @@
-//! `bedplate topology --html`: the picture, the matrix, the pairs with their reasons, and what was read of every box, where a
-//! click on it leads. Pure.
+//! `bedplate topology --html`: the picture, the matrix, the pairs with reasons, and details of every box, linked from
+//! the picture. Pure.
 
 use super::labels::{self, Heads};
 use super::{Options, TopologyView, matrix, notes, picture, remarks};
@@ -8,7 +8,7 @@ use crate::report::page;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::Device;
 
-/// The page.
+/// Generates the page.
 pub(crate) fn html(shown: &TopologyView) -> String {
     let title = format!("PCIe topology of {}", shown.facts.label());
     let mut page = page::open(&title);
@@ -17,7 +17,7 @@ pub(crate) fn html(shown: &TopologyView) -> String {
     page.finish()
 }
 
-/// Its sections, below a heading of their own.
+/// Adds the sections of the page, below a heading of the caller.
 pub(in crate::report) fn sections(shown: &TopologyView, page: &mut Markup) {
     let read = picture::draw_with_links(shown, page);
     let rows = shown.rows(Options::default());

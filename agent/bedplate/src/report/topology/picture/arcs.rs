@@ -1,4 +1,4 @@
-//! Lines at the right of the devices that join each GPU with the NIC it should use.
+//! Lines at the right of the devices that connect each GPU with its recommended NIC.
 
 use super::super::labels::cell;
 use super::super::{TopologyView, labels as reasons};
@@ -9,21 +9,21 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::Device;
 
-/// Lines side by side; what finds no place is not drawn, and the box of the GPU says it all the same.
+/// Maximum number of parallel lines. A pair without a free lane is not drawn; the box of the GPU still names the NIC.
 const LANES: usize = 6;
-/// From one to the next.
+/// Distance between lanes.
 const STEP: i32 = 8;
-/// What they take at the right of the devices.
+/// Width of all lanes at the right of the devices.
 pub(super) const ROOM: i32 = (LANES as i32 + 1) * STEP;
 
-/// The NIC that a GPU should use first, and how far it is.
+/// Returns the first recommended NIC of a GPU, with its distance.
 pub(super) fn choice<'s>(shown: &'s TopologyView, gpu: &Device) -> Option<(&'s str, Distance)> {
     let pairing = shown.pairings.gpus.iter().find(|pair| pair.gpu == gpu.address())?;
     let choice = pairing.nics.first()?;
     Some((shown.devices.at(choice.peer)?.called(), choice.distance))
 }
 
-/// Draws those of one NUMA node. `places`: where its devices are, from top to bottom; `x`: their right edge.
+/// Draws the lines of one NUMA node. `places` are its devices from top to bottom; `x` is their right edge.
 pub(super) fn draw(
     shown: &TopologyView,
     places: &[(PciAddress, i32)],
@@ -39,7 +39,7 @@ pub(super) fn draw(
             pairs.push((from.abs_diff(to), from, to, gpu, choice, nth > 0));
         }
     }
-    // Short ones inside of long ones.
+    // Short lines are drawn inside long ones.
     pairs.sort_by_key(|(length, from, ..)| (*length, *from));
     let mut lanes: [Vec<(i32, i32)>; LANES] = Default::default();
     let mut groups = Vec::new();

@@ -11,22 +11,22 @@ use crate::report::names::name;
 use bedplate_base::Reading;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
 
-/// Around everything, and inside of a NUMA node.
+/// Margin around everything, and within a NUMA node.
 pub(super) const MARGIN: i32 = 14;
-/// Half of the height of a box of two lines.
+/// Half the height of a box with two lines.
 pub(super) const HALF: i32 = 17;
-/// A root port or switch: its address has 13 characters at most, VMD's domains among them.
+/// Width of a root port or switch. Its address has at most 13 characters, including VMD's domains.
 pub(super) const PORT: i32 = 13 * CHAR + 12;
-/// Characters of a line of a device.
+/// Number of characters per line of a device.
 const LETTERS: usize = 34;
-/// A device.
+/// Width of a device.
 pub(super) const DEVICE: i32 = LETTERS as i32 * CHAR + 2 * PAD;
 /// Height of the heading of a NUMA node.
 pub(super) const HEAD: i32 = 30;
-/// Beside the text of a device.
+/// Padding beside the text of a device.
 const PAD: i32 = 7;
 
-/// What stands above a NUMA node.
+/// Draws the heading of a NUMA node.
 pub(super) fn heading(
     shown: &TopologyView,
     panel: &Panel,
@@ -49,7 +49,7 @@ pub(super) fn heading(
     group
 }
 
-/// A root port or a switch.
+/// Draws a root port or a switch.
 pub(super) fn port(shown: &TopologyView, branch: &Branch, at: (i32, i32, i32, i32)) -> Group {
     let (name, class) = match branch.what {
         BoxKind::Switch => ("switch", "box switch"),
@@ -63,7 +63,7 @@ pub(super) fn port(shown: &TopologyView, branch: &Branch, at: (i32, i32, i32, i3
     group
 }
 
-/// A device: name and address, with the NIC that a GPU should use; product, with what else there is to say.
+/// Draws a device: name and address, with the recommended NIC of a GPU; product, with notes.
 pub(super) fn device(shown: &TopologyView, branch: &Branch, (x, middle): (i32, i32)) -> Group {
     let device = match branch.what {
         BoxKind::Device(device) => Some(device),
@@ -113,7 +113,7 @@ fn css_class(class: DeviceClass) -> &'static str {
     }
 }
 
-/// What is worth a word in the box itself: VFs, guests.
+/// Returns the notes in the box itself: VFs, assignment to a VM.
 fn note(shown: &TopologyView, device: &Device) -> String {
     let mut notes = Vec::new();
     if shown.topology.tree().may_be_a_guests(device.function) {

@@ -1,4 +1,4 @@
-//! Where NUMA nodes stand: in two columns, those of a socket together in a frame, where it is known whose they are.
+//! Placement of NUMA nodes: two columns, with a frame around the nodes of a known socket.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,24 +11,24 @@ use super::tally::Tally;
 use super::tree::Panel;
 use bedplate_facts::topology::Distance;
 
-/// Between columns.
+/// Space between columns.
 const GUTTER: i32 = 36;
-/// Between a socket and its NUMA nodes.
+/// Space between a socket's frame and its NUMA nodes.
 const PAD: i32 = 9;
 /// Height of the name of a socket.
 const NAME: i32 = 24;
-/// Below the name of the host.
+/// Top edge of the nodes, below the name of the host.
 const TOP: i32 = MARGIN + 50;
 
-/// NUMA nodes that are one socket, or one of which that is not known.
+/// NUMA nodes of one socket, or one node with an unknown socket.
 pub(super) struct Block<'s, 'a> {
-    /// The socket's number.
+    /// Number of the socket.
     pub socket: Option<u32>,
-    /// Its NUMA nodes.
+    /// NUMA nodes of the socket.
     pub panels: Vec<Panel<'s, 'a>>,
 }
 
-/// Sockets by number; then, each by itself, the nodes of which none is known.
+/// Groups nodes by socket number. Each node with an unknown socket follows by itself.
 pub(super) fn blocks<'s, 'a>(
     shown: &TopologyView,
     panels: Vec<Panel<'s, 'a>>,
@@ -45,13 +45,13 @@ pub(super) fn blocks<'s, 'a>(
     known.chain(others).collect()
 }
 
-/// The columns, as far as they are filled.
+/// The columns with their current fill.
 pub(super) struct Grid {
     /// Lower edges.
     pub bottoms: [i32; 2],
     /// Width of a node.
     wide: i32,
-    /// Beside and below the nodes of a socket; 0: no frame is drawn.
+    /// Space around the nodes of a socket; 0 if no frame is drawn.
     pad: i32,
 }
 
@@ -60,23 +60,23 @@ impl Grid {
         Grid { bottoms: [TOP; 2], wide, pad: if frames { PAD } else { 0 } }
     }
 
-    /// Left edge of the nodes of a column.
+    /// Returns the left edge of the nodes in a column.
     pub(super) fn left_edge(&self, column: usize) -> i32 {
         let column = if column == 0 { 0 } else { self.wide + self.gap() };
         MARGIN + self.pad + column
     }
 
-    /// Between the nodes of one column and those of the next.
+    /// Returns the space between the nodes of two columns.
     fn gap(&self) -> i32 {
         GUTTER + 2 * self.pad
     }
 
-    /// Of the whole picture.
+    /// Returns the width of the whole picture.
     pub(super) fn width(&self, columns: usize) -> i32 {
         self.left_edge(columns - 1) + self.wide + self.pad + MARGIN
     }
 
-    /// Where a block begins in these columns: its upper edge.
+    /// Starts a block in these columns and returns its top edge.
     pub(super) fn begin(&mut self, block: &Block, columns: RangeInclusive<usize>) -> i32 {
         let top = self.lowest(columns.clone());
         let name = if block.socket.is_some() { NAME } else { 0 };
@@ -84,7 +84,7 @@ impl Grid {
         top
     }
 
-    /// Ends a block that began at `top`: the frame around it.
+    /// Ends a block that started at `top`, and returns its frame.
     pub(super) fn end(
         &mut self,
         block: &Block,
@@ -109,8 +109,8 @@ impl Grid {
         columns.map(|column| self.bottoms[column]).max().unwrap_or(TOP)
     }
 
-    /// The links between NUMA nodes: from each heading to a line between the columns. `heads`: column, height, and whether the
-    /// node has a number.
+    /// Draws the links between NUMA nodes: from each heading to a line between the columns. `heads`: column, height,
+    /// and whether the node has a number.
     pub(super) fn between(&self, heads: &[(usize, i32, bool)], tally: &mut Tally) -> Option<Group> {
         let middles = heads.iter().map(|(_, y, _)| *y);
         let (first, last) = (middles.clone().min()?, middles.max()?);
@@ -139,9 +139,9 @@ mod tests {
         Block { socket, panels: Vec::new() }
     }
 
-    /// A frame holds its nodes, and the next begins below it.
+    /// A frame encloses its nodes, and the next frame starts below it.
     #[test]
-    fn frames_stand_below_one_another() {
+    fn frames_are_placed_below_each_other() {
         let mut grid = Grid::new(true, 100);
         let top = grid.begin(&block(Some(0)), 0..=1);
         let begun = grid.bottoms;

@@ -1,4 +1,4 @@
-//! What was read of a function and of a link, line by line.
+//! Details of a function and of a link, as lines of text.
 
 use super::super::{TopologyView, labels, product};
 use super::marks::{Mark, Redirect, State};
@@ -10,7 +10,7 @@ use bedplate_facts::topology::Distance;
 use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pcie_link::{Property, in_words};
 
-/// A box: what it is, and what was read of it.
+/// Returns the details of a box: its type and the evidence.
 pub(super) fn branch(shown: &TopologyView, branch: &Branch) -> Vec<String> {
     let function = branch.function;
     let head = match branch.what {
@@ -44,7 +44,7 @@ pub(super) fn branch(shown: &TopologyView, branch: &Branch) -> Vec<String> {
     lines
 }
 
-/// `GPU0`, `NIC0 mlx5_0`.
+/// Formats a device: `GPU0`, `NIC0 mlx5_0`.
 fn called(device: &Device) -> String {
     match &device.name {
         Some(name) => format!("{} {name}", device.id),
@@ -60,7 +60,7 @@ fn acs(function: &Function) -> String {
     }
 }
 
-/// What a GPU should use, and why; of a Data Direct function its NIC.
+/// Returns the recommended devices of a GPU with reasons, or the NIC of a Data Direct function.
 fn pairs(shown: &TopologyView, device: &Device) -> Vec<String> {
     if device.class == DeviceClass::DataDirect {
         return vec![format!("Data Direct of {}", owners(shown, device))];
@@ -80,14 +80,14 @@ fn pairs(shown: &TopologyView, device: &Device) -> Vec<String> {
     lines
 }
 
-/// The NICs that a Data Direct function belongs to.
+/// Returns the NICs that a Data Direct function belongs to.
 pub(super) fn owners(shown: &TopologyView, device: &Device) -> String {
     let nics: Vec<&str> =
         device.of.iter().filter_map(|nic| shown.devices.at(*nic)).map(Device::called).collect();
     if nics.is_empty() { "a NIC that is not known".to_owned() } else { nics.join(", ") }
 }
 
-/// A link: its ends, how it is, what ACS does.
+/// Returns the details of a link: ends, state, ACS.
 pub(super) fn wire(branch: &Branch, mark: &Mark) -> Vec<String> {
     let Some(above) = mark.above else {
         return vec![format!("{} hangs from the root complex", branch.function.address)];
@@ -122,7 +122,7 @@ fn property(property: Property, words: impl Fn(u32) -> String) -> String {
     format!("{} of {}", shown(property.now), shown(property.best))
 }
 
-/// What stands above and below a line: its speed and width where they are less than they could be, both where not.
+/// Returns the text above and below a link: speed and width if below the maximum, otherwise both in one text.
 pub(super) fn labels(mark: &Mark) -> (String, String) {
     let now =
         |property: Property, words: fn(u32) -> String| property.now.map(words).unwrap_or_default();
@@ -152,7 +152,7 @@ pub(super) fn labels(mark: &Mark) -> (String, String) {
     }
 }
 
-/// Class of lines and texts of a distance.
+/// Returns the CSS class of a distance.
 pub(super) fn class(distance: Distance) -> &'static str {
     match distance {
         Distance::Pix => "pix",

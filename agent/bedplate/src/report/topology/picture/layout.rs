@@ -1,5 +1,6 @@
-//! The tree with coordinates: sockets and NUMA nodes side by side (`grid`); in each node, from left to right, root ports, switches and devices, one device
-//! a row. A box is as high as what hangs from it, so that every link is a straight line with room for its label.
+//! Tree with coordinates. Sockets and NUMA nodes are side by side (`grid`); within each node, root ports, switches and
+//! devices from left to right, one device per row. A box is as high as everything below it, so that every link is a
+//! straight line with space for its label.
 
 use super::super::TopologyView;
 use super::super::labels::cell;
@@ -14,26 +15,26 @@ use super::tally::Tally;
 use super::tree::{Branch, Host, Panel, tree};
 use bedplate_base::value::PciAddress;
 
-/// Height of a device with the gap below it.
+/// Height of a device, including the gap below it.
 const ROW: i32 = 42;
-/// A link: its label has 14 characters at most.
+/// Length of a link. Its label has at most 14 characters.
 const LINK: i32 = 14 * CHAR + 8;
-/// What joins the host bridges of a node, at their left.
+/// Width of the line that joins the host bridges of a node, at their left.
 const TRUNK: i32 = 34;
 
-/// Where everything is drawn.
+/// Positions of all parts.
 pub(super) struct Layout<'s, 'a> {
     pub shown: &'s TopologyView<'a>,
     ports: Ports,
     scene: Scene,
-    /// Levels of root ports and switches.
+    /// Number of levels of root ports and switches.
     depth: i32,
-    /// Where devices of this node are, for the lines that join pairs.
+    /// Positions of devices in this node, for the lines of pairs.
     places: Vec<(PciAddress, i32)>,
     pub tally: Tally,
 }
 
-/// The drawing.
+/// Returns the drawing.
 pub(super) fn scene(shown: &TopologyView) -> Scene {
     let (panels, left_out) = tree(shown);
     let depth = panels.iter().flat_map(|panel| &panel.hosts).flat_map(|host| &host.below);
@@ -52,7 +53,7 @@ pub(super) fn scene(shown: &TopologyView) -> Scene {
     let mut grid =
         Grid::new(sockets.iter().any(|block| block.socket.is_some()), layout.panel_width());
     let between = layout.blocks(&sockets, columns, &mut grid);
-    // Below what they hold and join.
+    // Drawn below the nodes that they contain or join.
     layout.scene.groups.splice(0..0, between);
     let Layout { mut scene, tally, .. } = layout;
     scene.width = grid.width(columns).max(legend::LEAST);
@@ -62,7 +63,7 @@ pub(super) fn scene(shown: &TopologyView) -> Scene {
 }
 
 impl<'s, 'a> Layout<'s, 'a> {
-    /// Left edge of the boxes of a level, within a node.
+    /// Returns the left edge of the boxes of a level within a node.
     fn column(&self, level: i32) -> i32 {
         MARGIN + TRUNK + level * (PORT + LINK)
     }
@@ -71,10 +72,10 @@ impl<'s, 'a> Layout<'s, 'a> {
         self.column(self.depth) + DEVICE + arcs::ROOM + MARGIN
     }
 
-    /// Draws all sockets, side by side where there are several; what joins their nodes.
+    /// Draws all sockets, side by side if there are several. Returns frames and the links between nodes.
     fn blocks(&mut self, blocks: &[Block], columns: usize, grid: &mut Grid) -> Vec<Group> {
         let several = blocks.len() > 1;
-        // A socket in both columns, if there is no other.
+        // A single socket spans both columns.
         let sockets = blocks.iter().filter(|block| block.socket.is_some()).count();
         let mut frames = Vec::new();
         let mut heads = Vec::new();
@@ -95,7 +96,7 @@ impl<'s, 'a> Layout<'s, 'a> {
         frames
     }
 
-    /// Draws a node; its lower edge.
+    /// Draws a node and returns its bottom edge.
     fn panel(&mut self, panel: &Panel, (x, top): (i32, i32)) -> i32 {
         let at = self.scene.groups.len();
         self.places.clear();
@@ -129,7 +130,7 @@ impl<'s, 'a> Layout<'s, 'a> {
         y
     }
 
-    /// Draws what hangs from a host bridge; where its line meets that of the node.
+    /// Draws everything below a host bridge. Returns the point where its line meets that of the node.
     fn host(&mut self, host: &Host, x: i32, y: &mut i32) -> i32 {
         let (at, left) = (self.scene.groups.len(), x + MARGIN + 12);
         let mut centers = Vec::new();
@@ -153,7 +154,7 @@ impl<'s, 'a> Layout<'s, 'a> {
         (first + last) / 2
     }
 
-    /// Draws a box with what hangs from it; the middle of it.
+    /// Draws a box with everything below it, and returns the middle of the box.
     fn branch(&mut self, branch: &Branch, (x, level): (i32, i32), y: &mut i32) -> i32 {
         let mut centers = Vec::new();
         let own = self.scene.groups.len();
@@ -183,7 +184,7 @@ impl<'s, 'a> Layout<'s, 'a> {
         center
     }
 
-    /// The link to a box.
+    /// Draws the link to a box.
     fn wire(&mut self, branch: &Branch, (from, to): (i32, i32), y: i32) -> Group {
         let mark = self.ports.mark(self.shown, branch.function);
         self.tally.states.push(mark.state);

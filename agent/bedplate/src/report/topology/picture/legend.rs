@@ -1,5 +1,4 @@
-//! What stands above the picture (the host, and how many links are not as they should be) and below it (what lines and colours
-//! mean, as far as they occur).
+//! Header of the picture (the host, and the number of abnormal links) and its legend (the lines and colors that occur).
 
 use std::collections::BTreeSet;
 
@@ -11,19 +10,19 @@ use super::scene::{Anchor, CHAR, Group, Scene, cut, width};
 use super::tally::Tally;
 use bedplate_base::terminal::one_line;
 
-/// Width of a picture with the legend below it.
+/// Minimum width of a picture, for the legend.
 pub(super) const LEAST: i32 = 640;
-/// Between the lines of the legend.
+/// Height of a line of the legend.
 const LINE: i32 = 20;
-/// A sample of a line, and the blank after it.
+/// Width of a sample line, including the blank after it.
 const SAMPLE: i32 = 64;
 
-/// Adds both.
+/// Adds header and legend.
 pub(super) fn add(shown: &TopologyView, tally: &Tally, scene: &mut Scene) {
     let room = usize::try_from((scene.width - 2 * MARGIN) / CHAR).unwrap_or(0);
     let host = one_line(&shown.facts.label());
     let mut group = Group::new(Vec::new());
-    // Letters of the title are larger.
+    // Characters of the title are larger.
     group.text((MARGIN, MARGIN + 16), Anchor::Start, "title", cut(&host, room * 3 / 4));
     let (words, is_bad) = summary(tally);
     let look = if is_bad { "bad" } else { "faint" };
@@ -33,7 +32,7 @@ pub(super) fn add(shown: &TopologyView, tally: &Tally, scene: &mut Scene) {
     below(tally, scene);
 }
 
-/// `16 links are redirected by ACS; 1 link is degraded`.
+/// Summarizes the links: `16 links are redirected by ACS; 1 link is degraded`.
 fn summary(tally: &Tally) -> (String, bool) {
     let states = |wanted| tally.states.iter().filter(|state| **state == wanted).count();
     let redirects =
@@ -62,7 +61,7 @@ fn summary(tally: &Tally) -> (String, bool) {
     (parts.join("; "), is_bad)
 }
 
-/// A sign on a link that ACS redirects.
+/// Draws a sign on a link that ACS redirects.
 pub(super) fn pill(group: &mut Group, redirect: Redirect, (x, y): (i32, i32)) {
     let (text, look) = match redirect {
         Redirect::On(bits) => (bits.to_string(), "redirected"),
@@ -74,7 +73,7 @@ pub(super) fn pill(group: &mut Group, redirect: Redirect, (x, y): (i32, i32)) {
     group.text((x, y + 4), Anchor::Middle, format!("small {look}"), text);
 }
 
-/// One line of the legend: how its sample is drawn, and what it means.
+/// Entry of the legend: a sample and its meaning.
 type Entry = (Sample, String);
 
 enum Sample {

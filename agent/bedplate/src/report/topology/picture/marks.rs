@@ -1,5 +1,5 @@
-//! What is wrong with a link, or not known of it: slower or narrower than both ends can, or redirected by ACS. The rules are
-//! those of the checks `pcie.link-*` and `acs.path`.
+//! Abnormal and unknown states of links: slower or narrower than both ends support, or redirected by ACS. Uses the
+//! rules of the checks `pcie.link-*` and `acs.path`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,49 +10,49 @@ use bedplate_core::kind::acs;
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::pcie_link::{self, Property};
 
-/// How a link is.
+/// State of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
-    /// As good as both ends can.
+    /// At the maximum that both ends support.
     Best,
-    /// Slower, at a GPU: GPUs do that when idle.
+    /// Slower, at a GPU. GPUs reduce the speed when idle.
     Idle,
-    /// Slower or narrower than both ends can.
+    /// Slower or narrower than both ends support.
     Degraded,
-    /// Not to be read.
+    /// Unreadable.
     Unknown,
 }
 
-/// What ACS does to a link.
+/// ACS redirect on a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Redirect {
-    /// These bits send to the root complex what is to pass directly.
+    /// These bits redirect traffic that should pass directly.
     On(AcsBits),
-    /// The same, for a guest has a function below.
+    /// The same, required because a function below is assigned to a VM.
     ForGuests(AcsBits),
     /// The register could not be read.
     Unknown,
 }
 
-/// The link between a box and the one above it.
+/// State of the link between a box and the one above it.
 pub(super) struct Mark<'a> {
-    /// The port above; `None`: there is no link that could be looked at.
+    /// Port above, if there is a readable link.
     pub above: Option<&'a Function>,
-    /// How it is.
+    /// State of the link.
     pub state: State,
-    /// Its speed.
+    /// Speed of the link.
     pub speed: Property,
-    /// Its width.
+    /// Width of the link.
     pub width: Property,
-    /// What ACS does.
+    /// ACS redirect, if any.
     pub redirect: Option<Redirect>,
 }
 
-/// What ACS does at each port that GPU traffic may turn round at.
+/// ACS redirect at each port on the path between GPUs and devices that share a switch.
 pub(super) struct Ports(BTreeMap<PciAddress, Redirect>);
 
 impl Ports {
-    /// Looks at every port between a GPU and what it meets in a switch.
+    /// Inspects every port between a GPU and devices that share a switch with it.
     pub(super) fn new(shown: &TopologyView) -> Self {
         let tree = shown.topology.tree();
         let wanted = acs::resolve(&acs::for_direct_traffic(), shown.facts).acs.ports;
@@ -73,7 +73,7 @@ impl Ports {
         Ports(way.iter().filter_map(|port| Some((*port, redirect(port)?))).collect())
     }
 
-    /// The link above a function.
+    /// Returns the state of the link above a function.
     pub(super) fn mark<'a>(&self, shown: &TopologyView<'a>, function: &'a Function) -> Mark<'a> {
         let above = function.parent.and_then(|port| shown.topology.tree().get(port));
         let unknown = Property { now: None, best: None };

@@ -1,5 +1,6 @@
-//! `bedplate topology --svg`: sockets, NUMA nodes, root ports, switches and what hangs from them, as boxes and lines. From the topology a
-//! tree of what is drawn (`tree`), of it shapes with coordinates (`layout`, `grid`), of these SVG (`svg`). Pure.
+//! `bedplate topology --svg`: sockets, NUMA nodes, root ports, switches and devices below them, as boxes and lines.
+//! Converts the topology to a tree (`tree`), the tree to shapes with coordinates (`layout`, `grid`), and these to SVG
+//! (`svg`). Pure.
 
 mod arcs;
 mod boxes;
@@ -18,15 +19,15 @@ mod tree;
 use super::TopologyView;
 use crate::report::markup::Markup;
 
-/// The picture as a document of its own.
+/// Returns the picture as a standalone document.
 pub fn svg(shown: &TopologyView) -> String {
     let mut markup = Markup::default();
     svg::write(&layout::scene(shown), false, &mut markup);
-    // A declaration has to be the first thing in a file, and UTF-8 needs none.
+    // A declaration must be the first thing in a file, and UTF-8 needs none.
     markup.finish().trim_start().to_owned()
 }
 
-/// The picture as a part of a page, in which a click on a box leads to what was read of it: by id and lines.
+/// Adds the picture to a page, with a link from each box to its details. Returns the details by id.
 pub(super) fn draw_with_links(
     shown: &TopologyView,
     markup: &mut Markup,

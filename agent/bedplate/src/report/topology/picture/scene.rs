@@ -1,31 +1,31 @@
-//! A drawing: shapes with coordinates, in groups of which each says what was read.
+//! A drawing: groups of shapes with coordinates and hover text.
 
 use textwrap::core::display_width;
 
-/// Width of a character in pixels: of the monospace fonts that are asked for none has wider ones at this size.
+/// Width of a character in pixels: the maximum of the requested monospace fonts at this size.
 pub(in crate::report) const CHAR: i32 = 7;
 
 /// A drawing.
 #[derive(Debug, Default)]
 pub(in crate::report) struct Scene {
-    /// Pixels.
+    /// Width in pixels.
     pub width: i32,
-    /// Pixels.
+    /// Height in pixels.
     pub height: i32,
-    /// What it is a picture of.
+    /// Title.
     pub title: String,
-    /// In the order in which they are drawn.
+    /// Groups in drawing order.
     pub groups: Vec<Group>,
 }
 
-/// What belongs together.
+/// Shapes that belong together.
 #[derive(Debug, Default)]
 pub(in crate::report) struct Group {
-    /// Of a box: what it is called where a page lists what was read.
+    /// Id of a box, for the list of details on a page.
     pub id: Option<String>,
-    /// What is shown when it is pointed at.
+    /// Lines shown on hover.
     pub hover: Vec<String>,
-    /// Its shapes.
+    /// Shapes of the group.
     pub parts: Vec<Part>,
 }
 
@@ -36,42 +36,42 @@ pub(in crate::report) enum Part {
     Rect {
         /// Left, top, width, height.
         at: (i32, i32, i32, i32),
-        /// How it looks.
+        /// CSS class.
         class: String,
     },
     /// A line with corners.
     Line {
         /// Corners.
         points: Vec<(i32, i32)>,
-        /// How it looks.
+        /// CSS class.
         class: String,
     },
     /// One line of text.
     Text {
-        /// Where it starts, ends or has its middle; the line on which its letters stand.
+        /// Anchor position: start, end or middle of the text, and its baseline.
         at: (i32, i32),
-        /// Which of these.
+        /// Part of the text at the position.
         anchor: Anchor,
-        /// How it looks.
+        /// CSS class.
         class: String,
         /// Text.
         text: String,
     },
 }
 
-/// What of a text is at its place.
+/// Part of a text that is at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::report) enum Anchor {
-    /// Its start.
+    /// Start of the text.
     Start,
-    /// Its middle.
+    /// Middle of the text.
     Middle,
-    /// Its end.
+    /// End of the text.
     End,
 }
 
 impl Group {
-    /// A group that says something.
+    /// Creates a group with hover text.
     pub(in crate::report) fn new(hover: Vec<String>) -> Self {
         Group { id: None, hover, parts: Vec::new() }
     }
@@ -95,7 +95,7 @@ impl Group {
     }
 }
 
-/// The text in at most so many columns.
+/// Truncates the text to at most `columns` columns.
 pub(in crate::report) fn cut(text: &str, columns: usize) -> String {
     if display_width(text) <= columns {
         return text.to_owned();
@@ -111,7 +111,7 @@ pub(in crate::report) fn cut(text: &str, columns: usize) -> String {
     out + "…"
 }
 
-/// How wide a text is.
+/// Returns the width of a text in pixels.
 pub(in crate::report) fn width(text: &str) -> i32 {
     i32::try_from(display_width(text)).unwrap_or(i32::MAX / CHAR).saturating_mul(CHAR)
 }

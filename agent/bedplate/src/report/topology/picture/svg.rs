@@ -1,13 +1,13 @@
-//! The drawing as SVG: no script, no font, no image, nothing from elsewhere. Colours by what the viewer prefers, light when printed.
+//! SVG output: no script, font, image or external content. Colors by the viewer's preference, light when printed.
 
 use super::scene::{Anchor, Group, Part, Scene};
 use crate::report::markup::Markup;
 
-/// How things look. Hues of the distances are those of Okabe and Ito, which people with any colour vision tell apart,
-/// darkened until texts can be read on every box.
+/// Style rules. The hues of distances are those of Okabe and Ito, distinguishable with any color vision, and darkened
+/// for legible text on every box.
 const STYLE: &str = include_str!("picture.css");
 
-/// Writes it. `links`: a box leads to the element of the page that has its id.
+/// Writes the drawing. With `links`, a box links to the element of the page with its id.
 pub(in crate::report) fn write(scene: &Scene, links: bool, markup: &mut Markup) {
     let (width, height) = (scene.width, scene.height);
     let view = format!("0 0 {width} {height}");

@@ -1,16 +1,16 @@
-//! What the legend says of all links together.
+//! Totals of all links, for the legend.
 
 use super::marks::{Redirect, State};
 use bedplate_facts::topology::Distance;
 
-/// What is to be said of all links together.
+/// Totals of all links.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub states: Vec<State>,
     pub redirects: Vec<Redirect>,
     pub distances: Vec<Distance>,
-    /// Devices that are not drawn.
+    /// Number of devices that are not drawn.
     pub left_out: usize,
-    /// Whether lines join pairs.
+    /// Whether lines of pairs are drawn.
     pub pairs: bool,
 }

@@ -5,7 +5,7 @@ use bedplate_facts::names::Names;
 use bedplate_facts::{Depth, placement};
 use bedplate_testhosts::HostSpec;
 
-/// Output of `show` for a host.
+/// Returns the output of `show` for a host.
 fn shown(host: &HostSpec, show: fn(&TopologyView) -> String) -> String {
     let host = host.build();
     let facts = observe(&host, Depth::Thorough);
@@ -26,7 +26,7 @@ fn has(picture: &str, wanted: &[&str]) {
 }
 
 #[test]
-fn links_that_are_not_at_their_best_are_marked_and_counted() {
+fn degraded_links_are_marked_and_counted() {
     let picture = drawn(
         "machine = \"hgx\"\nacs = false\n\
          [[pci]]\nat = \"0000:18:00.0\"\nlink-now = [5, 8]\n\
@@ -51,7 +51,7 @@ fn links_that_are_not_at_their_best_are_marked_and_counted() {
 }
 
 #[test]
-fn what_acs_does_is_marked() {
+fn acs_redirect_is_marked() {
     has(
         &drawn("machine = \"hgx\""),
         &["16 links redirected by ACS", ">RR CR<", "ACS of port 0000:17:00.0: SV RR CR UF"],
@@ -71,7 +71,7 @@ fn what_acs_does_is_marked() {
 }
 
 #[test]
-fn texts_of_hosts_are_texts() {
+fn host_text_is_escaped() {
     let evil = "<script>&\"'\u{202e}x";
     let mut host = HostSpec::from_toml("machine = \"hgx\"").unwrap();
     let at = "/sys/class/dmi/id/product_name";
@@ -82,7 +82,7 @@ fn texts_of_hosts_are_texts() {
 }
 
 #[test]
-fn nodes_without_a_number_and_a_host_without_devices_have_a_picture() {
+fn unnumbered_nodes_and_empty_hosts_have_a_picture() {
     let flat = "machine = \"bare\"\n[[pci]]\nat = \"0000:00:05.0\"\nis = \"gpu\"\nnuma = -1\n";
     has(&drawn(flat), &["NUMA node not named", "CPUs not known", "GPU0"]);
     let none = drawn("machine = \"bare\"\n[[pci]]\nat = \"0000:00:05.0\"\nis = \"other\"\n");
@@ -90,7 +90,7 @@ fn nodes_without_a_number_and_a_host_without_devices_have_a_picture() {
 }
 
 #[test]
-fn every_box_of_a_page_leads_to_what_was_read_of_it() {
+fn every_box_links_to_its_details() {
     let host = HostSpec::from_toml("machine = \"gb300\"").unwrap();
     let page = shown(&host, crate::report::topology::html);
     let targets: Vec<&str> =
@@ -105,7 +105,7 @@ fn every_box_of_a_page_leads_to_what_was_read_of_it() {
     );
 }
 
-/// A host with a GPU on each of these NUMA nodes, which are in these sockets.
+/// Returns a host with a GPU on each of these NUMA nodes, in these sockets.
 fn divided(sockets: &[Option<u32>]) -> String {
     let mut spec = "machine = \"bare\"\n[files]\n".to_owned();
     let mut functions = String::new();
@@ -123,7 +123,7 @@ fn divided(sockets: &[Option<u32>]) -> String {
     spec + &functions
 }
 
-/// Frames of sockets, nodes, and their headings: left, top, right, lower edge.
+/// Returns left, top, right and bottom edges of socket frames, nodes or their headings.
 fn rects(picture: &str, class: &str) -> Vec<[i32; 4]> {
     let picture = roxmltree::Document::parse(picture).unwrap();
     let rects = picture.descendants().filter(|node| node.attribute("class") == Some(class));
@@ -137,7 +137,7 @@ fn rects(picture: &str, class: &str) -> Vec<[i32; 4]> {
         .collect()
 }
 
-/// How many nodes each frame holds; none is half in one.
+/// Counts the nodes in each frame; fails if a node is only partly inside.
 fn held(picture: &str) -> Vec<usize> {
     let panels = rects(picture, "panel");
     let frames = rects(picture, "socket");
@@ -157,8 +157,8 @@ fn held(picture: &str) -> Vec<usize> {
 }
 
 #[test]
-fn sockets_are_drawn_around_their_nodes_where_they_are_known() {
-    // NPS4; two sockets of two nodes each, with a node of which nothing is known; a socket a node; none known.
+fn socket_frames_surround_known_nodes() {
+    // NPS4; two sockets of two nodes each, with a node of an unknown socket; one node per socket; no known socket.
     let nps4 = drawn(&divided(&[Some(0); 4]));
     has(&nps4, &[">socket 0<", "NUMA nodes with devices: 0, 1, 2, 3"]);
     assert_eq!(held(&nps4), [4]);

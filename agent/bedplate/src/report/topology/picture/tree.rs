@@ -1,5 +1,5 @@
-//! What is drawn, as a tree: NUMA nodes, host bridges, root ports, switches, devices. Of switches the upstream port stands for
-//! all; VFs, empty ports and functions that carry no GPU traffic are left out.
+//! Tree of drawn parts: NUMA nodes, host bridges, root ports, switches, devices. A switch is represented by its
+//! upstream port. VFs, empty ports and functions without GPU traffic are left out.
 
 use std::collections::BTreeMap;
 
@@ -10,44 +10,44 @@ use bedplate_facts::topology::devices::{Device, DeviceClass};
 use bedplate_facts::topology::pci_path::{PciPath, numa_node};
 use bedplate_facts::topology::{Distance, Role};
 
-/// Devices that are drawn; a machine with more has no picture that one could read.
+/// Maximum number of drawn devices; a picture with more is unreadable.
 const MOST: usize = 512;
-/// Levels of switches that are drawn; only a made-up tree has more.
+/// Maximum number of drawn switch levels; only a fake tree has more.
 const DEEPEST: usize = 6;
 
 /// A NUMA node.
 pub(super) struct Panel<'s, 'a> {
-    /// Its number; `None`: the firmware names none for what is in it.
+    /// Number of the node; `None` if firmware assigned no node.
     pub node: Option<i32>,
-    /// Of traffic that leaves its host bridges the nearest.
+    /// Nearest traffic that leaves its host bridges.
     pub class: Distance,
-    /// By the names of their root buses.
+    /// Host bridges, by the names of their root buses.
     pub hosts: Vec<Host<'s, 'a>>,
 }
 
 /// A host bridge.
 pub(super) struct Host<'s, 'a> {
-    /// Its root bus.
+    /// Root bus.
     pub root: &'a str,
-    /// Of traffic that leaves it the nearest.
+    /// Nearest traffic that leaves the host bridge.
     pub class: Distance,
-    /// What hangs from it.
+    /// Boxes below it.
     pub below: Vec<Branch<'s, 'a>>,
 }
 
 /// A box: a port, a switch, a device.
 pub(super) struct Branch<'s, 'a> {
-    /// The function; of a switch its upstream port.
+    /// The function, or the upstream port of a switch.
     pub function: &'a Function,
-    /// What it is.
+    /// Type of the box.
     pub what: BoxKind<'s, 'a>,
-    /// Of traffic over the line to it the nearest.
+    /// Nearest traffic on the line to the box.
     pub class: Distance,
-    /// What hangs from it.
+    /// Boxes below it.
     pub below: Vec<Branch<'s, 'a>>,
 }
 
-/// What a box is.
+/// Type of a box.
 #[derive(Clone, Copy)]
 pub(super) enum BoxKind<'s, 'a> {
     RootPort,
@@ -56,13 +56,13 @@ pub(super) enum BoxKind<'s, 'a> {
     NvSwitch,
 }
 
-/// The tree, and how many devices are left out of it.
+/// Returns the tree, and the number of devices that are left out.
 pub(super) fn tree<'s, 'a>(shown: &'s TopologyView<'a>) -> (Vec<Panel<'s, 'a>>, usize) {
     let mut leaves = leaves(shown);
     let left_out = leaves.len().saturating_sub(MOST);
     leaves.truncate(MOST);
     leaves.sort_by_key(|(function, ..)| function.address);
-    // Nodes without a number last.
+    // Nodes without a number come last.
     let mut nodes: BTreeMap<(bool, Option<i32>), Hosts> = BTreeMap::new();
     for (function, what, spot) in &leaves {
         let hosts = nodes.entry((spot.node.is_none(), spot.node)).or_default();
@@ -74,12 +74,12 @@ pub(super) fn tree<'s, 'a>(shown: &'s TopologyView<'a>) -> (Vec<Panel<'s, 'a>>, 
     (panels.collect(), left_out)
 }
 
-/// What hangs from each host bridge, by its root bus.
+/// Boxes below each host bridge, by its root bus.
 type Hosts<'s, 'a> = BTreeMap<&'a str, Vec<Branch<'s, 'a>>>;
-/// A device, what it is, and where.
+/// A device with its box type and PCI path.
 type Leaf<'s, 'a> = (&'a Function, BoxKind<'s, 'a>, PciPath<'a>);
 
-/// Devices, the most important first.
+/// Returns the devices, the most important first.
 fn leaves<'s, 'a>(shown: &'s TopologyView<'a>) -> Vec<Leaf<'s, 'a>> {
     let devices = shown.devices.all().filter(|device| device.class != DeviceClass::Vf);
     let devices = devices.map(|d| (d.function, BoxKind::Device(d), d.spot.clone()));
@@ -123,7 +123,7 @@ impl<'s, 'a> Branch<'s, 'a> {
         matches!(self.what, BoxKind::Device(_) | BoxKind::NvSwitch)
     }
 
-    /// How many boxes stand one behind the other before the devices.
+    /// Returns the number of box levels above the devices.
     pub(super) fn depth(&self) -> usize {
         match self.is_leaf() {
             true => 0,
@@ -147,7 +147,7 @@ fn panel<'s, 'a>(node: Option<i32>, hosts: Hosts<'s, 'a>, alone: bool) -> Panel<
     Panel { node, class, hosts: hosts.collect() }
 }
 
-/// Which traffic is the nearest that takes the line to a box, where that above it carries `class`.
+/// Sets the nearest traffic on the line to a box and on the lines below it. The line above the box carries `class`.
 fn classify(branch: &mut Branch, class: Distance) {
     branch.class = class;
     let is_switch = matches!(branch.what, BoxKind::Switch);
@@ -163,7 +163,7 @@ fn classify(branch: &mut Branch, class: Distance) {
     }
 }
 
-/// The NUMA node of a box, for its text.
+/// Returns the NUMA node of a box as text.
 pub(super) fn node(function: &Function) -> String {
     numa_node(function).map_or_else(|| "not named".to_owned(), |node| node.to_string())
 }
