@@ -1,4 +1,4 @@
-//! The default boot entry with the files that it loads, whichever loader has it.
+//! Default boot entry with the files that it loads, for every boot loader.
 
 use super::{bls, grub, kernel_install, next_boot, ostree, sdbootutil};
 use bedplate_base::Reading;
@@ -8,38 +8,38 @@ use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
-/// Where the loader looks for the files of an entry.
+/// Location of the files of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On a device of GRUB's; its own is that of this directory.
+    /// On a GRUB device. GRUB's own device is that of the directory `own`.
     Grub {
         /// The device.
         device: Device,
         /// A directory on GRUB's own device.
         own: String,
     },
-    /// On the partition that is mounted here.
+    /// On the partition mounted at this path.
     Partition(&'static str),
-    /// The image is one file with everything in it, by its path on this host.
+    /// In the image itself, which is named by its path on this host.
     Host,
 }
 
-/// The entry that boots if nobody chooses another.
+/// Entry that boots without a manual choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BootEntry {
     /// Arguments for the kernel.
     pub line: CommandLine,
-    /// The image, as the loader names it.
+    /// Path of the image, as the loader names it.
     pub image: String,
     /// Initrds, as the loader names them.
     pub initrds: Vec<String>,
-    /// Where both are.
+    /// Location of image and initrds.
     pub place: Place,
-    /// Whether the image holds its initrd.
+    /// Whether the image contains its initrd.
     pub is_whole: bool,
     /// Whether other entries load an initrd.
     pub others_have_initrd: bool,
-    /// Why GRUB may wait for somebody before it boots the entry.
+    /// Reasons why GRUB may wait for input before it boots the entry.
     pub waits: Vec<Wait>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn default(reader: &dyn Reader, facts: &Facts) -> Reading<BootEntry> 
     next_boot(reader, facts).and_then(|line| with_line(reader, facts, line))
 }
 
-/// The same, where its line is known already.
+/// Reads the entry, given its line.
 pub(crate) fn with_line(
     reader: &dyn Reader,
     facts: &Facts,
@@ -102,7 +102,7 @@ pub(crate) fn with_line(
     }
 }
 
-/// An entry of GRUB's; its own device is that of the directory `own`.
+/// Returns an entry of GRUB, whose own device is that of the directory `own`.
 fn of_grub(
     files: Reading<grub::LoadedFiles>,
     line: CommandLine,

@@ -1,5 +1,5 @@
-//! What the back ends share: file replacements that are only planned where something differs, the check that closes
-//! every change, and the words for what cannot be done.
+//! Shared parts of the back ends: file replacements that are planned only for changed content, the check at the end of
+//! every change, and common obstacles.
 
 use std::error::Error;
 
@@ -11,12 +11,13 @@ use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
 use bedplate_cmdline::boot::{NotUnderstood, grub_quote, kernel_cmdline};
 use bedplate_host::Reader;
 
-/// The line that kernel-install makes entries from.
+/// File with the line from which kernel-install makes entries.
 pub(crate) const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
-/// The one that it takes where that is absent. Without both it takes /proc/cmdline (kernel-install(8)).
+/// File that kernel-install uses if [`KERNEL_CMDLINE`] is absent. Without both it uses /proc/cmdline
+/// (kernel-install(8)).
 pub(crate) const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
 
-/// A file that need not be UTF-8 throughout: a comment or a title may be written in any encoding.
+/// Reads a file that may have bytes that are not UTF-8: comments and titles can be in any encoding.
 ///
 /// # Errors
 /// As [`Reader::read`].
@@ -24,16 +25,16 @@ pub(crate) fn raw(reader: &dyn Reader, path: &str) -> Result<String, ReadError> 
     reader.read(path).map(|bytes| lossless_text::decode(&bytes))
 }
 
-/// Whether a file holds nothing: a power cut may leave zeros in place of the content.
+/// Whether a file has only blanks and zero bytes. A power cut may leave zeros in place of the content.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\0').is_empty()
 }
 
-/// The file from which kernel-install and sdbootutil take the line of kernels to come, and its text; `None`: there is none, and they
-/// take /proc/cmdline.
+/// Returns the file from which kernel-install and sdbootutil take the line of future kernels, and its text. `None`: no
+/// file exists, so they use /proc/cmdline.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// When one of the files cannot be read.
 pub(crate) fn line_source(
     reader: &dyn Reader,
 ) -> Result<Option<(&'static str, String)>, ReadError> {
@@ -45,7 +46,7 @@ pub(crate) fn line_source(
     Ok(None)
 }
 
-/// The line that such a file comes to in entries that this loader reads.
+/// Returns the line that results from the file in entries that this loader reads.
 pub(crate) fn line_of_file(path: &str, text: &str, loader: BlsReader) -> Reading<CommandLine> {
     match kernel_cmdline::cmdline(text, loader) {
         Ok(line) => readable(path, &line),
@@ -53,11 +54,11 @@ pub(crate) fn line_of_file(path: &str, text: &str, loader: BlsReader) -> Reading
     }
 }
 
-/// The line of an entry without variables, as this loader reads it.
+/// Returns the line of an entry without variables, as this loader reads it.
 pub(crate) fn line_of_entry(entry: &BlsEntry, loader: BlsReader) -> Reading<CommandLine> {
     match loader {
         BlsReader::SystemdBoot => readable(entry.id(), &entry.systemd_cmdline()),
-        // `$ignition_firstboot`, which GRUB sets for one boot, stays a word as it stands.
+        // `$ignition_firstboot`, which GRUB sets for one boot, stays a literal word.
         BlsReader::Grub => match entry.grub_cmdline(&|_| None) {
             Ok((line, _)) => readable(entry.id(), &line),
             Err(error) => Reading::unknown(format!("{}: {error}", entry.id())),
@@ -65,7 +66,8 @@ pub(crate) fn line_of_entry(entry: &BlsEntry, loader: BlsReader) -> Reading<Comm
     }
 }
 
-/// The reading on which all configurations agree that may start this system; `differ` names the disagreement.
+/// Returns the reading on which all configurations that may start this system agree. Otherwise unknown, with the reason
+/// that `differ` returns.
 pub(crate) fn agreed<T: PartialEq>(
     mut found: impl Iterator<Item = Reading<T>>,
     differ: impl FnOnce() -> String,
@@ -77,7 +79,7 @@ pub(crate) fn agreed<T: PartialEq>(
     }
 }
 
-/// A line whose arguments are all text.
+/// Parses a line. Unknown if an argument has bytes that are not UTF-8.
 pub(crate) fn readable(path: &str, line: &str) -> Reading<CommandLine> {
     match lossless_text::has_raw(line) {
         true => Reading::unknown(format!(
@@ -88,7 +90,7 @@ pub(crate) fn readable(path: &str, line: &str) -> Reading<CommandLine> {
     }
 }
 
-/// A replacement, or nothing where nothing differs.
+/// Returns a file replacement, or `None` if the content does not change.
 pub(crate) fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Action> {
     let content = |text: &str| FileContent::new(lossless_text::encode(text));
     (before != after).then(|| Action::ReplaceFile {
@@ -98,18 +100,18 @@ pub(crate) fn replace(path: &str, before: Option<&str>, after: Option<&str>) -> 
     })
 }
 
-/// The check that the default boot entry carries what the profile wants, and nothing that it does not want.
+/// Returns the check that the default boot entry has all desired and no unwanted arguments.
 pub(super) fn verify(context: &Context) -> Action {
     let wanted = &context.desired.cmdline;
     Action::Verify(Check::NextBoot {
         present: wanted.set.iter().map(|arg| arg.token.to_string()).collect(),
         absent: wanted.absent.iter().map(|arg| arg.token.to_string()).collect(),
-        // `entry_before::note` fills it in.
+        // Set by `entry_before::note`.
         before: None,
     })
 }
 
-/// Refused before anything is planned: the argument of the profile that no file read by GRUB can hold.
+/// Refuses, before anything is planned, an argument of the profile that no file read by GRUB can contain.
 ///
 /// # Errors
 /// With the argument's place in the profile.
@@ -126,7 +128,7 @@ pub(crate) fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
     Ok(())
 }
 
-/// An error of a text format, with the file it is about.
+/// Returns the obstacle for a file that cannot be edited, with the place of the error.
 pub(crate) fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
     let reason = match error.downcast_ref::<NotUnderstood>() {
         Some(place) => {
@@ -137,7 +139,7 @@ pub(crate) fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
     Obstacle { reason, remedy: format!("correct {path} by hand, then plan again") }
 }
 
-/// A file that has to be read before it can be changed.
+/// Obstacle for a file that must be read before it can be changed.
 impl From<ReadError> for Obstacle {
     fn from(error: ReadError) -> Self {
         let remedy = match &error {
@@ -155,7 +157,8 @@ impl From<ReadError> for Obstacle {
     }
 }
 
-/// A file that holds the whole line of kernels to come, and is empty: whatever is added would be all that they get.
+/// Returns the obstacle for an empty file that should have the whole line of future kernels: they would get nothing but
+/// the added arguments.
 pub(crate) fn blank_line(path: &str) -> Obstacle {
     Obstacle {
         reason: format!("{path} is empty, and new kernels take their whole line from it"),
@@ -165,7 +168,7 @@ pub(crate) fn blank_line(path: &str) -> Obstacle {
     }
 }
 
-/// A place that should hold something.
+/// Returns the obstacle for a file or directory that does not exist.
 pub(crate) fn nothing_to_edit(path: &str) -> Obstacle {
     Obstacle {
         reason: format!("{path} is not there"),

@@ -300,7 +300,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
     };
     match (satisfied(&configured), satisfied(&next), satisfied(&running)) {
         (Some(false), ..) | (_, Some(false), _) => {}
-        // The files are converged and the kernel was booted before. An unknown entry is no evidence.
+        // The files are converged and the kernel was booted before. An unknown entry proves nothing.
         (_, Some(true), Some(false)) => {
             section.iommu.passthrough_pending |= turns_passthrough_on(&shown, context.facts);
             section.iommu.pending |= is_about_iommu(&shown);

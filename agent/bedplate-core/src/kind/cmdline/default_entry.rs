@@ -1,18 +1,18 @@
-//! What chooses systemd-boot's entry: EFI variables that `bootctl set-oneshot` and `set-default` write, then loader.conf
-//! (src/boot/boot.c, config_select_default_entry; the Boot Loader Interface names the variables).
+//! Selection of systemd-boot's default entry: EFI variables that `bootctl set-oneshot` and `set-default` write, then
+//! loader.conf (src/boot/boot.c, config_select_default_entry; the Boot Loader Interface names the variables).
 
 use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_host::Reader;
 
-/// Where the variables are, with the vendor id of the Boot Loader Interface.
+/// Paths of the variables, with the vendor id of the Boot Loader Interface.
 const VARIABLES: [&str; 2] = [
     "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
     "/sys/firmware/efi/efivars/LoaderEntryDefault-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
 ];
-/// Attributes before the value (Documentation/filesystems/efivarfs.rst).
+/// Bytes of attributes before the value (Documentation/filesystems/efivarfs.rst).
 const ATTRIBUTES: usize = 4;
 
-/// Globs on the id of an entry, most important first; none where nothing chooses.
+/// Returns globs on the id of an entry, most important first. Empty if nothing chooses an entry.
 pub(crate) fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>> {
     let mut patterns = match variables(reader) {
         Reading::Known(patterns) => patterns,
@@ -31,7 +31,7 @@ pub(crate) fn patterns(reader: &dyn Reader, mount: &str) -> Reading<Vec<String>>
     }
 }
 
-/// Those of the EFI variables.
+/// Returns the globs of the EFI variables.
 pub(crate) fn variables(reader: &dyn Reader) -> Reading<Vec<String>> {
     let mut patterns = Vec::new();
     for path in VARIABLES {
@@ -42,7 +42,7 @@ pub(crate) fn variables(reader: &dyn Reader) -> Reading<Vec<String>> {
                     return Reading::unknown(format!("{path} holds no text that ends with NUL"));
                 }
             },
-            // A snapshot of an earlier version says nothing of them.
+            // Snapshots of earlier versions do not record the variables.
             Err(error) if error.is_absent() => {}
             Err(ReadError::NotRecorded { .. }) => {}
             Err(error) => return Reading::unknown(error),
@@ -51,7 +51,7 @@ pub(crate) fn variables(reader: &dyn Reader) -> Reading<Vec<String>> {
     Reading::Known(patterns)
 }
 
-/// UTF-16, with a NUL at its end.
+/// Decodes UTF-16 text with a NUL at its end.
 fn text(bytes: &[u8]) -> Option<String> {
     let (units, odd) = bytes.get(ATTRIBUTES..)?.as_chunks::<2>();
     let units: Vec<u16> = units.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
@@ -61,7 +61,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// `default PATTERN` of loader.conf: the last one counts, and words with `@` that the loader does not know are no pattern
+/// Returns the last `default PATTERN` of loader.conf. Words with `@` that the loader does not know are skipped
 /// (config_defaults_load_from_file).
 fn configured(text: &str) -> Option<String> {
     let mut values = text.lines().filter_map(|line| {
@@ -73,7 +73,7 @@ fn configured(text: &str) -> Option<String> {
     values.rfind(|value| !value.starts_with('@') || is_saved(value)).map(str::to_owned)
 }
 
-/// `@saved` is the entry that was booted last, which another variable has.
+/// Whether a pattern is `@saved`: the entry that was booted last, stored in another variable.
 fn is_saved(pattern: &str) -> bool {
     pattern.eq_ignore_ascii_case("@saved")
 }

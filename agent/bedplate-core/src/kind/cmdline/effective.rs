@@ -1,6 +1,6 @@
-//! The fourth state: what the kernel makes of its parameters, for the functions that carry GPUDirect traffic.
-//! Passthrough is only a default: each IOMMU group has its own type (handbook §1.3, §4). A kernel that was booted with it
-//! and translates all the same is a blocker: nothing that can be written here, and no further boot, would change that.
+//! The effective state: IOMMU group types of the functions that carry GPUDirect traffic. Passthrough is only a default,
+//! since each IOMMU group has its own type (handbook §1.3, §4). A kernel that was booted with passthrough and still
+//! translates is a blocker: no argument that bedplate could write would change that.
 
 use super::{NAME, arch, passthrough_wanted, running_line};
 use crate::kind::{Context, some_of};
@@ -10,10 +10,11 @@ use bedplate_cmdline::iommu_passthrough;
 use bedplate_facts::iommu_groups::{IommuGroups, iommu_groups};
 use bedplate_facts::kernel_defaults::kernel_defaults;
 
-/// Functions that a blocker names before it counts.
+/// Maximum number of functions that a blocker names.
 const NAMED: usize = 3;
 
-/// One remark on the IOMMU group types of GPUs and NICs, and a blocker where the running kernel was told otherwise.
+/// Adds a note on the IOMMU group types of GPUs and NICs, and a blocker if the running kernel was booted with
+/// passthrough and still translates.
 pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if !passthrough_wanted(context) {
         return;
@@ -37,7 +38,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     }
 }
 
-/// Whether the running kernel was booted with passthrough; one that was not is waited for.
+/// Whether the running kernel was booted with passthrough. Otherwise passthrough waits for a boot.
 fn booted_with_passthrough(context: &Context) -> bool {
     let Ok(line) = running_line(context.reader) else { return false };
     // By its line, or by a default that every kernel here has.
@@ -74,7 +75,7 @@ mod tests {
     use bedplate_base::Reading;
     use bedplate_testhosts::fixture::{Files, Machine, at};
 
-    /// A GPU and a NIC below one switch, an RDMA NIC and a management port elsewhere; these groups have these types.
+    /// Groups of a GPU and a NIC below one switch, an RDMA NIC and a management port elsewhere, with these types.
     fn seen(types: [&str; 4]) -> IommuGroups {
         let mut machine = Machine::default();
         machine.root_port("0000:20:00.0", 0);
@@ -98,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn a_management_port_may_be_translated() {
+    fn management_port_may_be_translated() {
         let groups = seen(["identity", "identity", "identity", "DMA-FQ"]);
         assert_eq!((groups.translated.len(), groups.all_translated()), (0, false));
         assert_eq!(groups.types["DMA-FQ"], 1, "it is shown all the same");
     }
 
     #[test]
-    fn what_carries_gpudirect_may_not() {
+    fn gpudirect_functions_must_not_be_translated() {
         let groups = seen(["identity", "DMA", "DMA-FQ", "identity"]);
         assert_eq!(groups.translated, [at("0000:24:00.0"), at("0000:41:00.0")]);
         assert!(!groups.all_translated(), "a device's affair, not the kernel's default");

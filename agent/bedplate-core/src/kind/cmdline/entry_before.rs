@@ -1,5 +1,5 @@
-//! The default boot entry as it was before a change, and what must not be lost by it. Tools make entries from more than
-//! bedplate edits: the check afterwards compares all of it.
+//! State of the default boot entry before a change, and the parts that the change must preserve. Tools make entries
+//! from more than bedplate edits, so the check after the change compares all parts.
 
 use super::boot_entry::{self, BootEntry};
 use super::only_in_entry::{self, OF_THE_ENTRY, has};
@@ -11,10 +11,10 @@ use bedplate_cmdline::{CommandLine, Edit, Token};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
-/// Arguments that find or mount the root file system, which generators add to what is configured.
+/// Arguments that find or mount the root file system, which generators add to the configured ones.
 const OF_THE_ROOT: [&str; 6] = ["rootflags", "rootfstype", "ro", "rw", "cryptdevice", "cryptkey"];
 
-/// Notes the entry in the check that closes the steps.
+/// Stores the entry in the check at the end of the steps.
 pub(crate) fn note(context: &Context, edit: &Edit, observed: &ObservedLines, steps: &mut Steps) {
     for action in &mut steps.actions {
         if let Action::Verify(Check::NextBoot { before, .. }) = action {
@@ -23,14 +23,14 @@ pub(crate) fn note(context: &Context, edit: &Edit, observed: &ObservedLines, ste
     }
 }
 
-/// Reads the entry; `None` where none is known, so that nothing can be compared.
+/// Reads the entry. `None` if the entry is unknown, so that nothing can be compared.
 fn read(context: &Context, edit: &Edit, observed: &ObservedLines) -> Option<EntryBefore> {
     let ObservedLines { configured, next, .. } = observed;
     let Reading::Known(line) = next else { return None };
     let entry = boot_entry::with_line(context.reader, context.facts, line.clone());
     let Reading::Known(entry) = entry else { return None };
     let target = edit.apply(&entry.line).ok()?;
-    // Only grub-mkconfig is known to leave out what was taken from the configuration.
+    // Only grub-mkconfig is known to drop arguments that were removed from the configuration.
     let keeps_all = !matches!(
         context.facts.boot,
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse
@@ -38,7 +38,7 @@ fn read(context: &Context, edit: &Edit, observed: &ObservedLines) -> Option<Entr
     let stays = |token: &&Token| {
         let name = token.folded_name();
         let is_configured = match configured {
-            // An argument that an operator has taken out of the configuration goes with the next regeneration.
+            // The next regeneration drops an argument that an operator removed from the configuration.
             Reading::Known(line) => has(line, token),
             Reading::Absent | Reading::Unknown(_) => true,
         };
@@ -59,15 +59,15 @@ pub(crate) fn is_of_the_root(token: &Token) -> bool {
     OF_THE_ROOT.contains(&token.folded_name().as_str()) || only_in_entry::is_needed(token)
 }
 
-/// Whether an entry loads an initrd, or holds one.
+/// Whether an entry loads or contains an initrd.
 pub(crate) fn has_initrd(entry: &BootEntry) -> bool {
     entry.is_whole || !entry.initrds.is_empty()
 }
 
-/// Whether the entry has lost something since, or is known to fail.
+/// Checks that the entry has lost nothing since `before` and has no known fault.
 ///
 /// # Errors
-/// With what is wrong.
+/// With all losses and faults.
 pub fn check(
     reader: &dyn Reader,
     facts: &Facts,
@@ -85,7 +85,7 @@ pub fn check(
     }
 }
 
-/// What the entry has lost since.
+/// Returns a message for each loss of the entry since `before`: arguments, the root, the initrd.
 pub(crate) fn lost_arguments(
     reader: &dyn Reader,
     entry: &BootEntry,
@@ -134,7 +134,7 @@ mod tests {
             .build()
     }
 
-    /// The entry before the change that a profile asks for.
+    /// Returns the entry state that the plan for a profile stores.
     fn planned(host: &Snapshot, cmdline: &str) -> Option<EntryBefore> {
         let text = format!("schema = 1\nname = 'case'\n[cmdline]\n{cmdline}\n");
         let loaded = load(&[LayerText { path: "p.toml", text: &text }], shipped()).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_keeps_what_the_profile_does_not_name() {
+    fn entry_keeps_arguments_the_profile_does_not_name() {
         for loader in ["debian", "rhel9", "rhel8", "suse", "systemd-boot", "rpm-ostree"] {
             let host = host(&format!(
                 "loader = '{loader}'\ncmdline = 'crashkernel=1G site=a mitigations=off'"
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn argument_taken_out_of_the_configuration_may_go() {
+    fn argument_removed_from_configuration_may_be_lost() {
         let mut host = host("cmdline = 'site=a'");
         let grub = "GRUB_CMDLINE_LINUX_DEFAULT=\"console=ttyS0\"\nGRUB_CMDLINE_LINUX=\"\"\n";
         host.insert("/etc/default/grub", Node::File(grub.into()));

@@ -1,30 +1,30 @@
-//! Faults of the default boot entry, and how a plan reports them.
+//! Faults of the default boot entry, and their report in a plan.
 
 use super::{NAME, other_kernel};
 use crate::plan::{BOOT_ENTRY, KindPlan, NextBoot, Unknown};
 use bedplate_base::{Cause, Reason};
 use bedplate_facts::Facts;
 
-/// A reason why the entry is known to fail, with what to do.
+/// Reason why the entry is known to fail, with its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Why it fails.
+    /// Why the entry fails.
     pub reason: String,
     /// The remedy, as a command where there is one.
     pub remedy: String,
 }
 
-/// Result of judging the entry.
+/// Result of evaluating the entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Soundness {
-    /// Why it fails.
+    /// Reasons why the entry fails.
     pub faults: Vec<Fault>,
-    /// Reasons why something is not known.
+    /// Reasons why parts of the entry are unknown.
     pub unknown: Vec<Reason>,
 }
 
 impl Soundness {
-    /// The same, for a plan.
+    /// Converts the result for a plan.
     pub fn next_boot(&self) -> NextBoot {
         if !self.faults.is_empty() {
             let reasons = self.faults.iter().map(|fault| fault.reason.clone()).collect();
@@ -44,7 +44,7 @@ impl Soundness {
     }
 }
 
-/// Reports faults as blockers, and where a reboot is due also the unknowns.
+/// Reports faults as blockers and, if a reboot is due, also the unknowns.
 pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body: &mut KindPlan) {
     if let Some((next, running)) = other_kernel(facts) {
         body.notes.push(NAME.note(
@@ -55,7 +55,7 @@ pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body
     for fault in &found.faults {
         body.blockers.push(NAME.blocker(BOOT_ENTRY, fault.reason.clone(), fault.remedy.clone()));
     }
-    // What a recording lacks is for its host to find out, and what is reported already is not repeated.
+    // Skips data that a snapshot lacks, which its host can read, and unknowns that are already reported.
     let counts = |why: &&Reason| {
         why.cause != Cause::NotRecorded
             && body.unknowns.iter().all(|unknown| unknown.reason != why.to_string())

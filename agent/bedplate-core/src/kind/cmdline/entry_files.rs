@@ -1,4 +1,4 @@
-//! All boot entries, not the default one alone: their contents, and the initrds that they load.
+//! All boot entries, not only the default one: digests of their contents, and the initrds that they load.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use bedplate_host::Reader;
 
 /// Menus of GRUB.
 const MENUS: [&str; 2] = ["/boot/grub/grub.cfg", "/boot/grub2/grub.cfg"];
-/// In paths of rescue images, which the tools that rebuild initrds leave alone.
+/// Part of the paths of rescue images, which the tools that rebuild initrds do not touch.
 const RESCUE: &str = "0-rescue";
 
-/// Contents of GRUB's menus and of the files of all other entries, by path.
+/// Returns the digests of GRUB's menus and of the files of all other entries, by path.
 pub(crate) fn entry_contents(reader: &dyn Reader) -> BTreeMap<String, Sha> {
     let menus = MENUS.map(str::to_owned);
     ledger::contents(reader, menus.into_iter().chain(entries(reader).unwrap_or_default()))
 }
 
-/// Paths of the initrds that are there, wherever file systems are usually mounted; `None` where some entry cannot be read. Microcode
-/// and rescue images are left out: they hold no configuration of this host.
+/// Returns the paths of the existing initrds of all entries, at the usual mount points. `None` if an entry cannot be
+/// read. Omits microcode and rescue images, which have no configuration of this host.
 pub(crate) fn entry_initrds(reader: &dyn Reader) -> Option<BTreeSet<String>> {
     let mut named = Vec::new();
     for mount in BOOT_MOUNTS {

@@ -13,7 +13,8 @@ pub(crate) fn is_entry_file(path: &str) -> bool {
     path.contains(ENTRIES) && path.ends_with(".conf")
 }
 
-/// The kernel image of an entry file with this content; absent only where the boot partition is proved to lack it.
+/// Returns the kernel image of an entry file with this content. `Absent` only if the boot partition is proved to lack
+/// it.
 pub(crate) fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> Reading<String> {
     let Some((point, name)) = path.rsplit_once(ENTRIES) else {
         return Reading::unknown(format!("{path} is no boot entry file"));

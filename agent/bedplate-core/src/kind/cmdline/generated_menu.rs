@@ -40,8 +40,7 @@ pub(crate) struct LostMenu {
     is_empty: bool,
 }
 
-/// Reads the state. If a tool is pending (`is_owed`), a menu that cannot be parsed is no obstacle: the tool regenerates
-/// it.
+/// Reads the state. If a tool is pending (`is_owed`), a menu that cannot be parsed is ignored: the tool regenerates it.
 pub(crate) fn state(context: &Context, observed: &ObservedLines, is_owed: bool) -> MenuState {
     // An image gets its menu at installation.
     if context.facts.host == HostKind::Image {

@@ -211,7 +211,7 @@ fn refuse_unreachable_entry(
     edit: &Edit,
 ) -> Result<(), Obstacle> {
     let reader = context.reader;
-    // A menu that an unfinished tool left is no evidence of the menu that a complete run generates.
+    // A menu that an unfinished tool left proves nothing about the menu that a complete run generates.
     let is_owed = context.ledger.owed.iter().any(|tool| tool.kind == NAME);
     let configured = read(reader, family, &mut Vec::new());
     for path in family.configurations(reader)? {

@@ -1,5 +1,5 @@
-//! Huge pages that the profile asks for against the host's memory. The kernel takes what it is asked for before anything
-//! else runs: with more than there is, the next boot ends in the out-of-memory killer.
+//! Checks the huge pages that the profile requests against the host's memory. The kernel reserves them before anything
+//! else runs. If they exceed the memory, the next boot ends in the out-of-memory killer.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::kind::Context;
 use crate::plan::KindPlan;
 use bedplate_base::Arch;
 
-/// Where the rules come from.
+/// Source of the rules.
 const SOURCE: &str = "linux Documentation/admin-guide/mm/hugetlbpage.rst";
 
-/// Refuses huge pages that the kernel lacks or the memory cannot hold. Memory is that of /proc/meminfo by the reader, so that a recorded
-/// host is judged by its own; an image has none.
+/// Refuses huge pages of a size that the kernel lacks, or that exceed the memory. The memory is that of the reader's
+/// /proc/meminfo, so a snapshot is checked against its own host. An image has no memory size.
 pub(super) fn check(context: &Context, section: &mut KindPlan) -> Result<(), Obstacle> {
     let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());
     let note = page_size::check(context.reader, context.facts, tokens.clone())?;
@@ -25,7 +25,7 @@ pub(super) fn check(context: &Context, section: &mut KindPlan) -> Result<(), Obs
     }
 }
 
-/// What is in the way if these arguments reserve more than `memory` bytes.
+/// Returns an obstacle if these arguments reserve more than `memory` bytes.
 fn too_many<'a>(
     tokens: impl Iterator<Item = &'a str> + Clone,
     arch: Arch,
@@ -46,13 +46,13 @@ fn too_many<'a>(
     })
 }
 
-/// Bytes that `hugepages=` reserves in all. `None`: the size of a page is not known.
+/// Returns the total of bytes that `hugepages=` reserves. `None`: a size or a count is unknown.
 fn reserved<'a>(tokens: impl Iterator<Item = &'a str> + Clone, arch: Arch) -> Option<u128> {
     let pages = asked(tokens, arch)?;
     Some(pages.iter().map(|(size, count)| size.saturating_mul(*count)).sum())
 }
 
-/// Pages that `hugepages=` asks for, by their size in bytes. `None`: a size or a count is not known.
+/// Returns the number of pages that `hugepages=` requests, by size in bytes. `None`: a size or a count is unknown.
 pub(crate) fn asked<'a>(
     tokens: impl Iterator<Item = &'a str> + Clone,
     arch: Arch,
@@ -67,7 +67,7 @@ pub(crate) fn asked<'a>(
     {
         default = bytes(size);
     }
-    // A count belongs to the size before it; the last one of a size counts.
+    // A count applies to the size before it. The last count of a size takes effect.
     let mut size = default;
     let mut pages: BTreeMap<u128, u128> = BTreeMap::new();
     for token in tokens {
@@ -80,7 +80,7 @@ pub(crate) fn asked<'a>(
     Some(pages)
 }
 
-/// `64`, or `0:32,1:32` by NUMA node.
+/// Parses a count: `64`, or `0:32,1:32` by NUMA node.
 fn count(text: &str) -> Option<u128> {
     let one = |part: &str| part.rsplit(':').next()?.parse::<u32>().ok().map(u128::from);
     text.split(',').map(one).sum()
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_belongs_to_the_size_before_it() {
+    fn count_applies_to_preceding_size() {
         assert_eq!(gib("hugepagesz=1G hugepages=64"), Some(64));
         assert_eq!(gib("hugepages=1024"), Some(2));
         assert_eq!(gib("default_hugepagesz=1G hugepages=3"), Some(3));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_more_than_there_is_is_too_many() {
+    fn only_more_pages_than_memory_are_refused() {
         let tokens = || "hugepagesz=1G hugepages=64".split(' ');
         assert!(too_many(tokens(), Arch::X86_64, 64 << 30).is_none());
         let obstacle = too_many(tokens(), Arch::X86_64, (64 << 30) - 1).unwrap();

@@ -1,4 +1,4 @@
-//! `[iommu] mode` → kernel arguments, by CPU vendor. The facts behind every arm: handbook §1.3, §4.
+//! `[iommu] mode` → kernel arguments, by CPU vendor. Sources of the facts: handbook §1.3, §4.
 
 use super::section::iommu::IommuMode;
 use super::{NAME, no_iommu, nvidia_grace};
@@ -9,7 +9,7 @@ use bedplate_base::{Arch, CpuVendor, Reading};
 use bedplate_cmdline::Token;
 use bedplate_facts::Facts;
 
-/// Adds the arguments that the mode needs on this CPU. Where these are not known, those on the line stay.
+/// Adds the arguments that the mode needs on this CPU. If they are unknown, those on the line stay.
 pub(super) fn resolve(profile: &Profile, facts: &Facts, desired: &mut Desired) {
     if let Err(obstacle) = add(profile, facts, desired) {
         no_iommu::keep_arguments(&mut desired.cmdline);
@@ -20,7 +20,7 @@ pub(super) fn resolve(profile: &Profile, facts: &Facts, desired: &mut Desired) {
     }
 }
 
-/// Why the arguments are not known.
+/// Reason why the arguments cannot be determined.
 enum Obstacle {
     Blocker(Blocker),
     Unknown(Unknown),
@@ -60,13 +60,13 @@ fn add(profile: &Profile, facts: &Facts, desired: &mut Desired) -> Result<(), Ob
     Ok(())
 }
 
-/// A token, why the mode needs it, and the source.
+/// Token, reason why the mode needs it, and source.
 type Argument = (&'static str, &'static str, &'static str);
 
-/// What the mode needs on the kernel command line of a CPU.
+/// Returns the arguments that the mode needs on a CPU.
 fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], Blocker> {
     Ok(match (mode, vendor) {
-        // Decided before, by the machine.
+        // Resolved before, by the host.
         (IommuMode::Keep | IommuMode::Auto, _) => &[],
         (_, CpuVendor::Other) => return Err(unknown_cpu()),
         (IommuMode::Off, CpuVendor::Arm) => return Err(no_arm_off()),
@@ -83,7 +83,7 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
         (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Intel) => {
             &[("intel_iommu=on", VTD_ON, INTEL), ("iommu=pt", PASSTHROUGH, X86)]
         }
-        // `amd_iommu=on` is not a value the kernel knows (handbook §1.3): AMD-Vi is on when IVRS is there.
+        // `amd_iommu=on` is not a value the kernel knows (handbook §1.3): AMD-Vi is on if there is an IVRS table.
         (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Amd) => {
             &[("iommu=pt", PASSTHROUGH, X86)]
         }
@@ -129,8 +129,8 @@ const AMD: &str = "linux drivers/iommu/amd/init.c; handbook §1.3";
 const X86: &str = "linux arch/x86/kernel/pci-dma.c; handbook §1.3";
 const CORE: &str = "linux drivers/iommu/iommu.c; handbook §1.3";
 
-/// Tokens that would silently defeat the mode: `iommu=off` ends detection early, and `amd_iommu=off` is sticky
-/// (no later value turns it back on; handbook §1.2).
+/// Marks tokens as absent that would silently defeat the mode: `iommu=off` ends detection early, and `amd_iommu=off` is
+/// sticky (no later value turns it back on; handbook §1.2).
 fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdline) {
     if mode == IommuMode::Off {
         return;
@@ -158,9 +158,9 @@ fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdli
 mod tests {
     use super::*;
 
-    /// [`Token::from_static`] panics at a text that is none.
+    /// [`Token::from_static`] panics on a text that is not an argument.
     #[test]
-    fn constants_are_arguments() {
+    fn constants_are_valid_arguments() {
         let modes = [
             IommuMode::Off,
             IommuMode::Passthrough,

@@ -1,5 +1,5 @@
-//! Whether an IOMMU is in use once a plan's kernel arguments count. Kinds that plan for that boot go by it, so that switching
-//! the IOMMU on or off takes one boot and not two. Pure.
+//! Whether an IOMMU is in use once a plan's kernel arguments take effect. Resource types that plan for that boot use
+//! this, so that switching the IOMMU on or off takes one boot and not two. Pure.
 
 use super::arch;
 use crate::desired::DesiredCmdline;
@@ -7,12 +7,12 @@ use bedplate_base::{CpuVendor, Reading};
 use bedplate_cmdline::{CommandLine, KernelDefaults, fold_name, iommu_off_by};
 use bedplate_facts::Facts;
 
-/// Whether one is in use now; what cannot be read counts as in use.
+/// Whether an IOMMU is in use now. An unreadable state counts as in use.
 pub(crate) fn iommu_now(facts: &Facts) -> bool {
     !facts.iommu.active.known().is_some_and(Vec::is_empty)
 }
 
-/// Whether one is in use from the next boot on. What is not known stays as it is now.
+/// Whether an IOMMU is in use from the next boot on. Unknown values count as unchanged.
 pub(crate) fn iommu_after(facts: &Facts, wanted: &DesiredCmdline) -> bool {
     let now = iommu_now(facts);
     let Some(vendor) = facts.cpu.vendor.known().copied() else { return now };
@@ -31,7 +31,7 @@ pub(crate) fn iommu_after(facts: &Facts, wanted: &DesiredCmdline) -> bool {
         CpuVendor::Arm | CpuVendor::Other => false,
     };
     match &facts.iommu.off_by {
-        // By an argument of someone's, or the way the kernel was built.
+        // Off by an argument that stays, or by the kernel's build and not switched on.
         Reading::Known(by) if !(goes(by) || switched_on && !by.contains('=')) => false,
         _ => now || switched_on && facts.iommu.firmware.known().is_some(),
     }
@@ -46,7 +46,7 @@ mod tests {
     use bedplate_facts::Depth;
     use bedplate_testhosts::HostSpec;
 
-    /// A host described so, and a plan that sets and takes away these arguments.
+    /// Evaluates a host of this description and a plan that sets and removes these arguments.
     fn after(host: &str, set: &[&str], absent: &[&str]) -> bool {
         let host = HostSpec::from_toml(&format!("machine = 'plain'\n{host}")).unwrap().build();
         let facts = engine::observe(&host, Depth::Identity);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_the_plan_decide_and_then_the_host() {
+    fn planned_arguments_decide_before_the_host() {
         let (intel, amd) = (["intel_iommu=on", "iommu=pt"], ["iommu=pt"]);
         let off = "iommu = 'off'\ncmdline = 'intel_iommu=off'";
         let sticky = "iommu = 'off'\ncpu = 'amd'\ncmdline = 'amd_iommu=off'";

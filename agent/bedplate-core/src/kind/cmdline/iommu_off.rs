@@ -1,5 +1,5 @@
-//! Whether the next boot leaves the IOMMU off, and by what: an argument that someone has put on the line, or the way the
-//! kernel was built. Off gives DMA 1:1, which is what passthrough is for (handbook §14.4).
+//! Whether the next boot leaves the IOMMU off, and why: an argument on the line, or the kernel's build. With the IOMMU
+//! off, DMA is 1:1, which is the purpose of passthrough (handbook §14.4).
 
 use super::owned_arguments::owned;
 use super::section::iommu::IommuMode;
@@ -14,15 +14,15 @@ use bedplate_facts::iommu_groups::iommu_groups;
 use bedplate_facts::kernel_defaults::kernel_defaults;
 use bedplate_host::Reader;
 
-/// What keeps it off; `Absent` = nothing does, on at least one of the lines that may count.
+/// Returns what keeps the IOMMU off. `Absent`: at least one of the lines that may apply does not keep it off.
 pub(crate) fn iommu_off(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
-    // How the kernel was built counts only where the IOMMU is off now: firmware can opt in (handbook §1.3).
+    // The kernel's build is evidence only if the IOMMU is off now: firmware can opt in (handbook §1.3).
     let off_now = facts.iommu.active.known().is_some_and(Vec::is_empty);
     off_on(&lines(reader, facts), off_now, reader, facts)
 }
 
-/// The same without what bedplate itself once put there and the profile no longer asks for (mode `off`, then another): it
-/// goes with the next apply, and is no reason for the IOMMU to stay off. `None`: there is no such argument.
+/// Returns the same without arguments that bedplate owns and the profile no longer requests (mode `off`, then another):
+/// the next apply removes them, so they do not keep the IOMMU off. `None`: there are no owned arguments to ignore.
 pub(crate) fn iommu_off_by_others(
     profile: &Profile,
     reader: &dyn Reader,
@@ -48,7 +48,7 @@ pub(crate) fn iommu_off_by_others(
         CommandLine::from_tokens(line.tokens().filter(|token| !own.contains(token)).cloned())
     };
     let lines: Vec<CommandLine> = lines(reader, facts).iter().map(without).collect();
-    // That it is off now may be the work of that argument: it tells nothing of the firmware.
+    // The IOMMU may be off because of that argument, so its current state proves nothing about the firmware.
     Some(off_on(&lines, false, reader, facts))
 }
 
@@ -84,7 +84,8 @@ fn off_on(
     }
 }
 
-/// What is right without an argument. An IOMMU that translates still and is off from the next boot on waits for it.
+/// Reports IOMMU states that need no argument as converged. An IOMMU that still translates and is off from the next
+/// boot on is pending.
 pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     let settled = &context.desired.cmdline.settled;
     let on = context.facts.iommu.active.known().is_some_and(|units| !units.is_empty());
@@ -108,7 +109,7 @@ fn translates(context: &Context) -> bool {
 
 const BUILT: &str = "the kernel's default (CONFIG_INTEL_IOMMU_DEFAULT_ON is not set)";
 
-/// Configuration and default boot entry, as far as they are known; else what the kernel was booted with.
+/// Returns the known lines of the configuration and the default boot entry, else the running line.
 fn lines(reader: &dyn Reader, facts: &Facts) -> Vec<CommandLine> {
     let mut lines = Vec::new();
     if let Ok(backend) = backend(&facts.boot) {

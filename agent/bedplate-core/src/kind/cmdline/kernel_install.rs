@@ -1,5 +1,5 @@
-//! systemd-boot with kernel-install: /etc/kernel/cmdline is the whole line of every kernel to come; entries (or unified
-//! kernel images) of the installed ones are made again by `kernel-install add` (handbook §10.3, §10.4).
+//! systemd-boot with kernel-install (handbook §10.3, §10.4). /etc/kernel/cmdline has the whole line of every future
+//! kernel. `kernel-install add` regenerates the entries or unified kernel images of installed kernels.
 
 mod made_entries;
 mod removed_kernels;
@@ -18,9 +18,9 @@ use bedplate_host::Reader;
 
 pub(crate) use removed_kernels::{entries, installed_release, is_kernel_gone, release_of_entry};
 
-/// Where $BOOT may be mounted (Boot Loader Specification; bootctl looks in the same order).
+/// Possible mount points of $BOOT, in the search order of bootctl (Boot Loader Specification).
 pub(crate) const BOOT_MOUNTS: [&str; 3] = ["/efi", "/boot", "/boot/efi"];
-/// Rebuilding an initramfs is part of kernel-install.
+/// Time limit. kernel-install also rebuilds the initramfs.
 const LIMIT_S: u32 = 600;
 
 /// Reads both states.
@@ -44,12 +44,12 @@ fn next_entry(reader: &dyn Reader) -> Reading<CommandLine> {
     default_entry(reader).and_then(|entry| line_of_entry(&entry, BlsReader::SystemdBoot))
 }
 
-/// The entry that systemd-boot starts by default.
+/// Returns the entry that systemd-boot starts by default.
 pub(crate) fn default_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     placed_entry(reader).map(|(_, entry)| entry)
 }
 
-/// The same, with the mount point of the partition that its paths are on.
+/// Returns the same entry with the mount point of the partition that its paths are on.
 pub(crate) fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEntry)> {
     placed_by(reader, |mount, entries| {
         default_entry::patterns(reader, mount).map(|patterns| {
@@ -59,7 +59,8 @@ pub(crate) fn placed_entry(reader: &dyn Reader) -> Reading<(&'static str, BlsEnt
     })
 }
 
-/// The entry that a loader chooses among those of the first partition that has some. `choose` is given its mount point.
+/// Returns the entry that `choose` selects among those of the first partition with entries, and the partition's mount
+/// point, which `choose` gets too.
 pub(crate) fn placed_by(
     reader: &dyn Reader,
     choose: impl Fn(&str, &[BlsEntry]) -> Reading<Option<BlsEntry>>,
@@ -98,7 +99,7 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
     })
 }
 
-/// Path of the unified kernel image that boots by default: the chosen one, else the newest, by file name.
+/// Returns the path of the unified kernel image that boots by default: the chosen one, else the newest by file name.
 pub(crate) fn newest_uki(reader: &dyn Reader) -> Reading<String> {
     for mount in BOOT_MOUNTS {
         let directory = format!("{mount}/EFI/Linux");
@@ -124,7 +125,7 @@ pub(crate) fn newest_uki(reader: &dyn Reader) -> Reading<String> {
     Reading::Absent
 }
 
-/// What makes both states satisfy the edit.
+/// Plans the actions that make both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let kernels = made_entries::kernels(context)?;
     let old = raw(context.reader, KERNEL_CMDLINE).optional()?;
@@ -137,11 +138,11 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let next = observe(context.reader, context.facts).next;
     keeps_root(&next, &edited)?;
     let made = CommandLine::parse(edited.trim_end());
-    // Another spelling of the same root is none that is lost; whether it is the same is checked after the change.
+    // A different spelling of the same root is allowed. The check after the change compares the roots.
     only_in_entry::check(&next, &made, edit, &["root"], "kernel-install add RELEASE IMAGE")?;
     let mut actions: Vec<Action> =
         replace(KERNEL_CMDLINE, old.as_deref(), Some(&edited)).into_iter().collect();
-    // A kernel without an entry gets none: it would be the new default.
+    // A kernel without an entry must not get one, which would be the new default.
     let touches = written_paths(context.reader);
     for release in &kernels {
         actions.push(Action::RunTool {
@@ -160,7 +161,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject: KERNEL_CMDLINE.into(), actions, disrupts: Vec::new() })
 }
 
-/// Refuses a file that would take root= from the default entry: kernel-install makes whole lines of it.
+/// Refuses a file that lacks the root= of the default entry: kernel-install uses the file as the whole line.
 fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle> {
     let has = |line: &CommandLine| line.named("root").next().is_some();
     let loses = next.known().is_some_and(has) && !has(&CommandLine::parse(edited.trim_end()));
@@ -177,8 +178,8 @@ fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle>
     }
 }
 
-/// The kernel's image: beside its modules where kernel-install's own documentation has it, in /boot where Debian's
-/// packages put it (kernel-install(8); Debian's linux-image packages). kernel-install does not look for it.
+/// Returns the path of the kernel's image: next to its modules, as documented in kernel-install(8), or in /boot, as in
+/// Debian's linux-image packages. kernel-install does not search for it.
 fn image(reader: &dyn Reader, release: &str) -> String {
     let beside = format!("/usr/lib/modules/{release}/vmlinuz");
     let name = format!("vmlinuz-{release}");
@@ -190,7 +191,8 @@ fn image(reader: &dyn Reader, release: &str) -> String {
     }
 }
 
-/// Entries and images, also those that it makes beside the ones that are there: with another token, or a boot counter.
+/// Returns globs of the entries and images that kernel-install writes, including new ones with another token or a boot
+/// counter.
 pub(crate) fn written_paths(reader: &dyn Reader) -> Vec<String> {
     let made = [("loader/entries", ".conf"), ("EFI/Linux", ".efi")];
     let below = |mount: &'static str| {
@@ -201,8 +203,8 @@ pub(crate) fn written_paths(reader: &dyn Reader) -> Vec<String> {
     there.map(|(directory, ending)| format!("{directory}/*{ending}")).collect()
 }
 
-/// The file must hold the whole line, `root=` and all. Where it is not there yet it is made from what boots now: never
-/// from /proc/cmdline of another machine, which is what kernel-install itself would take in a chroot.
+/// Returns the whole line, with `root=`, for a file that does not exist yet: the vendor's line, else that of the
+/// default entry. Never uses /proc/cmdline, which kernel-install would use: in a chroot it belongs to another machine.
 fn whole_line(context: &Context) -> Result<String, Obstacle> {
     if let Ok(text) = context.reader.text(VENDOR_CMDLINE) {
         return Ok(text);

@@ -1,5 +1,5 @@
-//! Length of the whole line that the kernel gets. The boot loader and the distribution put text around the configured
-//! arguments, and the kernel drops what is beyond its limit without a word (handbook §1.1).
+//! Length of the whole line that the kernel gets. The boot loader and the distribution add text around the configured
+//! arguments, and the kernel silently drops everything beyond its limit (handbook §1.1).
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use bedplate_facts::BootLoader;
 use bedplate_facts::boot::started_by_systemd_boot;
 use bedplate_facts::kernel_defaults::kernel_defaults;
 
-/// Where GRUB keeps kernels that entry files name without a device, as long as `/proc/cmdline` does not show it.
+/// Assumed device of kernels that entry files name without a device, if `/proc/cmdline` does not show it.
 const USUAL_DEVICE: &str = "(hd0,msdos1)";
 /// Arguments that grub-mkconfig itself puts before the configured ones (`10_linux`).
 const OF_ROOT: [&str; 5] = ["root", "ro", "rw", "rootflags", "rootfstype"];
-/// Stand-in for those, of the usual length, where no entry shows them yet.
+/// Placeholder of the usual length for [`OF_ROOT`], where no entry shows these arguments yet.
 pub(super) const USUAL_ROOT: &str = "root=UUID=00000000-0000-0000-0000-000000000000 ro";
 
 /// Refuses an edit after which the kernel would drop part of the line.
@@ -26,7 +26,7 @@ pub(super) fn check_changed(
     edit: &Edit,
     observed: &ObservedLines,
 ) -> Result<(), Obstacle> {
-    // Where an image keeps arguments apart, nothing else applies the edit to the whole line.
+    // For an image that stores arguments separately, no other code applies the edit to the whole line.
     let all = [&observed.configured, &observed.next].into_iter().filter_map(Reading::known);
     let too_long = |line: &CommandLine| match edit.apply(line) {
         Err(ApplyError::Line(LineError::TooLong { bytes })) => Some(bytes),
@@ -39,7 +39,7 @@ pub(super) fn check_changed(
     check(lines.iter().map(|line| joined(&front, line).len()), "would have")
 }
 
-/// Refuses a line that is as it should be, and of which the kernel drops something that the edit asks for.
+/// Refuses a converged line if the kernel drops an argument of the edit from it.
 pub(super) fn check_unchanged(
     context: &Context,
     edit: &Edit,
@@ -75,7 +75,7 @@ fn check(bytes: impl Iterator<Item = usize>, has: &str) -> Result<(), Obstacle> 
     }
 }
 
-/// Every line that kernels would be given after the edit, without the front.
+/// Returns every line that kernels may get after the edit, without the text that is prepended.
 fn lines(
     context: &Context,
     observed: &ObservedLines,
@@ -107,14 +107,14 @@ fn lines(
     lines.iter().flat_map(CommandLine::possible_lines).map(|line| line.to_string()).collect()
 }
 
-/// A line with the values of GRUB's variables (`$tuned_params`) in the place of arguments that name them.
+/// Replaces arguments that name a GRUB variable (`$tuned_params`) with its value.
 fn filled(line: &CommandLine, variables: &BTreeMap<String, String>) -> CommandLine {
     let value = |token: &str| variables.get(token.strip_prefix('$')?).cloned();
     let texts = line.tokens().map(|token| value(token.as_str()).unwrap_or(token.to_string()));
     CommandLine::parse(&texts.collect::<Vec<_>>().join(" "))
 }
 
-/// Text before and after the configured arguments in the default entry, once for each line that it may have.
+/// Returns the text before and after the configured arguments in the default entry, once for each possible line.
 fn texts_around(
     context: &Context,
     observed: &ObservedLines,
@@ -127,8 +127,8 @@ fn texts_around(
     }
 }
 
-/// Text before and after the configured arguments. In an entry that was made from other ones, only `root=` and its kin are
-/// known to come back.
+/// Returns the text before and after the configured arguments. In an entry that was made from other arguments, only
+/// `root=` and related ones are known to return.
 fn text_around(entry: &CommandLine, configured: &CommandLine) -> (String, String) {
     let texts = |line: &CommandLine| -> Vec<String> {
         line.tokens().map(|token| token.as_str().to_owned()).collect()
@@ -147,13 +147,13 @@ fn text_around(entry: &CommandLine, configured: &CommandLine) -> (String, String
     }
 }
 
-/// Whether the kernel loses something of the edit that the whole line has.
+/// Whether the kernel drops an argument of the edit that the whole line has.
 fn loses_arguments(context: &Context, edit: &Edit, line: &CommandLine, front: &str) -> bool {
     let defaults = kernel_defaults(context.reader, context.facts);
     let is_satisfied = |line: &CommandLine| {
         edit.satisfied_for_all(line, &defaults).iter().all(|finding| finding.status.is_satisfied())
     };
-    // GRUB drops whole arguments from the first one on that does not fit (`grub-core/lib/cmdline.c`).
+    // GRUB drops the first argument that does not fit and all after it (`grub-core/lib/cmdline.c`).
     let mut used = front.len();
     let kept = line.tokens().take_while(|token| {
         used += usize::from(used > 0) + token.as_str().len();
@@ -163,7 +163,7 @@ fn loses_arguments(context: &Context, edit: &Edit, line: &CommandLine, front: &s
     kept.len() < line.len() && is_satisfied(line) && !is_satisfied(&kept)
 }
 
-/// Text that the kernel's own build and the boot loader put before the line of the default entry.
+/// Returns the text that the kernel's build and the boot loader prepend to the default entry's line.
 fn prepended_text(context: &Context) -> String {
     let built_in = kernel_defaults(context.reader, context.facts)
         .into_iter()
@@ -174,7 +174,8 @@ fn prepended_text(context: &Context) -> String {
     joined(&built_in, &by_loader(context).unwrap_or_default())
 }
 
-/// `BOOT_IMAGE=` of GRUB (`grub-core/loader/i386/linux.c`), or `initrd=` of systemd-boot (`src/boot/boot.c`).
+/// Returns the loader's part: `BOOT_IMAGE=` of GRUB (`grub-core/loader/i386/linux.c`), or `initrd=` of systemd-boot
+/// (`src/boot/boot.c`).
 fn by_loader(context: &Context) -> Option<String> {
     let reader = context.reader;
     let newest = || {
@@ -225,7 +226,7 @@ fn is_grub(boot: &BootLoader) -> bool {
     matches!(boot, BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse)
 }
 
-/// The device that GRUB names before the image, by the line of the running kernel.
+/// Returns the device that GRUB puts before the image's path, by the running line.
 fn device(context: &Context) -> String {
     let running = context.reader.text("/proc/cmdline").unwrap_or_default();
     let running = running.strip_prefix("BOOT_IMAGE=(").and_then(|rest| rest.split_once(')'));
@@ -238,7 +239,7 @@ fn initrds(entry: &BlsEntry) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// Two texts with one blank between them, where both hold something.
+/// Joins two texts with one blank if both are non-empty.
 fn joined(one: &str, other: &str) -> String {
     let (one, other) = (one.trim_matches(is_blank), other.trim_matches(is_blank));
     let gap = if one.is_empty() || other.is_empty() { "" } else { " " };

@@ -1,5 +1,5 @@
-//! Files as a boot loader names them → files of this host. GRUB's paths begin at the root of a file system, whatever part of
-//! it is mounted where; a path that cannot be followed is unknown, never missing.
+//! Maps paths of a boot loader to files of this host. GRUB's paths start at the root of a file system, wherever its
+//! parts are mounted. A path that cannot be mapped is unknown, never missing.
 
 mod device;
 mod grub_link;
@@ -12,28 +12,28 @@ use bedplate_host::Reader;
 use device::MountState;
 use grub_link::Followed;
 
-/// Whether a file is there.
+/// Result of locating a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// It is there, by its path on this host.
+    /// Exists at this path on this host.
     There(String),
-    /// It is known not to be there.
+    /// Proved missing at this path on this host.
     Missing(String),
-    /// It is a link that GRUB resolves within its file system, where its target is not.
+    /// A link that GRUB resolves within its file system, where the target does not exist.
     Unreachable {
         /// The link.
         path: String,
         /// The target, by its path on this host.
         to: String,
     },
-    /// It may be there.
+    /// May exist.
     Unknown(Reason),
 }
 
-/// Where file systems are usually mounted whose root a loader's path begins at.
+/// Usual mount points of file systems that contain the files of a loader.
 const USUAL: [&str; 4] = ["", "/boot", "/boot/efi", "/efi"];
 
-/// Finds the file.
+/// Locates a file that a boot entry loads.
 pub(crate) fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Location {
     match place {
         Place::Host => exactly(reader, path.to_owned()),
@@ -78,7 +78,7 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
         MountState::Here(chosen) => {
             let places = places(&mounts, chosen, &path);
             match places.is_empty() {
-                // A part of the file system that is mounted nowhere, or one that mounts do not show.
+                // The part of the file system is not mounted, or the mounts do not show it.
                 true => locate_by_usual_mounts(reader, &path, &|host| {
                     mounts.covering(host).is_some_and(|mount| mount.is_same_file_system(chosen))
                 }),
@@ -95,7 +95,7 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
     }
 }
 
-/// Looks where the mounts say that the file is.
+/// Locates the file by the mounts of its file system.
 fn locate_by_mounts(
     reader: &dyn Reader,
     mounts: &Mounts,
@@ -134,7 +134,7 @@ fn locate_by_mounts(
     }
 }
 
-/// Looks where file systems are usually mounted, as far as a place `may_be` the right one.
+/// Locates the file at the usual mount points for which `may_be` is true.
 fn locate_by_usual_mounts(
     reader: &dyn Reader,
     path: &str,
@@ -151,10 +151,10 @@ fn locate_by_usual_mounts(
     unread.map_or_else(|| not_mounted(path), |error| Location::Unknown(error.into()))
 }
 
-/// Where a path of a loader's may be on this host, by where file systems are usually mounted.
+/// Returns the possible host paths of a loader's path, by the usual mount points.
 pub(crate) fn usual_paths(path: &str) -> Vec<String> {
     let usual = USUAL.iter().map(|directory| format!("{directory}{path}"));
-    // A subvolume in front, where mounts do not show it.
+    // A leading subvolume that the mounts do not show.
     let inside = path.strip_prefix("/@").and_then(|rest| rest.split_once('/'));
     usual.chain(inside.map(|(_, rest)| format!("/{rest}"))).collect()
 }
@@ -166,7 +166,7 @@ fn not_mounted(path: &str) -> Location {
     )
 }
 
-/// Places of the path on a mounted file system.
+/// Returns the host paths of a path on a mounted file system.
 fn places(mounts: &Mounts, chosen: &Mount, path: &str) -> Vec<String> {
     let same = mounts.iter().filter(|mount| {
         let both_zfs = mount.kind == "zfs" && chosen.kind == "zfs";
@@ -187,7 +187,8 @@ fn places(mounts: &Mounts, chosen: &Mount, path: &str) -> Vec<String> {
     places.collect()
 }
 
-/// The name of a device node, links followed: `dm-0` of `/dev/mapper/vg-root`. A link of udev that is not there has none.
+/// Returns the name of a device node after following links: `dm-0` for `/dev/mapper/vg-root`. `None` for a missing udev
+/// link.
 pub(crate) fn node_of(reader: &dyn Reader, path: &str) -> Option<String> {
     if !path.starts_with("/dev/") {
         return None;

@@ -1,6 +1,5 @@
-//! GRUB's menu as the configuration made it: which entry boots, and whether that entry gets its arguments from the
-//! variables that bedplate writes. An entry that an operator wrote by hand does not, and neither does a recovery entry: no
-//! regeneration ever brings an argument there.
+//! GRUB's generated menu: which entry boots, and whether that entry gets its arguments from the variables that bedplate
+//! writes. Handwritten entries and recovery entries do not: no regeneration adds an argument there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,25 +14,25 @@ use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Status, Token};
 use bedplate_host::Reader;
 
-/// A generated configuration with what lies beside it.
+/// Generated configuration with the files of its directory.
 pub(crate) struct Menu {
     path: String,
     text: String,
     environment: Option<Grubenv>,
     names: Vec<String>,
-    /// Other files of its directory that it reads.
+    /// Names and texts of other files of its directory that it reads.
     texts: Vec<(String, String)>,
 }
 
 impl Menu {
-    /// Reads it.
+    /// Reads the menu.
     ///
     /// # Errors
-    /// When it is not there or cannot be read.
+    /// When the menu is absent or cannot be read.
     pub(super) fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
         let text = raw(reader, path)?;
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
-        // It may choose another entry, and set what the entries use.
+        // It may choose another entry, and set variables that the entries use.
         let environment = raw(reader, &format!("{directory}/grubenv")).optional()?;
         let names = reader.list(directory).unwrap_or_default();
         Ok(Self {
@@ -59,7 +58,7 @@ impl Menu {
         look(&self.text, &around)
     }
 
-    /// The line of the entry that boots if nobody touches the keyboard.
+    /// Returns the line of the entry that boots without input.
     pub(super) fn next(&self) -> Reading<CommandLine> {
         let path = &self.path;
         match self.with_grub_files(default_entry) {
@@ -78,7 +77,8 @@ impl Menu {
         }
     }
 
-    /// Why the result of a regeneration could not be checked: the menu leaves open which line boots.
+    /// Returns an obstacle if the menu leaves open which line boots, so that the result of a regeneration could not be
+    /// checked.
     pub(super) fn undecidable(&self) -> Option<Obstacle> {
         match self.next() {
             Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
@@ -92,8 +92,8 @@ impl Menu {
         }
     }
 
-    /// Why no change can be sure to last: the machine chooses between values of a variable behind the arguments, and one of
-    /// them says something else than the edit.
+    /// Returns an obstacle if GRUB chooses by hardware between values of a variable on the line, and one of them
+    /// contradicts the edit: no change is then certain to last.
     pub(super) fn machine_dependent(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.with_grub_files(default_entry).ok()?;
         let line = default.line();
@@ -114,7 +114,7 @@ impl Menu {
         })
     }
 
-    /// The same entry, whole.
+    /// Returns the same entry with all its parts.
     pub(super) fn entry(&self) -> Reading<Entry> {
         match self.with_grub_files(default_entry) {
             Ok(entry) => Reading::Known(entry),
@@ -122,25 +122,26 @@ impl Menu {
         }
     }
 
-    /// Values of the variables in the line of the same entry, as far as they are known.
+    /// Returns the known values of the variables in the same entry's line.
     pub(super) fn variables(&self) -> BTreeMap<String, String> {
         self.with_grub_files(default_entry).map(|entry| entry.variables).unwrap_or_default()
     }
 
-    /// Whether some entry loads an initrd; `false` where the menu cannot be followed.
+    /// Whether any entry loads an initrd. `false` if the menu cannot be parsed.
     pub(super) fn has_initrds(&self) -> bool {
         self.initrds().is_some_and(|initrds| !initrds.is_empty())
     }
 
-    /// The initrds of all entries, as GRUB names them; `None`: the menu cannot be followed.
+    /// Returns the initrds of all entries, as GRUB names them. `None`: the menu cannot be parsed.
     pub(super) fn initrds(&self) -> Option<Vec<String>> {
         let all = self.with_grub_files(entries).ok()?;
         Some(all.into_iter().flat_map(|entry| entry.initrds).collect())
     }
 
-    /// Why regenerating cannot help: the default entry lacks what the edit asks for and does not get its arguments from
-    /// the configuration, other entries do. `configured` is the line that grub-mkconfig puts at the end of every normal
-    /// entry (10_linux), as it was when the menu was made; without any such entry nothing can be said.
+    /// Returns an obstacle if regeneration cannot help: the default entry lacks arguments of the edit and does not get
+    /// its arguments from the configuration, and other entries do. `configured` is the line that grub-mkconfig puts at
+    /// the end of every normal entry (10_linux), as it was when the menu was generated. `None` if no entry ends in that
+    /// line.
     pub(super) fn arguments_from_elsewhere(
         &self,
         configured: &CommandLine,
@@ -171,8 +172,8 @@ impl Menu {
         })
     }
 
-    /// Why regenerating cannot help: with every edit made to the default entry as it is written, what GRUB puts in for a
-    /// variable is still wrong.
+    /// Returns an obstacle if regeneration cannot help: with the edit applied to the text of the default entry, the
+    /// value of a GRUB variable is still wrong.
     pub(super) fn by_variable(&self, edit: &Edit) -> Option<Obstacle> {
         let default = self.with_grub_files(default_entry).ok()?;
         let words =
@@ -213,7 +214,7 @@ impl Menu {
         })
     }
 
-    /// How to choose a generated entry again, by what chose this one.
+    /// Returns how to choose a generated entry again, by the setting that chose this one.
     fn choice(&self, default: &Entry) -> &'static str {
         let names = |variable: &str| {
             let value =
@@ -232,8 +233,8 @@ impl Menu {
     }
 }
 
-/// Texts of the files that a configuration reads from its own directory (`custom.cfg`); one that cannot be read is left out,
-/// and the configuration is not followed there.
+/// Reads the files that a configuration includes from its own directory (`custom.cfg`). Unreadable files are left out,
+/// and the configuration is not evaluated there.
 pub(crate) fn read_beside(
     reader: &dyn Reader,
     directory: &str,
@@ -247,8 +248,8 @@ pub(crate) fn read_beside(
     grub_files::read_by(cfg, names).filter_map(text).collect()
 }
 
-/// The line of an entry that is made again: what is written of it with the edit, and what variables bring, behind that or
-/// in front of it.
+/// Returns the line of a regenerated entry: its written part with the edit applied, and the arguments from variables,
+/// after it if `is_last`, else before it.
 fn made_again(
     written: &str,
     boots: &CommandLine,
@@ -256,7 +257,7 @@ fn made_again(
     edit: &Edit,
 ) -> Option<CommandLine> {
     let written = CommandLine::parse(written);
-    // What is no argument by itself (an open quote) would take in those around it.
+    // A text that cannot be an argument by itself (an open quote) would absorb its neighbours.
     let brought: BTreeSet<Token> = boots
         .possible_lines()
         .flat_map(|line| LineDiff::between(&written, line).added)

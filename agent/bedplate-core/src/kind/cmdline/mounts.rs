@@ -20,11 +20,11 @@ const POINTS: [(&str, &str); 5] = [
 /// A mounted file system, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Where it is mounted.
+    /// Mount point.
     pub point: String,
-    /// Directory of the file system that is mounted there; a subvolume of btrfs.
+    /// Directory of the file system that is mounted. For btrfs a subvolume.
     pub root: String,
-    /// Device number, `MAJOR:MINOR`; one of its own for btrfs and ZFS.
+    /// Device number, `MAJOR:MINOR`. btrfs and ZFS mounts have numbers of their own.
     pub device: String,
     /// File system type.
     pub kind: String,
@@ -40,7 +40,7 @@ impl Mounts {
     /// Reads the mounts.
     ///
     /// # Errors
-    /// When the kernel does not show them.
+    /// When the kernel does not show the mounts.
     pub(super) fn read(reader: &dyn Reader) -> Result<Mounts, ReadError> {
         let text = reader.read(MOUNTINFO)?;
         Ok(Mounts::parse(&String::from_utf8_lossy(&text)))
@@ -50,12 +50,12 @@ impl Mounts {
         Mounts(text.lines().filter_map(Mount::parse).collect())
     }
 
-    /// All of them.
+    /// Iterates over all mounts.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Mount> {
         self.0.iter()
     }
 
-    /// The mount that a path is on. Of several at one point the last one covers the others.
+    /// Returns the mount that contains a path. The last of several mounts at one point covers the rest.
     pub(super) fn covering(&self, path: &str) -> Option<&Mount> {
         let mut best: Option<&Mount> = None;
         for mount in self.0.iter().filter(|mount| below(path, &mount.point).is_some()) {
@@ -66,7 +66,7 @@ impl Mounts {
         best
     }
 
-    /// Whether a file system of its own is mounted at `point`. A directory that a sandbox binds to itself is none.
+    /// Whether a separate file system is mounted at `point`. A directory that a sandbox binds to itself does not count.
     fn is_mounted(&self, point: &str) -> bool {
         let Some(mount) = self.covering(point).filter(|mount| mount.point == point) else {
             return false;
@@ -81,12 +81,12 @@ impl Mounts {
 }
 
 impl Mount {
-    /// Whether both are of one file system, or of subvolumes of one.
+    /// Whether both mounts are of one file system, or of its subvolumes.
     pub(super) fn is_same_file_system(&self, other: &Mount) -> bool {
         self.device == other.device && self.source == other.source
     }
 
-    /// One line: id, parent, device, root, point, options, optional fields, `-`, type, source, options (proc(5)).
+    /// Parses a line: id, parent, device, root, point, options, optional fields, `-`, type, source, options (proc(5)).
     fn parse(line: &str) -> Option<Mount> {
         let (own, other) = line.split_once(" - ")?;
         let mut own = own.split(' ').skip(2);
@@ -102,11 +102,11 @@ impl Mount {
     }
 }
 
-/// The part of a line of [`MOUNTINFO`] that a recording keeps: file systems that boot loaders read.
+/// Returns the part of a line of [`MOUNTINFO`] that snapshots record, for file systems that boot loaders read.
 pub(crate) fn recorded_mount(line: &str) -> Option<String> {
     let Mount { point, root, device, kind, source } = Mount::parse(line)?;
     let counts = point == "/" || POINTS.iter().any(|(known, _)| *known == point);
-    // Names of volumes and pools are the operator's own.
+    // Redacted: operators choose the names of volumes and pools.
     let plain = ["/dev/sd", "/dev/nvme", "/dev/vd", "/dev/xvd", "/dev/md", "/dev/dm-"];
     let is_plain = plain.iter().any(|prefix| source.starts_with(prefix));
     let source = if is_plain { source.as_str() } else { "none" };
@@ -114,7 +114,7 @@ pub(crate) fn recorded_mount(line: &str) -> Option<String> {
     (counts && is_one_word).then(|| format!("0 0 {device} {root} {point} rw - {kind} {source} rw"))
 }
 
-/// The part of a line of [`FSTAB`] that a recording keeps.
+/// Returns the part of a line of [`FSTAB`] that snapshots record.
 pub(crate) fn recorded_fstab(line: &str) -> Option<String> {
     let mut fields = line.split_whitespace().skip(1);
     let (point, kind) = (fields.next()?, fields.next()?);
@@ -124,20 +124,20 @@ pub(crate) fn recorded_fstab(line: &str) -> Option<String> {
         .then(|| format!("none {point} {kind} defaults 0 0"))
 }
 
-/// The part of a path behind a directory, with its `/`; empty for the directory itself. `None`: it is not below.
+/// Returns the part of a path after a directory, with its `/`. Empty for the directory itself. `None`: not below it.
 pub(super) fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// Blanks and backslashes are written in octal (getmntent(3)).
+/// Decodes blanks and backslashes that are written in octal (getmntent(3)).
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
-/// The configured mount point at or above `path` where nothing is mounted; `Absent`: everything is mounted.
+/// Returns the configured mount point at or above `path` at which nothing is mounted. `Absent`: everything is mounted.
 pub(crate) fn unmounted(reader: &dyn Reader, path: &str) -> Reading<String> {
     let fstab = match reader.read(FSTAB).optional() {
         Ok(bytes) => String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(),
@@ -171,7 +171,8 @@ pub(crate) fn unmounted(reader: &dyn Reader, path: &str) -> Reading<String> {
     }
 }
 
-/// Why no menu can be generated: its directory, where GRUB keeps its own files too, is not there.
+/// Returns an obstacle if the menu's directory does not exist. It also has GRUB's own files, so no menu can be
+/// generated.
 pub(crate) fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
     let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
     (reader.exists(directory) == Ok(false)).then(|| Obstacle {
@@ -189,7 +190,7 @@ mod tests {
 
     const ROOT: &str = "29 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw\n";
     const BOOT: &str = "40 29 8:1 / /boot rw,relatime shared:2 - ext4 /dev/sda1 rw\n";
-    /// As `ReadWritePaths=/boot` of a unit makes it.
+    /// Bind mount, as `ReadWritePaths=/boot` of a unit makes it.
     const BOUND: &str = "41 29 8:2 /boot /boot rw,relatime - ext4 /dev/sda2 rw\n";
 
     fn host(fstab: &str, mounts: Option<&str>) -> Snapshot {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn subvolume_is_a_mount_of_its_own() {
+    fn subvolume_counts_as_separate_mount() {
         let fstab = "UUID=1 /boot btrfs subvol=@boot 0 0\n";
         let root = "29 1 0:28 /@ / rw - btrfs /dev/sda2 rw,subvol=/@\n";
         let boot = "40 29 0:28 /@boot /boot rw - btrfs /dev/sda2 rw,subvol=/@boot\n";

@@ -1,5 +1,5 @@
-//! Drivers of the kernel that boots next, for GPUs and NICs that the running one drives. Out-of-tree drivers (NVIDIA's,
-//! DOCA-OFED's) are built for each kernel apart, so a new kernel may come without them.
+//! Checks that the next kernel has drivers for the GPUs and NICs that the running kernel drives. Out-of-tree drivers
+//! (NVIDIA's, DOCA-OFED's) are built separately for each kernel, so a new kernel may lack them.
 
 use super::entry_fault::{Fault, Soundness};
 use crate::kind::modules::installed::{ModuleAvailability, installed_for};
@@ -9,7 +9,7 @@ use bedplate_facts::pci::Function;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
-/// Looks for the drivers.
+/// Reports the drivers that the next kernel lacks.
 pub(crate) fn judge(reader: &dyn Reader, facts: &Facts, found: &mut Soundness) {
     let (Some(next), Some(running)) = (facts.os.next_kernel.known(), facts.os.kernel.known())
     else {
@@ -54,7 +54,7 @@ pub(crate) fn judge(reader: &dyn Reader, facts: &Facts, found: &mut Soundness) {
     }
 }
 
-/// The module of the driver that has the function now; `None`: none, or one that gives it to guests.
+/// Returns the module of the function's current driver. `None`: no driver, or one that assigns the function to a VM.
 fn module_of(reader: &dyn Reader, function: &Function) -> Option<ModuleName> {
     let driver = function.driver.as_deref().filter(|driver| !driver.contains("vfio"))?;
     let link = reader.link(&format!("/sys/bus/pci/drivers/{driver}/module"));
@@ -62,8 +62,8 @@ fn module_of(reader: &dyn Reader, function: &Function) -> Option<ModuleName> {
     module.unwrap_or_else(|| driver.to_owned()).parse().ok()
 }
 
-/// Whether the running kernel has the module and the next one has not. A module that came from elsewhere, as GPU
-/// operators load it from a container, will come from there again.
+/// Whether the running kernel has the module installed and the next one does not. A module that was loaded from
+/// elsewhere, as GPU operators do from a container, will be loaded from there again.
 fn is_lost(
     reader: &dyn Reader,
     running: &str,

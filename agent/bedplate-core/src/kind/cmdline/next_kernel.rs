@@ -1,5 +1,5 @@
-//! Which kernel the default boot entry starts, by release. Directories in /lib/modules do not tell: leftovers, pinned and
-//! saved defaults are common (handbook §14.2).
+//! Release of the kernel that the default boot entry starts. Directories in /lib/modules prove nothing: leftovers,
+//! and pinned or saved defaults, are common (handbook §14.2).
 
 use super::{bls, grub, kernel_install, ostree, sdbootutil};
 use bedplate_base::Reading;
@@ -8,13 +8,13 @@ use bedplate_cmdline::boot::uki;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
-/// What kernel images are called before their release.
+/// Prefixes of kernel image names before the release.
 const IMAGES: [&str; 6] = ["vmlinuz-", "vmlinux-", "Image-", "linux-", "kernel-", "bzImage-"];
 
-/// What stands where a release would, in the name of a rescue image.
+/// Text in place of the release in the name of a rescue image.
 const RESCUE: &str = "0-rescue";
 
-/// The release; `Absent` where no boot entry is to be found.
+/// Returns the release. `Absent` if there is no boot entry.
 pub(crate) fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     let image = match &facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
@@ -43,13 +43,13 @@ pub(crate) fn next_kernel(reader: &dyn Reader, facts: &Facts) -> Reading<String>
     }
 }
 
-/// The kernel of the next boot and the running one, where they differ.
+/// Returns the kernels of the next boot and of the running host if they differ.
 pub(crate) fn other_kernel(facts: &Facts) -> Option<(&str, &str)> {
     let (next, running) = (facts.os.next_kernel.known()?, facts.os.kernel.known()?);
     (next != running && facts.host != HostKind::Image).then_some((next, running))
 }
 
-/// Systems that come as one image (Talos) have one kernel: where that is what runs, it is what boots.
+/// Returns the running kernel if it is the only installed one. Systems that are one image (Talos) have one kernel.
 fn only_kernel(facts: &Facts, reason: &str) -> Reading<String> {
     match (facts.os.installed_kernels.as_slice(), facts.os.kernel.known()) {
         ([only], Some(running)) if only == running => Reading::Known(running.clone()),
@@ -57,7 +57,7 @@ fn only_kernel(facts: &Facts, reason: &str) -> Reading<String> {
     }
 }
 
-/// By the image's name, and else by `version`, which kernel-install writes and people may leave out.
+/// Returns the release by the image's name, else by `version`, which kernel-install writes and operators may omit.
 fn of_entry(entry: Reading<BlsEntry>, facts: &Facts) -> Reading<String> {
     let is_installed = |version: &str| facts.os.installed_kernels.iter().any(|one| one == version);
     entry.and_then(|entry| {
@@ -69,7 +69,8 @@ fn of_entry(entry: Reading<BlsEntry>, facts: &Facts) -> Reading<String> {
     })
 }
 
-/// By what the image says itself (UAPI UKI specification, `.uname`), else by its file name, `<machine>-<release>.efi`.
+/// Returns the release by the image's own data (UAPI UKI specification, `.uname`), else by its file name,
+/// `<machine>-<release>.efi`.
 fn of_uki(reader: &dyn Reader, facts: &Facts) -> Reading<String> {
     kernel_install::newest_uki(reader).and_then(|path| {
         let said = reader.read_start(&path, uki::PREFIX_BYTES).ok();
@@ -84,12 +85,12 @@ fn named(image: &str, facts: &Facts) -> Reading<String> {
     release(image, facts).map_or_else(|| Reading::unknown(UNNAMED), Reading::Known)
 }
 
-/// Without the image's path: that is what stands in a file of the boot loader, and plans are shown to more people.
+/// Omits the image's path, which is from a file of the boot loader: plans are visible to more users than that file.
 const UNNAMED: &str =
     "the path of the image that the default boot entry loads does not name a kernel release";
 
-/// The release in an image's path: an installed one that a part of the path is, or ends in; else what follows the usual
-/// name of images, for kernels whose modules lie elsewhere.
+/// Returns the release in an image's path: an installed release that equals or ends a part of the path, else the text
+/// after the usual prefix of images, for kernels whose modules are elsewhere.
 fn release(image: &str, facts: &Facts) -> Option<String> {
     let parts = || image.rsplit('/');
     let is_in = |release: &&String| {
@@ -98,12 +99,12 @@ fn release(image: &str, facts: &Facts) -> Option<String> {
                 .is_some_and(|before| before.is_empty() || before.ends_with('-'))
         })
     };
-    // The longest: `6.8.0-45-generic`, and not a directory that an operator called `generic`.
+    // The longest match: `6.8.0-45-generic`, not a directory that an operator named `generic`.
     let installed = facts.os.installed_kernels.iter().filter(is_in).max_by_key(|one| one.len());
     let name = parts().next().unwrap_or_default();
     let behind = || {
         let rest = IMAGES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
-        // dracut calls the rescue image `vmlinuz-0-rescue-<machine id>`, whatever kernel it is (51-dracut-rescue.install).
+        // dracut names the rescue image `vmlinuz-0-rescue-<machine id>`, for any kernel (51-dracut-rescue.install).
         let release = rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with(RESCUE);
         release.then(|| rest.to_owned())
     };
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_entry_counts() {
+    fn chosen_entry_gives_the_next_kernel() {
         let env = format!("{:#<1024}", "# GRUB Environment Block\nnext_entry=1>2\n");
         let mut host = HostSpec::from_toml(
             "machine = 'plain'\nkernel = '6.17.0-3-generic'\nolder-kernels = ['6.8.0-45-generic']",
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(next_kernel(&host, &facts), Reading::Known("6.8.0-45-generic".into()));
     }
 
-    /// systemd-boot with two kernels, an EFI variable that chooses, and loader.conf.
+    /// Returns the next kernel of systemd-boot with two kernels, an EFI variable that may choose one, and loader.conf.
     fn chosen(loader: &str, variable: Option<(&str, &[u8])>, conf: &str) -> Reading<String> {
         let description = format!(
             "machine = 'plain'\nloader = '{loader}'\nkernel = '6.17.0-3-generic'\nolder-kernels = ['6.8.0-45-generic']"
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_loader_was_told_counts_before_its_configuration() {
+    fn efi_variable_overrides_loader_conf() {
         let (old, new) = ("6.8.0-45-generic", "6.17.0-3-generic");
         let known = |release: &str| Reading::Known(release.to_owned());
         for loader in ["systemd-boot", "uki"] {
@@ -202,7 +203,7 @@ mod tests {
 
     /// systemd src/boot/boot.c, config_defaults_load_from_file.
     #[test]
-    fn the_last_default_of_loader_conf_counts() {
+    fn last_default_of_loader_conf_takes_effect() {
         let (old, new) = ("6.8.0-45-generic", "6.17.0-3-generic");
         let table = [
             ("default *6.17*\ndefault *6.8*\n", Some(old)),
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_in_image_names() {
+    fn release_is_found_in_image_name() {
         let host = HostSpec::from_toml("machine = 'plain'\nkernel = '6.8.0-45-generic'").unwrap();
         let facts = observe(&host.build(), Depth::Identity);
         let table = [

@@ -1,5 +1,5 @@
-//! Machines without an IOMMU at work. DMA is 1:1 there, which is what passthrough is for: on bare metal that is right, and
-//! stays. Where an IOMMU is needed and the firmware has it off, no kernel argument helps (handbook §14.4).
+//! Hosts without an active IOMMU. Their DMA is 1:1, which is the purpose of passthrough, so on bare metal they stay
+//! unchanged. Where an IOMMU is needed and the firmware has it off, no kernel argument helps (handbook §14.4).
 
 use super::section::iommu::IommuMode;
 use crate::desired::{DesiredCmdline, VfDriver};
@@ -9,18 +9,18 @@ use bedplate_base::{CpuVendor, Reading};
 use bedplate_facts::Facts;
 
 const KIND: KindId = KindId::Cmdline;
-/// What bedplate may have put on the line for an IOMMU: harmless without one, and no reason for a reboot.
+/// IOMMU arguments that bedplate may have written. They are harmless without an IOMMU, and no reason for a reboot.
 const LEFT_AS_THEY_ARE: [&str; 4] = ["intel_iommu", "amd_iommu", "iommu", "iommu.passthrough"];
 
-/// Leaves the IOMMU's arguments as they are: those that bedplate put on the line stay its own.
+/// Leaves the IOMMU arguments unchanged: those that bedplate wrote stay its own.
 pub(crate) fn keep_arguments(cmdline: &mut DesiredCmdline) {
     cmdline.keep.extend(LEFT_AS_THEY_ARE.map(str::to_owned));
 }
 
-/// Keeps the arguments where the host is without an IOMMU and the mode needs none. Returns whether it did.
+/// Keeps the arguments if the host is without an IOMMU and the mode does not need one. Returns whether it did.
 ///
 /// # Errors
-/// An IOMMU is needed, and the firmware offers none.
+/// When an IOMMU is needed and the firmware does not offer one.
 pub(crate) fn keep_where_none_is_needed(
     mode: IommuMode,
     profile: &Profile,
@@ -55,7 +55,7 @@ pub(crate) fn keep_where_none_is_needed(
     Ok(true)
 }
 
-/// Whether the profile itself asks for one of these arguments, or for its absence: then it is more than a mode.
+/// Whether the profile itself lists one of these arguments, present or absent, beyond the mode.
 fn names_arguments(profile: &Profile) -> bool {
     let arguments = profile.cmdline.args.iter().chain(&profile.cmdline.absent);
     arguments
@@ -63,7 +63,7 @@ fn names_arguments(profile: &Profile) -> bool {
         .any(|name| LEFT_AS_THEY_ARE.contains(&name.as_str()))
 }
 
-/// Whether the profile gives devices to guests: VFIO needs an IOMMU (Documentation/driver-api/vfio.rst).
+/// Whether the profile assigns devices to VMs: VFIO needs an IOMMU (Documentation/driver-api/vfio.rst).
 fn has_guests(profile: &Profile) -> bool {
     let vfio = |name: &String| name.contains("vfio");
     let (mut rules, mut loaded) = (profile.sriov.rules.iter(), profile.modules.load.iter());

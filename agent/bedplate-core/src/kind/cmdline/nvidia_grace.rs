@@ -1,5 +1,6 @@
-//! NVIDIA's Arm CPUs, by kernel: arm-smmu-v3 before Linux 6.11 cannot attach a PASID to an identity domain, so that with
-//! passthrough no CUDA context can be created once ACS is on. From 6.11 on either mode works (handbook §14.3).
+//! IOMMU mode of NVIDIA's Arm CPUs, by kernel. Before Linux 6.11 arm-smmu-v3 cannot attach a PASID to an identity
+//! domain, so that with passthrough no CUDA context can be created once ACS is on. From 6.11 on either mode works
+//! (handbook §14.3).
 
 use super::section::iommu::IommuMode;
 use crate::desired::DesiredCmdline;
@@ -15,10 +16,10 @@ use bedplate_host::HostKind;
 const NVIDIA: PciId = PciId(0x10de);
 const SOURCE: &str = "NVIDIA/nodewright-packages pull request 122; handbook §14.3";
 
-/// The mode that the profile's comes to on this machine, with a reason that the machine adds.
+/// Returns the mode to use for the profile's mode on this host, with a reason that the host adds.
 ///
 /// # Errors
-/// A mode that this machine cannot work with.
+/// When this host cannot work with the mode.
 pub(crate) fn iommu_mode(
     profile: &Profile,
     facts: &Facts,
@@ -32,7 +33,7 @@ pub(crate) fn iommu_mode(
         ArmCpu::NotKnown(why) => Some(why),
     };
     let os = &facts.os;
-    // Arguments count from the next boot on: so does the kernel.
+    // Arguments take effect at the next boot, so the next kernel decides.
     let release = os.next_kernel.known().or(os.kernel.known()).or(os.installed_kernels.last());
     let old = release.filter(|release| {
         KernelVersion::from_release(release).is_some_and(|version| version < EITHER_MODE_WORKS)
@@ -45,7 +46,7 @@ pub(crate) fn iommu_mode(
             cmdline.settled.push(unchanged(doubt.as_deref()));
             Ok((IommuMode::Keep, None))
         }
-        // Without a kernel to go by: translated, which works on all.
+        // For an old or unknown kernel: translated, which works on all.
         (IommuMode::Auto, _, old) => {
             Ok((IommuMode::Translated, Some(because(old, doubt.as_deref()))))
         }
@@ -60,7 +61,7 @@ pub(crate) fn iommu_mode(
     }
 }
 
-/// By the PCI functions. An image has no PCI functions, and its profile may say what it is for.
+/// Determines the CPU by the PCI functions. An image has no PCI functions, but its profile may name the vendors.
 fn cpu(profile: &Profile, facts: &Facts) -> ArmCpu {
     if facts.arch.known() != Some(&Arch::Aarch64) {
         return ArmCpu::Other;
@@ -78,7 +79,7 @@ fn cpu(profile: &Profile, facts: &Facts) -> ArmCpu {
     }
 }
 
-/// What `auto` comes to where either mode works.
+/// Returns the report of `auto` where either mode works.
 fn unchanged(doubt: Option<&str>) -> UpToDate {
     let state = match doubt {
         None => "stays as it is: on NVIDIA's Arm CPUs passthrough and translated both work from Linux 6.11 on".to_owned(),

@@ -1,5 +1,5 @@
-//! The default boot entry without what was chosen for one boot only: `grub-reboot` (`next_entry`; `prev_saved_entry` of GRUB before
-//! 2.00) and `bootctl set-oneshot`. What is to last is judged by the entry that boots from then on.
+//! Default boot entry without a one-time choice: `grub-reboot` (`next_entry`; `prev_saved_entry` of GRUB before 2.00)
+//! and `bootctl set-oneshot`. Persistent settings are evaluated by the entry that boots after that.
 
 use super::next_kernel;
 use bedplate_base::lossless_text;
@@ -13,7 +13,7 @@ const ONE_SHOT: &str =
     "/sys/firmware/efi/efivars/LoaderEntryOneShot-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 const GRUBENV: [&str; 2] = ["/boot/grub/grubenv", "/boot/grub2/grubenv"];
 
-/// The release that the default entry starts after an entry that was chosen for one boot only; `None`: none was chosen.
+/// Returns the release that the default entry starts after a one-time choice, or `None` without a choice.
 pub(crate) fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Reading<String>> {
     let is_chosen = match &facts.boot {
         BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
@@ -30,7 +30,7 @@ pub(crate) fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Readi
     is_chosen.then(|| next_kernel(&Lasting(reader), facts))
 }
 
-/// The environment block without an entry for one boot; `None`: it has none.
+/// Returns the environment block without its one-time choice, if there is a choice.
 fn without_one_shot_entry(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut block = Grubenv::parse(&lossless_text::decode(bytes)).ok()?;
     let given = |name: &str| block.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
@@ -46,7 +46,7 @@ fn without_one_shot_entry(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(lossless_text::encode(&block.render()))
 }
 
-/// The host as it is once the choice is used up.
+/// Reader of the host after the one-time choice is used up.
 struct Lasting<'a>(&'a dyn Reader);
 
 impl Reader for Lasting<'_> {
@@ -100,7 +100,7 @@ mod tests {
     use bedplate_host::snapshot::Node;
     use bedplate_testhosts::HostSpec;
 
-    /// A host with two kernels, the newer of which is the default, and a file that may choose.
+    /// Evaluates a host with two kernels, the newer one as default, and a file that may set a one-time choice.
     fn lasting(loader: &str, path: &str, bytes: &[u8]) -> Option<Reading<String>> {
         let description = format!(
             "machine = 'plain'\nloader = '{loader}'\nkernel = '6.17.0-3-generic'\nolder-kernels = ['6.8.0-45-generic']"
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_boots_after_a_choice_for_one_boot_is_known() {
+    fn kernel_after_one_time_choice_is_known() {
         let new = Some(Reading::Known("6.17.0-3-generic".to_owned()));
         let block = |text: &str| format!("{:#<1024}", format!("# GRUB Environment Block\n{text}"));
         for (text, expected) in [

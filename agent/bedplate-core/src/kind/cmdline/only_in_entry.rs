@@ -1,5 +1,5 @@
-//! Arguments that the default boot entry has and its configuration lacks. A tool that makes the entry again from the
-//! configuration drops them, and the machine may need them to find its root file system.
+//! Arguments that the default boot entry has and its configuration lacks. A tool that regenerates the entry from the
+//! configuration drops them, and the host may need them to find its root file system.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use bedplate_base::Reading;
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Status, Token};
 use bedplate_facts::BootLoader;
 
-/// Arguments that differ between an entry and its configuration by nature: the image, the deployment of ostree, and what
-/// kernel-install adds to entries that are named after the machine (systemd, 90-loaderentry.install).
+/// Arguments that naturally differ between an entry and its configuration: the image, the ostree deployment, and the
+/// argument that kernel-install adds to entries named after the machine (systemd, 90-loaderentry.install).
 pub(crate) const OF_THE_ENTRY: [&str; 4] = ["boot_image", "initrd", "ostree", "systemd.machine_id"];
-/// Arguments that grub-mkconfig adds to what is configured (util/grub.d/10_linux.in; Debian's adds `init` to entries for
-/// another init, Ubuntu's `panic` and `vt.handoff`). Whether those of the root come back is checked after the change.
+/// Arguments that grub-mkconfig adds to the configured ones (util/grub.d/10_linux.in; Debian's adds `init` to entries
+/// for another init, Ubuntu's `panic` and `vt.handoff`). The check after the change covers those of the root.
 const BY_MKCONFIG: [&str; 8] =
     ["root", "ro", "rw", "rootflags", "rootfstype", "init", "panic", "vt.handoff"];
 /// Arguments without which an initrd may not find the root file system (dracut.cmdline(7), initramfs-tools(7),
@@ -36,10 +36,10 @@ const NEEDED: [&str; 15] = [
     "rootwait",
     "vlan",
 ];
-/// The same, by the beginning of the name.
+/// Prefixes of further argument names with the same role.
 const NEEDED_BEGINNINGS: [&str; 5] = ["iscsi_", "luks.", "nvmf.", "rd.", "rd_"];
 
-/// Whether the machine may not come back without the argument.
+/// Whether the host may fail to boot without the argument.
 pub(crate) fn is_needed(token: &Token) -> bool {
     let name = token.folded_name();
     NEEDED.contains(&name.as_str())
@@ -51,8 +51,8 @@ pub(crate) fn has(line: &CommandLine, token: &Token) -> bool {
     line.tokens().any(|other| other.same_for_kernel(token))
 }
 
-/// Arguments of the entry that the line made from the configuration would lack, without those that the edit takes out.
-/// `made` is that line.
+/// Returns the arguments of the entry that `made`, the line from the configuration, would lack, except those that the
+/// edit removes.
 fn lost_arguments(entry: &CommandLine, made: &CommandLine, edit: &Edit) -> Vec<Token> {
     let Ok(target) = edit.apply(entry) else { return Vec::new() };
     let findings = edit.satisfied_by(entry, &KernelDefaults::default());
@@ -82,11 +82,11 @@ fn named(tokens: &[Token]) -> String {
     tokens.iter().map(Token::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Refuses to make entries from a line that lacks arguments of the default one. `set_by_tool`: names of arguments that the tool sets
-/// itself, which is checked after the change; `remake`: the command that makes an entry again.
+/// Refuses to make entries from a line that lacks arguments of the default entry. `set_by_tool` names arguments that
+/// the tool sets itself, which are checked after the change. `remake` is the command that regenerates an entry.
 ///
 /// # Errors
-/// With the arguments.
+/// With the arguments that would be lost.
 pub(super) fn check(
     next: &Reading<CommandLine>,
     made: &CommandLine,
@@ -112,7 +112,8 @@ pub(super) fn check(
     })
 }
 
-/// Arguments of the default entry of a generated menu that come neither from the configuration nor from grub-mkconfig.
+/// Returns the arguments of a generated menu's default entry that are neither from the configuration nor from
+/// grub-mkconfig.
 fn lost_by_mkconfig(context: &Context, observed: &ObservedLines, edit: &Edit) -> Vec<Token> {
     let is_generated = matches!(
         context.facts.boot,
@@ -142,10 +143,10 @@ fn lost_by_mkconfig(context: &Context, observed: &ObservedLines, edit: &Edit) ->
     lost
 }
 
-/// Refuses to generate a menu again whose default entry would lose an argument that the machine may need.
+/// Refuses to regenerate a menu whose default entry would lose an argument that the host may need.
 ///
 /// # Errors
-/// With the arguments.
+/// With the arguments that would be lost.
 pub(crate) fn check_menu(
     context: &Context,
     observed: &ObservedLines,
@@ -173,7 +174,7 @@ pub(crate) fn check_menu(
     })
 }
 
-/// Names the other arguments that the default entry loses with the next generation.
+/// Returns a note on the other arguments that the default entry loses when the menu is regenerated.
 pub(crate) fn note(context: &Context, observed: &ObservedLines, edit: &Edit) -> Option<Note> {
     let lost = lost_by_mkconfig(context, observed, edit);
     (!lost.is_empty()).then(|| NAME.note(

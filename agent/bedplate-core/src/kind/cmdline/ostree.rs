@@ -1,9 +1,9 @@
-//! rpm-ostree and bootc: the deployments own their kernel arguments, and only their own tool may change them.
-//! In a bootc *image* the arguments are a file of the image: /usr/lib/bootc/kargs.d (handbook §10.4).
+//! rpm-ostree and bootc: the deployments own their kernel arguments, and only their own tool may change them. In a
+//! bootc *image* the arguments are in a file of the image, in /usr/lib/bootc/kargs.d (handbook §10.4).
 //!
-//! Both tools put each argument into the deployment's boot entry as it is given, quotes and all, and GRUB reads the entry as
-//! script: what it takes for a separator has to be in quotes, which GRUB takes away (bootc-dev/bootc issue 1737 shows both;
-//! handbook §10.1). Only systemd-boot hands the text on as it is.
+//! Both tools copy each argument verbatim, with its quotes, into the deployment's boot entry. GRUB reads the entry as a
+//! script, so its separators must be in quotes, which GRUB removes (bootc-dev/bootc issue 1737 shows both; handbook
+//! §10.1). Only systemd-boot passes the text on unchanged.
 
 use super::bls::entry_files;
 use super::boot_files::{self, replace, verify};
@@ -18,7 +18,7 @@ use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
 const ENTRIES: &str = "/boot/loader/entries";
-/// bedplate's own file of an image.
+/// bedplate's own file in an image.
 pub const KARGS_FILE: &str = "/usr/lib/bootc/kargs.d/50-bedplate.toml";
 const RPM_OSTREE: &str = "/usr/bin/rpm-ostree";
 
@@ -27,13 +27,13 @@ const RPM_OSTREE: &str = "/usr/bin/rpm-ostree";
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Kargs {
     kargs: Vec<String>,
-    /// Architectures, in Rust's spelling, for which the file counts; `None`: for all.
+    /// Architectures, in Rust's spelling, to which the file applies. `None`: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     match_architectures: Option<Vec<String>>,
 }
 
 impl Kargs {
-    /// Whether bootc reads the file on this architecture. `None`: that is not known.
+    /// Whether bootc applies the file on this architecture. `None`: unknown.
     fn count_on(&self, arch: &Reading<Arch>) -> Option<bool> {
         let Some(wanted) = &self.match_architectures else { return Some(true) };
         let own = match arch.known()? {
@@ -45,7 +45,7 @@ impl Kargs {
     }
 }
 
-/// The deployment that boots next is both: there is no configuration apart from it, except in an image.
+/// Reads both states from the deployment that boots next. Only an image has a separate configuration.
 pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     let deployment = deployment(reader);
     let configured = match (facts.host, &facts.boot) {
@@ -56,11 +56,11 @@ pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     ObservedLines { configured, next, remarks: Vec::new() }
 }
 
-/// Whether the menu of a host that GRUB starts leads to the deployments. It is a fixed script (bootupd) or was generated once,
-/// and `rpm-ostree kargs` does not touch it (handbook §10.4).
+/// Checks that the menu of a host that GRUB starts leads to the deployments. The menu is a fixed script (bootupd) or
+/// was generated once, and `rpm-ostree kargs` does not change it (handbook §10.4).
 ///
 /// # Errors
-/// With the reason why GRUB may not get as far as the entries.
+/// With the reason why GRUB may not reach the entries.
 fn menu(reader: &dyn Reader) -> Result<(), Reason> {
     let has_grub = || !started_by_systemd_boot(reader) && reader.exists("/boot/grub2") == Ok(true);
     if reader.kind() == HostKind::Image || !(started_by_grub(reader) || has_grub()) {
@@ -87,11 +87,11 @@ fn deployment(reader: &dyn Reader) -> Reading<CommandLine> {
     first_entry(reader).and_then(|entry| boot_files::line_of_entry(&entry, loader))
 }
 
-/// How arguments are spelled in boot entries, and in what makes them.
+/// Quoting of arguments in the boot entry of the deployment.
 struct Spelling {
-    /// GRUB reads them as script.
+    /// Whether GRUB reads the entry, as a script.
     grub: bool,
-    /// The words that stand there, and what the kernel gets of each.
+    /// Words of the entry: as the kernel gets them, and as written.
     words: Vec<(String, String)>,
 }
 
@@ -110,14 +110,14 @@ impl Spelling {
         if self.grub { grub_token(token) } else { Ok(token.to_string()) }
     }
 
-    /// As it stands there: only that text is found.
+    /// Returns the argument as written in the entry: the tool finds only that text.
     fn removed(&self, token: &Token) -> String {
         let written = self.words.iter().find(|(kernel, _)| kernel == token.as_str());
         written.map_or_else(|| token.to_string(), |(_, raw)| raw.clone())
     }
 }
 
-/// The boot entry of the deployment that boots next.
+/// Returns the boot entry of the deployment that boots next.
 pub(crate) fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     Reading::from_result(entry_files(reader, ENTRIES)).and_then(|files| {
         let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
@@ -130,7 +130,7 @@ pub(crate) fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
 
 const KARGS_DIRECTORY: &str = "/usr/lib/bootc/kargs.d";
 
-/// All `kargs` of the image, in file order.
+/// Returns the line of all `kargs` of the image, in file order.
 fn image_kargs(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
     match kargs_files(reader, facts) {
         Ok(files) => Reading::Known(kargs_line(files.into_iter().flat_map(|(_, words)| words))),
@@ -140,12 +140,12 @@ fn image_kargs(reader: &dyn Reader, facts: &Facts) -> Reading<CommandLine> {
 
 fn kargs_line(words: impl Iterator<Item = String>) -> CommandLine {
     let line = words.collect::<Vec<_>>().join(" ");
-    // An image for systemd-boot may have what GRUB would not read to the end: that is taken as it stands.
+    // An image for systemd-boot may have a line that GRUB could not parse. It is used verbatim.
     let line = grub_quote::kernel_line(&line).unwrap_or(line);
     CommandLine::parse(&line)
 }
 
-/// Each file that counts on this architecture with its arguments, as written.
+/// Returns the files that apply to this architecture, with their arguments as written.
 fn kargs_files(reader: &dyn Reader, facts: &Facts) -> Result<Vec<(String, Vec<String>)>, Reason> {
     let names = reader.list(KARGS_DIRECTORY).optional()?.unwrap_or_default();
     let mut files = Vec::new();
@@ -166,7 +166,7 @@ fn kargs_files(reader: &dyn Reader, facts: &Facts) -> Result<Vec<(String, Vec<St
     Ok(files)
 }
 
-/// What makes the next deployment satisfy the edit.
+/// Plans the actions that make the next deployment satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if context.facts.host == HostKind::Image && context.facts.boot == BootLoader::Bootc {
         return image(context, edit);
@@ -209,7 +209,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let removed: Vec<String> = diff.removed.iter().map(|token| spelling.removed(token)).collect();
     argv.extend(removed.iter().map(|text| format!("--delete={text}")));
     argv.extend(added.iter().map(|text| format!("--append={text}")));
-    // Options that allow for less than was planned: a run that was cut short left some of it undone.
+    // Options that tolerate a partial change: an interrupted run may have left some of it undone.
     let mut back = vec!["rpm-ostree".to_owned(), "kargs".into()];
     back.extend(added.iter().map(|text| format!("--delete-if-present={text}")));
     back.extend(removed.iter().map(|text| format!("--append-if-missing={text}")));
@@ -228,7 +228,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     })
 }
 
-/// An image of rpm-ostree's: only a booted system has a deployment whose arguments can be changed.
+/// Returns the obstacle for an image of rpm-ostree: only a booted system has a deployment whose arguments can change.
 fn unbooted(edit: &Edit) -> Obstacle {
     let wanted = edit.rendered().unwrap_or_default();
     let options: Vec<String> =
@@ -255,8 +255,8 @@ fn image(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject: KARGS_FILE.into(), actions, disrupts: Vec::new() })
 }
 
-/// Refuses where another file of the image has an argument that the profile does not want: bootc adds the arguments of all
-/// files, and has no way to take one away.
+/// Refuses if another file of the image has an unwanted or conflicting argument: bootc adds the arguments of all files
+/// and can remove no argument.
 fn expect_no_unwanted_kargs(
     context: &Context,
     edit: &Edit,

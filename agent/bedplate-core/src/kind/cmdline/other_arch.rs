@@ -1,4 +1,4 @@
-//! Arguments of the profile that the kernels of this host do not read, because they are of another architecture.
+//! Arguments of the profile that the kernels of this host do not read because they belong to another architecture.
 
 use super::NAME;
 use crate::kind::{Context, some_of};
@@ -6,10 +6,10 @@ use crate::plan::KindPlan;
 use bedplate_base::{Arch, Reading};
 use bedplate_cmdline::only_on;
 
-/// Arguments that are named.
+/// Maximum number of arguments that the note names.
 const FEW: usize = 6;
 
-/// Notes them: they are written as the profile says, and do nothing.
+/// Adds a note on them: they are written as requested, but have no effect.
 pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     let Reading::Known(arch) = &context.facts.arch else { return };
     let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());

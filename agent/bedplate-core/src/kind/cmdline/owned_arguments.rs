@@ -1,23 +1,24 @@
-//! Which arguments are bedplate's own, by the ledger: what goes with the profile that asked for it, and what stays.
+//! Arguments that bedplate owns by the ledger: which of them to remove when the profile drops them, and which stay.
 
 use super::{Context, NAME};
 use crate::ledger::Ledger;
 use bedplate_cmdline::{Edit, Token, fold_name};
 
-/// Arguments of bedplate's own, by the ledger. Texts that cannot be arguments are left out: they were never written.
+/// Returns the arguments that bedplate owns by the ledger. Omits texts that cannot be arguments: they were never
+/// written.
 pub(crate) fn owned(ledger: &Ledger) -> Vec<Token> {
     let texts = ledger.owned.get(&NAME).into_iter().flatten();
     texts.filter_map(|text| Token::new(text).ok()).collect()
 }
 
-/// What is bedplate's own and the profile no longer speaks of.
+/// Returns the owned arguments that the profile no longer mentions, except those to keep.
 pub(crate) fn disowned(edit: &Edit, context: &Context) -> Vec<Token> {
     let mut disowned = edit.disowned(&owned(context.ledger));
     disowned.retain(|token| !is_kept(&context.desired.cmdline.keep, token.as_str()));
     disowned
 }
 
-/// What is bedplate's own afterwards: what is wanted, and what stays although nothing is known about it now.
+/// Returns the arguments that bedplate owns after the change: the desired ones, and earlier ones to keep.
 pub(crate) fn owns(context: &Context) -> Vec<String> {
     let wanted = &context.desired.cmdline;
     let mut earlier = owned(context.ledger);
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_that_is_no_argument_is_not_owned() {
+    fn invalid_argument_is_not_owned() {
         let texts = ["quiet", "\"open", "a b", "", "iommu=pt"].map(str::to_owned).to_vec();
         let ledger = Ledger { owned: [(NAME, texts)].into(), ..Ledger::default() };
         assert_eq!(
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_the_name_and_not_only_its_beginning() {
+    fn kept_argument_matches_the_whole_name() {
         let keep = ["iommu", "iommu.passthrough", "pci=disable_acs_redir"].map(str::to_owned);
         for kept in
             ["iommu", "iommu=pt", "iommu.passthrough=1", "pci=disable-acs-redir=0000:15:01.0"]

@@ -1,4 +1,4 @@
-//! Which sizes of huge pages a kernel has, which on 64-bit Arm depends on the size of its pages (handbook §1.7).
+//! Huge page sizes of a kernel. On 64-bit Arm they depend on its page size (handbook §1.7).
 
 use super::Obstacle;
 use crate::plan::Note;
@@ -6,7 +6,7 @@ use bedplate_base::{Arch, OptionalRead as _, Reading};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
-/// Where the sizes come from.
+/// Source of the sizes.
 const SOURCE: &str =
     "linux Documentation/arch/arm64/hugetlbpage.rst, arch/x86/mm/hugetlbpage.c, mm/hugetlb.c";
 
@@ -14,7 +14,8 @@ const K: u128 = 1 << 10;
 const M: u128 = 1 << 20;
 const G: u128 = 1 << 30;
 
-/// Pages of a kernel: their size as people say it, the option that it was built with, the sizes of its huge pages.
+/// Pages of a kernel: their size for messages, the option that it was built with, and the sizes of its huge pages in
+/// bytes.
 struct Pages {
     size: &'static str,
     option: &'static str,
@@ -28,8 +29,8 @@ const OF_ARM: [Pages; 3] = [
     Pages { size: "64K", option: "CONFIG_ARM64_64K_PAGES", huge: &[2 * M, 512 * M, 16 * G] },
 ];
 
-/// Refuses arguments that ask for a size which the kernel of the next boot does not have: it would ignore that
-/// size and the count after it. A note where the size of its pages is not known and decides.
+/// Refuses arguments that request a size which the kernel of the next boot lacks: it would ignore that size and the
+/// count after it. Returns a note if the kernel's page size is unknown and decides.
 pub(super) fn check<'a>(
     reader: &dyn Reader,
     facts: &Facts,
@@ -67,7 +68,7 @@ pub(super) fn check<'a>(
     }
 }
 
-/// By the configuration of the kernel that boots next, and where that is not there by what distributors call such kernels.
+/// Returns the pages of the next kernel, by its configuration, else by the suffix that distributors give 64K kernels.
 fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> {
     let kernel = facts.os.next_kernel.known().or(facts.os.kernel.known());
     let Some(release) = kernel else {
@@ -83,7 +84,7 @@ fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> 
     found.ok_or_else(|| format!("{path} does not say how large its pages are"))
 }
 
-/// `2M, 512M or 16G`.
+/// Formats sizes as `2M, 512M or 16G`.
 fn named(sizes: &[u128]) -> String {
     let text = |size: &u128| match *size {
         size if size >= G => format!("{}G", size / G),
@@ -97,7 +98,7 @@ fn named(sizes: &[u128]) -> String {
     }
 }
 
-/// Arguments that name a size, with it in bytes. Those whose size is not one are left to the kernel's log.
+/// Returns the arguments that name a size, with the size in bytes. Omits invalid sizes, which the kernel logs.
 fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)> {
     let size = |token: &'a str| {
         let (name, value) = token.split_once('=')?;
@@ -107,7 +108,7 @@ fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)
     tokens.filter_map(size).collect()
 }
 
-/// `2M`, `1G`, as the kernel's memparse() takes them.
+/// Parses a size (`2M`, `1G`) as the kernel's memparse() does.
 pub(super) fn bytes(text: &str) -> Option<u128> {
     let (number, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),

@@ -1,4 +1,5 @@
-//! Where the kernel command line is kept and shows: what a snapshot records, what the daemon watches, what labels say.
+//! Paths of the kernel command line: recorded in snapshots, written by bedplate, watched by the daemon. Also the
+//! labels.
 
 use super::grub;
 use super::ostree::KARGS_FILE;
@@ -10,7 +11,7 @@ use bedplate_host::Reader;
 
 /// Recorded in snapshots.
 pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
-    // Which shell reads /etc/default/grub.
+    // Shows which shell reads /etc/default/grub.
     ("/bin/sh", RecordMode::Presence),
     ("/etc/debian_version", RecordMode::Presence),
     ("/etc/default/grub", RecordMode::Whole),
@@ -76,7 +77,8 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/sbin/update-grub", RecordMode::Presence),
 ];
 
-/// Written here: the sources of the line, and what boot loaders' tools make of them.
+/// Files that bedplate may write and tools that it may run: the sources of the line, and the output of boot loader
+/// tools.
 pub(crate) const OWNS: WriteScope = WriteScope {
     files: &[
         "/etc/default/grub",
@@ -105,10 +107,10 @@ pub(crate) const OWNS: WriteScope = WriteScope {
     ..WriteScope::NONE
 };
 
-/// The label of the kernel that the next boot starts, where another one runs.
+/// Label with the kernel of the next boot, set if another one runs.
 pub const NEXT_KERNEL: &str = "next-kernel";
 
-/// Where boot loaders keep their configuration and entries.
+/// Returns the directories of boot loader configuration and entries.
 pub(crate) fn watch(_: &Profile, facts: &Facts) -> Watch {
     let mut watch = Watch::directories(&[
         "/etc/default",
@@ -129,7 +131,8 @@ pub(crate) fn watch(_: &Profile, facts: &Facts) -> Watch {
     watch
 }
 
-/// How the IOMMU treats the devices of this host, by their groups, and the kernel of the next boot where it is another one.
+/// Returns the labels: IOMMU mode of this host's devices by their groups, and the kernel of the next boot if another
+/// one runs.
 pub(crate) fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, String)> {
     let mut labels = Vec::new();
     if let Some((next, _)) = super::other_kernel(facts) {
@@ -150,7 +153,7 @@ pub(crate) fn labels(facts: &Facts, reader: &dyn Reader) -> Vec<(&'static str, S
     labels
 }
 
-/// Files of this kind's own.
+/// Files that this resource type owns.
 pub(crate) const FILES: &[OwnFile] = &[
     OwnFile {
         path: "/etc/default/grub.d/zz-bedplate.cfg",

@@ -1,5 +1,5 @@
-//! Tools that an earlier run owes the boot configuration: whether they show to have run, or still have to. A tool that is
-//! owed is a change of its own: the entry that it was to make may be an older one, or half of one.
+//! Tools that an earlier run left pending for the boot configuration, and whether they have run since. A pending tool
+//! is a change of its own: the entry that it should have made may be an older or incomplete one.
 
 use super::comparison::Comparison;
 use super::{Context, NAME, Steps};
@@ -8,10 +8,10 @@ use crate::ledger::{PendingTool, Sha};
 use crate::plan::{Action, Item, KindPlan, Rationale, SettledTool};
 use bedplate_host::HostKind;
 
-/// Tools that the ledger has as owed for this kind.
+/// Pending tools of this resource type in the ledger.
 pub(super) struct PendingTools<'a> {
     tools: Vec<&'a PendingTool>,
-    /// Whether the default boot entry proves that they have run, by whomever.
+    /// Whether the default boot entry proves that they have run, no matter who ran them.
     has_run: bool,
 }
 
@@ -20,13 +20,13 @@ impl<'a> PendingTools<'a> {
     pub(super) fn read(context: &'a Context, comparison: &Comparison) -> Self {
         let tools: Vec<&PendingTool> =
             context.ledger.owed.iter().filter(|tool| tool.kind == NAME).collect();
-        // A tool of bedplate's own that was cut short may have left the first entry right and the rest half done. Files that
-        // wait for a tool name it as their reader; others were begun by the tool itself.
+        // An interrupted tool of bedplate may have finished the first entry and not the rest. Files that wait for a
+        // tool name it as their reader; the tool itself began to write the other files.
         let was_cut_short = context.ledger.files.values().any(|record| {
             let is_begun = record.generator.is_some() || record.readers.is_empty();
             record.kind == NAME && record.unfinished.is_some() && is_begun
         });
-        // The arguments that are asked for now do not tell whether those of before a revert are gone.
+        // The arguments requested now do not show whether those from before a revert are gone.
         let is_made = |tool: &&PendingTool| tool.outputs.is_empty() || is_made_again(context, tool);
         let has_run = !was_cut_short && comparison.is_regenerated() && tools.iter().all(is_made);
         PendingTools { tools, has_run }
@@ -37,7 +37,7 @@ impl<'a> PendingTools<'a> {
         !self.tools.is_empty() && !self.has_run
     }
 
-    /// Tools that have run, and those that are paid once the change called `id` is done, because its steps replace them.
+    /// Returns the tools that have run, and those that the change called `id` settles because its steps replace them.
     pub(super) fn settled(&self, change: Option<(&str, &Steps)>) -> Vec<SettledTool> {
         let is_run = |argv: &[String], steps: &Steps| {
             let runs = |action: &Action| matches!(action, Action::RunTool { argv: one, .. } if one == argv);
@@ -54,7 +54,7 @@ impl<'a> PendingTools<'a> {
         self.tools.iter().filter_map(paid).collect()
     }
 
-    /// The lines of the change that say why they run.
+    /// Returns the items of the change that explain why the tools run.
     pub(super) fn items(&self) -> Vec<Item> {
         if !self.is_due() {
             return Vec::new();
@@ -69,7 +69,8 @@ fn item(tool: &PendingTool) -> Item {
     Item::new(tool.argv.join(" "), Some(before), Some("has run"), &[why])
 }
 
-/// Plans the tools that an image owes where the profile asks for no arguments: the boot entry may have those of an earlier one.
+/// Plans the pending tools of an image whose profile requests no arguments: the boot entry may have those of an earlier
+/// profile.
 pub(crate) fn plan_alone(context: &Context, section: &mut KindPlan) {
     if context.reader.kind() != HostKind::Image {
         return;
@@ -84,7 +85,7 @@ pub(crate) fn plan_alone(context: &Context, section: &mut KindPlan) {
     }
 }
 
-/// Whether a boot entry has another content than when the tool became owed.
+/// Whether the content of a boot entry has changed since the tool was recorded as pending.
 fn is_made_again(context: &Context, tool: &PendingTool) -> bool {
     let differs = |(path, before): (&String, &Sha)| {
         context.reader.digest(path).is_ok_and(|now| Sha::from(now) != *before)

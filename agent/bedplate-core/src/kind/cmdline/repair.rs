@@ -19,7 +19,7 @@ fn entries(reader: &dyn Reader, facts: &Facts, release: &str) -> Option<String> 
     }
 }
 
-/// Returns the name of a kernel for a remedy. An unknown release stands for the kernel of the default entry.
+/// Returns the name of a kernel for a remedy. An empty release means the kernel of the default entry.
 fn named(release: &str) -> String {
     match release {
         "" => "the kernel of the default boot entry".into(),

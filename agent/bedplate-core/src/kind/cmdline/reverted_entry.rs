@@ -1,5 +1,5 @@
-//! The default boot entry across a revert. A tool makes entries from more than bedplate puts back: what the entry had before
-//! and is still configured, its root and its initrd must be there afterwards.
+//! Checks the default boot entry across a revert. Tools make entries from more than bedplate reverts. Arguments that
+//! the entry had and that are still configured must survive, and so must its root and its initrd.
 
 use super::boot_entry::{self, BootEntry};
 use super::entry_before::{self, is_of_the_root};
@@ -11,16 +11,16 @@ use bedplate_cmdline::{CommandLine, Token};
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
-/// The entry before the revert.
+/// State of the entry before the revert.
 pub(crate) struct RevertedEntry {
     entry: Option<BootEntry>,
     faults: Vec<String>,
 }
 
-/// Reasons why the entry is not as it should be after a revert.
+/// Faults of the entry after a revert.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryFaults {
-    /// Faults of the revert.
+    /// Faults that the revert caused.
     pub new: Vec<String>,
     /// Faults that the entry had before.
     pub old: Vec<String>,
@@ -33,7 +33,7 @@ impl RevertedEntry {
         RevertedEntry { entry, faults: faults(reader, facts) }
     }
 
-    /// Reads the entry again. `owned` holds the arguments that were bedplate's own.
+    /// Reads the entry again and returns its faults. `owned` are the arguments that bedplate owned.
     pub(crate) fn compare(
         &self,
         reader: &dyn Reader,
@@ -64,7 +64,8 @@ fn faults(reader: &dyn Reader, facts: &Facts) -> Vec<String> {
     soundness(reader, facts).faults.into_iter().map(|fault| fault.reason).collect()
 }
 
-/// What the entry must not have lost: arguments that are configured after the revert, and those that find its root.
+/// Returns the parts that the entry must keep: arguments that are configured after the revert, and those that find its
+/// root.
 fn entry_to_keep(
     reader: &dyn Reader,
     facts: &Facts,

@@ -1,4 +1,4 @@
-//! The root file system that a line names: whether two lines mean the same one, and whether the kernel finds it by itself.
+//! Root file system of a line: whether two lines have the same one, and whether the kernel finds it by itself.
 
 use std::borrow::Cow;
 
@@ -6,20 +6,20 @@ use super::loader_path::node_of;
 use bedplate_cmdline::CommandLine;
 use bedplate_host::Reader;
 
-/// How the roots of two lines compare.
+/// Result of comparing the roots of two lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SameRoot {
-    /// The same, or the first names none that could be compared.
+    /// Same root, or the first line has no comparable root.
     Yes,
-    /// The second line names none.
+    /// The second line has no root.
     Lost,
-    /// Another one.
+    /// Different roots.
     No,
-    /// Spelled differently, and the device of one is not known.
+    /// Spelled differently, and a device is unknown.
     Unknown,
 }
 
-/// Names of file systems, and the directory of udev's links to their devices.
+/// Prefixes of file system names, and the directories of udev's links to their devices.
 const BY: [(&str, &str); 4] = [
     ("UUID=", "by-uuid"),
     ("PARTUUID=", "by-partuuid"),
@@ -27,12 +27,12 @@ const BY: [(&str, &str); 4] = [
     ("PARTLABEL=", "by-partlabel"),
 ];
 
-/// `root=` of a line: the kernel takes the last one (init/do_mounts.c).
+/// Returns `root=` of a line. The kernel uses the last one (init/do_mounts.c).
 pub(crate) fn root(line: &CommandLine) -> Option<String> {
     line.named("root").next_back()?.value().map(Cow::into_owned)
 }
 
-/// Compares the roots of what runs and of what is to boot.
+/// Compares the roots of the running line and of the line to boot.
 pub(crate) fn compare(reader: &dyn Reader, before: &CommandLine, after: &CommandLine) -> SameRoot {
     let Some(one) = root(before).filter(|root| is_on_disk(root)) else { return SameRoot::Yes };
     let Some(other) = root(after) else { return SameRoot::Lost };
@@ -42,14 +42,14 @@ pub(crate) fn compare(reader: &dyn Reader, before: &CommandLine, after: &Command
     match (device(reader, &one), device(reader, &other)) {
         (Some(one), Some(other)) if one == other => SameRoot::Yes,
         (Some(_), Some(_)) => SameRoot::No,
-        // Nodes that are not shown here may have got other names.
+        // Device nodes that are not visible here may have new names.
         (None, None) if kind(&one) == Some("/dev/") => SameRoot::Unknown,
         _ if kind(&one) == kind(&other) => SameRoot::No,
         _ => SameRoot::Unknown,
     }
 }
 
-/// Live systems and network roots are not what a boot entry on a disk starts.
+/// Whether a root is on a disk. A boot entry on a disk does not start live systems and network roots.
 fn is_on_disk(root: &str) -> bool {
     BY.iter().any(|(prefix, _)| root.starts_with(prefix))
         || root.starts_with("/dev/")
@@ -67,13 +67,13 @@ fn device(reader: &dyn Reader, root: &str) -> Option<String> {
         Some(format!("/dev/disk/{directory}/{name}"))
     });
     let path = by.unwrap_or_else(|| root.to_owned());
-    // A node that is not there is no device of this machine.
+    // A missing node is not a device of this host.
     reader.exists(&path).ok().filter(|there| *there)?;
     node_of(reader, &path)
 }
 
 /// Whether the kernel mounts this root without help: partitions by number, name or GPT id (init/do_mounts.c,
-/// block/early-lookup.c). File systems by UUID or label, LVM, RAID and encryption are found by an initrd.
+/// block/early-lookup.c). File systems by UUID or label, LVM, RAID and encryption need an initrd.
 pub(crate) fn is_found_by_kernel(root: &str) -> bool {
     let by_helper = ["/dev/mapper/", "/dev/disk/", "/dev/md/", "/dev/vg", "/dev/ubuntu-vg/"];
     match kind(root) {

@@ -1,5 +1,5 @@
-//! SUSE with sdbootutil: it makes the `options` of every entry of this system from /etc/kernel/cmdline, for GRUB that reads entries
-//! on the EFI system partition (`grub2-bls`) and for systemd-boot alike (handbook §10.4).
+//! SUSE with sdbootutil, which makes the `options` of every entry of this system from /etc/kernel/cmdline. It does so
+//! for systemd-boot and for a GRUB that reads entries on the EFI system partition (`grub2-bls`; handbook §10.4).
 
 use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_source};
 use super::boot_files::{replace, verify};
@@ -14,21 +14,21 @@ use bedplate_cmdline::{CommandLine, Edit};
 use bedplate_facts::{BootLoader, Facts, os};
 use bedplate_host::{HostKind, Reader};
 
-/// It, and how it is called. With a TPM it predicts measurements again as well.
+/// Path of sdbootutil. With a TPM, `COMMAND` also predicts measurements again.
 const TOOL: &str = "/usr/bin/sdbootutil";
 const COMMAND: [&str; 2] = ["sdbootutil", "update-all-entries"];
-/// What is there where the key of a disk hangs on the measured boot, and with that on every argument: the policy of systemd-pcrlock,
-/// and the key by which pcr-oracle signs its own (openSUSE/sdbootutil `generate_tpm2_predictions`).
+/// Files of hosts where a disk key may depend on the measured boot, and so on every argument: the policy of
+/// systemd-pcrlock, and the key with which pcr-oracle signs its own (openSUSE/sdbootutil `generate_tpm2_predictions`).
 const MEASURED: [&str; 2] =
     ["/var/lib/systemd/pcrlock.json", "/etc/systemd/tpm2-pcr-public-key.pem"];
 const LIMIT_S: u32 = 300;
-/// Arguments that it sets itself (`sedrootflags`).
+/// Arguments that sdbootutil sets itself (`sedrootflags`).
 const SET_BY_THE_TOOL: [&str; 2] = ["root", "rootflags"];
-/// How an entry is made without arguments that are not wanted any more.
+/// Command that regenerates entries without arguments that are no longer needed.
 const REMAKE: &str = "sdbootutil update-all-entries";
-/// Directories whose files it reads after the file.
+/// Directories whose files sdbootutil reads after /etc/kernel/cmdline.
 const DROP_INS: [&str; 2] = ["/etc/kernel/cmdline.d", "/usr/kernel/cmdline.d"];
-/// Directories of loaders on the partition, one of which has the environment block of `grub2-bls`.
+/// Parent of the loader directories on the partition, one of which has the environment block of `grub2-bls`.
 const LOADERS: &str = "/boot/efi/EFI";
 
 fn reads_as(facts: &Facts) -> BlsReader {
@@ -45,8 +45,8 @@ pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
     ObservedLines { configured: configured(reader, as_loader), next, remarks: Vec::new() }
 }
 
-/// Refuses a change that may leave an encrypted disk locked: whether the tool could predict the measurements of the new entries is
-/// not in its exit status, and the daemon's unit has no TPM.
+/// Refuses a change that may leave an encrypted disk locked. The tool's exit status does not show whether it could
+/// predict the measurements of the new entries, and the daemon's unit has no TPM.
 fn without_measured_boot(reader: &dyn Reader) -> Result<(), Obstacle> {
     for path in MEASURED {
         if reader.exists(path).optional()? == Some(true) {
@@ -76,7 +76,7 @@ fn configured(reader: &dyn Reader, as_loader: BlsReader) -> Reading<CommandLine>
     }
 }
 
-/// Refuses what it reads in ways of its own: further files, and lines of comments.
+/// Refuses input that sdbootutil reads in its own way: additional files, and comment lines.
 fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstacle> {
     for directory in DROP_INS {
         let names = reader.list(directory).optional()?.unwrap_or_default();
@@ -98,7 +98,7 @@ fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstac
     }
 }
 
-/// The entry that boots by default, with the mount point of the partition that its paths are on.
+/// Returns the default entry with the mount point of the partition that its paths are on.
 pub(crate) fn placed_entry(
     reader: &dyn Reader,
     facts: &Facts,
@@ -111,13 +111,14 @@ pub(crate) fn placed_entry(
     }
 }
 
-/// Ids of entries that `grub2-bls` tries, in this order: what an EFI variable says, else its environment block.
+/// Returns the ids of entries that `grub2-bls` tries, in order: those of EFI variables, else that of its environment
+/// block.
 fn chosen_by_grub(reader: &dyn Reader) -> Reading<Vec<String>> {
     match default_entry::variables(reader) {
         Reading::Known(chosen) if chosen.is_empty() => {}
         chosen => return chosen,
     }
-    // sdbootutil installs into the directory of the first word of NAME, or into the fallback.
+    // sdbootutil installs into the directory named by the first word of NAME, or into the fallback.
     let name = os::release_value(reader, "NAME").unwrap_or_default().to_lowercase();
     let own = name.split_whitespace().next().map(str::to_owned);
     for directory in own.into_iter().chain(["BOOT".to_owned()]) {
@@ -136,14 +137,15 @@ fn chosen_by_grub(reader: &dyn Reader) -> Reading<Vec<String>> {
     Reading::Known(Vec::new())
 }
 
-/// The first entry that is asked for and there, else GRUB's first one: it orders by file name alone (sdbootutil, `entry_conf_file`).
+/// Returns the first chosen entry that exists, else GRUB's first entry. GRUB orders them by file name alone
+/// (sdbootutil, `entry_conf_file`).
 fn grub_default<'a>(entries: &'a [BlsEntry], chosen: &[String]) -> Option<&'a BlsEntry> {
     let bare = |id: &str| id.strip_suffix(".conf").unwrap_or(id).to_owned();
     let find = |id: &String| entries.iter().find(|entry| bare(entry.id()) == bare(id));
     chosen.iter().find_map(find).or_else(|| grub_order(entries).first().copied())
 }
 
-/// Actions that make both states satisfy the edit.
+/// Plans the actions that make both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let as_loader = reads_as(context.facts);
     if as_loader == BlsReader::Grub {
@@ -201,7 +203,8 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject: KERNEL_CMDLINE.into(), actions, disrupts: Vec::new() })
 }
 
-/// It puts the line into a replacement of sed's as it is (`update_entry_conf`).
+/// Refuses characters that sed interprets: sdbootutil puts the line unescaped into a sed replacement
+/// (`update_entry_conf`).
 fn carried_by_sed(line: &str) -> Result<(), Obstacle> {
     match line.chars().find(|c| matches!(c, '|' | '&' | '\\')) {
         None => Ok(()),

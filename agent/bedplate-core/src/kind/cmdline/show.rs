@@ -1,4 +1,4 @@
-//! The command line for people: its states side by side, argument by argument, with who put each there and who reads it.
+//! View of the command line for operators: its states side by side, with the owner and the reader of each argument.
 
 use std::collections::BTreeMap;
 
@@ -13,37 +13,37 @@ use bedplate_facts::Facts;
 use bedplate_facts::iommu_groups::iommu_groups;
 use bedplate_host::{HostKind, Reader};
 
-/// What there is to show.
+/// States and arguments of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandLineView {
-    /// What the boot configuration gives the next entries.
+    /// Line that the boot configuration gives new entries.
     pub configured: Reading<String>,
-    /// What the default entry carries.
+    /// Line of the default entry.
     pub next_boot: Reading<String>,
-    /// What the running kernel was given.
+    /// Line of the running kernel.
     pub running: Reading<String>,
-    /// Types of the IOMMU groups of GPUs and NICs, counted by function: what comes of the arguments.
+    /// Types of the IOMMU groups of GPUs and NICs, counted by function: the effect of the arguments.
     pub effective: BTreeMap<String, usize>,
     /// Every argument of any state.
     pub arguments: Vec<Argument>,
-    /// Parameters that are given more than once: at the next boot, or else now.
+    /// Parameters that are given more than once, at the next boot or else now.
     pub repeated: Vec<RepeatedParameter>,
 }
 
-/// One argument.
+/// Argument with its states, reader and owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Argument {
-    /// As it is written.
+    /// Text as written.
     pub argument: String,
-    /// Whether each state has it; `null`: the state is not known.
+    /// Whether the configured line has the argument. `null`: unknown.
     pub configured: Option<bool>,
-    /// The same of the next boot.
+    /// Whether the line of the next boot has it. `null`: unknown.
     pub next_boot: Option<bool>,
-    /// The same of the running kernel.
+    /// Whether the running line has it. `null`: unknown.
     pub running: Option<bool>,
-    /// Who reads it.
+    /// Reader: kernel, module or program.
     pub read_by: String,
-    /// Who put it there.
+    /// Owner: bedplate, a boot loader file, or other tools.
     pub owner: String,
 }
 
@@ -57,7 +57,7 @@ pub fn read(reader: &dyn Reader, facts: &Facts) -> CommandLineView {
             remarks: Vec::new(),
         },
     };
-    // Bedplate's own part alone is not what is configured.
+    // bedplate's own part alone is not the configured line.
     let configured = match observed.remarks.first() {
         Some(why) => Reading::unknown(why.clone()),
         None => observed.configured,
@@ -80,7 +80,7 @@ pub fn read(reader: &dyn Reader, facts: &Facts) -> CommandLineView {
     }
 }
 
-/// The arguments of the next boot, then those that only other states have, then init's.
+/// Returns the arguments of the next boot, then those of other states only, then init's.
 fn arguments(
     lines: &[Reading<CommandLine>; 3],
     reader: &dyn Reader,
@@ -130,7 +130,7 @@ fn arguments(
     shown
 }
 
-/// What the ledger calls bedplate's own.
+/// Returns the arguments that bedplate owns by the ledger.
 fn own(reader: &dyn Reader, facts: &Facts) -> Option<Edit> {
     let ledger = Ledger::load(reader).ok()?;
     Edit::new(arch(facts), owned(&ledger)).ok()
@@ -153,13 +153,13 @@ fn owner(token: &Token, [configured, next, _]: [Option<bool>; 3], own: Option<&E
     match (token.folded_name().as_str(), configured, next) {
         ("BOOT_IMAGE" | "initrd", ..) => "boot loader".to_owned(),
         (_, Some(true), _) => "boot configuration".to_owned(),
-        // root= and its kin: the tool that makes entries knows them.
+        // root= and related arguments: the tool that makes entries adds them.
         (_, Some(false), Some(true)) => "boot entry".to_owned(),
         _ => "others".to_owned(),
     }
 }
 
-/// Programs of user space that look for their own arguments in /proc/cmdline, by the start of the name.
+/// User space programs that read their own arguments in /proc/cmdline, by the prefix of the name.
 const USER_SPACE: &[(&str, &str)] = &[
     ("rd.", "initramfs (dracut)"),
     ("luks.", "systemd"),
@@ -182,10 +182,10 @@ const USER_SPACE: &[(&str, &str)] = &[
     ("crashkernel", "kernel, kdump"),
 ];
 
-/// Words that init takes for itself (systemd(1), init(8)).
+/// Words that init interprets (systemd(1), init(8)).
 const INIT: [&str; 9] = ["single", "emergency", "rescue", "s", "S", "1", "2", "3", "5"];
 
-/// Who reads an argument, by its name and by what is loaded.
+/// Returns the reader of an argument, by its name and the loaded modules.
 fn read_by(token: &Token, reader: &dyn Reader) -> String {
     let name = token.folded_name();
     if name == "BOOT_IMAGE" {
@@ -198,7 +198,7 @@ fn read_by(token: &Token, reader: &dyn Reader) -> String {
     if let Some((_, program)) = USER_SPACE.iter().find(starts) {
         return (*program).to_owned();
     }
-    // The kernel's own parts are in /sys/module as well, without a state.
+    // Built-in parts of the kernel are in /sys/module as well, without `initstate`.
     match name.split_once('.') {
         None => "kernel".to_owned(),
         Some((module, _))
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_cannot_be_followed_is_not_shown_as_one() {
+    fn unevaluable_configuration_is_shown_as_unknown() {
         let shown = arguments_of(
             "machine = 'plain'\n[files]\n'/etc/default/grub.d/60-x.cfg' = 'GRUB_CMDLINE_LINUX=$(x)'",
         );

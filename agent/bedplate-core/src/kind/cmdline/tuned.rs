@@ -1,5 +1,5 @@
-//! Arguments that TuneD brings into the boot entry: `$tuned_params`, which grub.cfg or grubenv sets to those of its active
-//! profile (TuneD, `plugin_bootloader.py`; handbook §10.4).
+//! Arguments that TuneD adds to the boot entry by `$tuned_params`, which grub.cfg or grubenv sets to those of its
+//! active profile (TuneD, `plugin_bootloader.py`; handbook §10.4).
 
 use super::{Context, Obstacle, bls, grub};
 use bedplate_cmdline::{CommandLine, Edit, Finding, KernelDefaults, Status};
@@ -8,13 +8,13 @@ use bedplate_facts::BootLoader;
 const VARIABLE: &str = "tuned_params";
 const ACTIVE: &str = "/etc/tuned/active_profile";
 
-/// Arguments that TuneD brings, and its profile.
+/// Arguments that TuneD adds, and its profile.
 pub(crate) struct Tuned {
     profile: Option<String>,
     line: CommandLine,
 }
 
-/// Arguments of the default boot entry that come from TuneD; `None` when it brings none.
+/// Reads the arguments that TuneD adds to the default boot entry. `None` if it adds no arguments.
 pub(super) fn read(context: &Context) -> Option<Tuned> {
     let value = match context.facts.boot {
         BootLoader::GrubDebian | BootLoader::GrubRhel | BootLoader::GrubSuse => {
@@ -30,13 +30,13 @@ pub(super) fn read(context: &Context) -> Option<Tuned> {
 }
 
 impl Tuned {
-    /// Status of everything that the edit asks for, on TuneD's arguments alone, in the edit's order.
+    /// Returns the status of every argument of the edit on TuneD's line alone, in the edit's order.
     pub(super) fn statuses(&self, edit: &Edit) -> Vec<Status> {
         let findings = edit.satisfied_by(&self.line, &KernelDefaults::default());
         findings.into_iter().map(|finding| finding.status).collect()
     }
 
-    /// Where its arguments come from.
+    /// Returns the source of the arguments, for messages.
     pub(super) fn source(&self) -> String {
         match &self.profile {
             Some(profile) => format!("TuneD profile {profile}"),
@@ -44,14 +44,14 @@ impl Tuned {
         }
     }
 
-    /// Refuses an edit that asks for something else than TuneD, or for something to go that TuneD brings.
+    /// Refuses an edit that sets an argument to another value than TuneD, or removes an argument that TuneD adds.
     pub(super) fn check(&self, edit: &Edit, context: &Context) -> Result<(), Obstacle> {
         let absent = &context.desired.cmdline.absent;
         let conflict = |finding: Finding| match finding.status {
             Status::Other { found } | Status::Reordered { found, .. } => {
                 Some((found, format!("asks for `{}`", finding.entries.join(" "))))
             }
-            // What bedplate only no longer asks for may go on being TuneD's.
+            // TuneD may keep an argument that bedplate merely gave up.
             Status::Lingering { found } => absent
                 .iter()
                 .any(|arg| finding.entries.contains(&arg.token))

@@ -56,7 +56,7 @@ pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
         {
             path
         }
-        // Also an unreadable ESP, which is no evidence.
+        // Also an unreadable ESP, which proves nothing.
         _ => return None,
     };
     // SUSE's stub (shim-install) reads the other file by `source`.

@@ -1,5 +1,5 @@
-//! Kernels whose boot entries or unified kernel images kernel-install has made, and whether the default is one of them.
-//! Nothing else reads /etc/kernel/cmdline, so without such an entry nothing is written to that file.
+//! Kernels with boot entries or unified kernel images from kernel-install, and whether the default entry is one of
+//! them. Nothing else reads /etc/kernel/cmdline, so without a default from kernel-install that file is not written.
 //!
 //! Names: `TOKEN-RELEASE[+TRIES].conf` (systemd, 90-loaderentry.install) and `.efi` (90-uki-copy.install).
 
@@ -11,10 +11,10 @@ use bedplate_host::{HostKind, Reader};
 
 const TOOL: &str = "/usr/bin/kernel-install";
 
-/// The installed kernels whose entries or images kernel-install has made. None at all in an image that has no entries yet.
+/// Returns the installed kernels whose entries or images kernel-install has made. Empty for an image without entries.
 ///
 /// # Errors
-/// [`Obstacle`] where nothing would bring the file's line into the default entry.
+/// [`Obstacle`] if no tool would put the file's line into the default entry.
 pub(crate) fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
     let (reader, facts) = (context.reader, context.facts);
     if reader.exists(TOOL) != Ok(true) {
@@ -90,7 +90,7 @@ fn names(reader: &dyn Reader, uki: bool) -> Vec<String> {
     lists.flatten().filter(|name| name.ends_with(ending)).collect()
 }
 
-/// The installed kernel that a file of kernel-install's is about.
+/// Returns the installed kernel to which a file of kernel-install belongs, by the file name.
 pub(crate) fn release_of<'a>(name: &str, installed: &'a [String]) -> Option<&'a str> {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     // A boot counter: `+3`, `+2-1`.
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_kernel_install_tell_the_kernel() {
+    fn kernel_install_file_names_give_the_kernel() {
         let installed = ["6.1.0-18-amd64", "6.1.0", "amd64"].map(str::to_owned);
         for (name, release) in [
             ("0123-6.1.0-18-amd64.conf", Some("6.1.0-18-amd64")),

@@ -1,4 +1,4 @@
-//! Kernels of which kernel-install has made entries, and that were removed since.
+//! Removed kernels, for which kernel-install had made entries.
 
 use super::BOOT_MOUNTS;
 use super::made_entries::release_of;
@@ -6,7 +6,7 @@ use crate::kind::cmdline::mounts::unmounted;
 use bedplate_base::{OptionalRead as _, Reading};
 use bedplate_host::Reader;
 
-/// The release of a `kernel-install add`.
+/// Returns the release argument of a `kernel-install add` command.
 pub(crate) fn installed_release(argv: &[String]) -> Option<&str> {
     match argv {
         [tool, command, release, _] if tool == "kernel-install" && command == "add" => {
@@ -16,12 +16,12 @@ pub(crate) fn installed_release(argv: &[String]) -> Option<&str> {
     }
 }
 
-/// The one of `releases` that an entry file is about.
+/// Returns the one of `releases` to which an entry file belongs.
 pub(crate) fn release_of_entry<'a>(path: &str, releases: &'a [String]) -> Option<&'a str> {
     release_of(path.rsplit('/').next().unwrap_or(path), releases)
 }
 
-/// Whether a kernel is proved to have neither image nor entry any more.
+/// Whether a kernel is proved to have neither image nor entry.
 pub(crate) fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
     let images =
         [format!("/usr/lib/modules/{release}/vmlinuz"), format!("/boot/vmlinuz-{release}")];
@@ -31,11 +31,11 @@ pub(crate) fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
         return false;
     };
     let release = [release.to_owned()];
-    // Without any entry the boot partition is another one, or lost.
+    // No entry at all means that the boot partition is another one, or lost.
     !files.is_empty() && files.iter().all(|path| release_of_entry(path, &release).is_none())
 }
 
-/// Paths of all entries and unified kernel images; `None` where some may be unread.
+/// Returns the paths of all entries and unified kernel images. `None` if some may be unread.
 pub(crate) fn entries(reader: &dyn Reader) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for (below, ending) in [("loader/entries", ".conf"), ("EFI/Linux", ".efi")] {

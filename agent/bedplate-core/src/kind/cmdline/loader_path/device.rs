@@ -1,21 +1,21 @@
-//! The mounted file system that a device of GRUB's is.
+//! Maps a GRUB device to a mounted file system.
 
 use super::node_of;
 use crate::kind::cmdline::mounts::{Mount, Mounts};
 use bedplate_cmdline::boot::grub_cfg::Device;
 use bedplate_host::Reader;
 
-/// File systems that no boot loader reads: what is mounted is not what it finds on the disk.
+/// File system types that no boot loader reads: their mounted content is not what it finds on the disk.
 const NOT_ON_DISK: [&str; 9] =
     ["overlay", "tmpfs", "ramfs", "rootfs", "squashfs", "nfs", "nfs4", "9p", "virtiofs"];
 
-/// Whether the device is mounted.
+/// Mount state of a device.
 pub(super) enum MountState<'a> {
-    /// By this mount, perhaps among others.
+    /// Mounted here, perhaps also elsewhere.
     Here(&'a Mount),
-    /// It is not, by what names it.
+    /// Not mounted. Contains the name of the device.
     Elsewhere(String),
-    /// The device, or what is mounted, cannot be told.
+    /// The device or the mounts are unknown.
     NotKnown,
 }
 
@@ -37,15 +37,15 @@ pub(super) fn mounted<'a>(
         Device::Uuid(uuid) => ("/dev/disk/by-uuid", "UUID", uuid),
         Device::Label(label) => ("/dev/disk/by-label", "label", label),
     };
-    // udev names pools of ZFS otherwise than GRUB does.
+    // udev and GRUB name ZFS pools differently.
     if let Some(pool) = mounts.covering(own).filter(|mount| mount.kind == "zfs") {
         return MountState::Here(pool);
     }
-    // A sandbox or a recording without udev's links tells nothing of them.
+    // A sandbox or a snapshot without udev's links proves nothing.
     if reader.exists(directory) != Ok(true) {
         return MountState::NotKnown;
     }
-    // udev writes the ids of FAT in capitals, GRUB compares them without regard to case.
+    // udev writes FAT ids in capitals. GRUB ignores the case.
     let spelled = [name.clone(), name.to_uppercase(), name.to_lowercase()];
     let node = spelled.iter().find_map(|name| node_of(reader, &format!("{directory}/{name}")));
     let is_it = |mount: &&Mount| {
@@ -63,15 +63,16 @@ fn on_disk(mount: &&Mount) -> bool {
     !NOT_ON_DISK.contains(&mount.kind.as_str())
 }
 
-/// Names of the node that is mounted: by the mount's source, which may be `/dev/root`, and by its device number.
+/// Returns the names of a mount's device node: by the mount's source, which may be `/dev/root`, and by its device
+/// number.
 fn nodes(reader: &dyn Reader, mount: &Mount) -> Vec<String> {
     let by_number = reader.link(&format!("/sys/dev/block/{}", mount.device)).ok();
     let by_number = by_number.and_then(|target| target.rsplit('/').next().map(str::to_owned));
     node_of(reader, &mount.source).into_iter().chain(by_number).collect()
 }
 
-/// Whether a mount of btrfs is of the file system with this UUID, of whichever of its devices
-/// (fs/btrfs/sysfs.c, `devices`).
+/// Whether a btrfs mount is part of the file system with this UUID, by any of its devices (fs/btrfs/sysfs.c,
+/// `devices`).
 fn is_part_of(reader: &dyn Reader, mount: &Mount, uuid: &str) -> bool {
     let devices = || reader.list(&format!("/sys/fs/btrfs/{uuid}/devices")).unwrap_or_default();
     mount.kind == "btrfs"

@@ -1,27 +1,27 @@
-//! Symbolic links as GRUB follows them: within their file system, where an absolute target begins at its root
+//! Follows symbolic links as GRUB does: within their file system, at whose root an absolute target starts
 //! (`grub-core/fs/fshelp.c`).
 
 use crate::kind::cmdline::mounts::{Mounts, below};
 use bedplate_base::Reason;
 use bedplate_host::{Reader, symlink};
 
-/// Links on the way to one file; at the eighth GRUB gives up.
+/// Maximum number of links on one path. GRUB fails at the eighth.
 const MOST_LINKS: usize = 7;
 
-/// What a path leads to.
+/// Result of following the links of a path.
 pub(super) enum Followed {
-    /// No link is on the way.
+    /// The path has no link.
     Plain,
     /// Another path of this host.
     To(String),
-    /// A part of the file system that is not mounted.
+    /// Unknown target: not mounted here, or too many links.
     NotKnown(Reason),
 }
 
 /// Follows the links of a path on this host.
 pub(super) fn followed(reader: &dyn Reader, mounts: &Mounts, path: &str) -> Followed {
     let Some(mount) = mounts.covering(path) else { return Followed::Plain };
-    // Links of ZFS data sets are left to the kernel.
+    // The kernel follows the links of ZFS data sets.
     if mount.kind == "zfs" {
         return Followed::Plain;
     }

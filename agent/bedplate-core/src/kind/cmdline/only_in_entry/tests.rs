@@ -1,4 +1,4 @@
-//! Arguments that only the default entry has are not lost without a word.
+//! Arguments that only the default entry has are never lost silently.
 
 use crate::engine;
 use crate::plan::KindPlan;
@@ -37,14 +37,14 @@ fn assert_planned(plan: &KindPlan) {
     assert!(plan.blockers.is_empty(), "{plan:?}");
 }
 
-/// Debian's main file, with the drop-in of cloud images emptied.
+/// Drop-in of Debian's cloud images with these arguments.
 fn grub(arguments: &str) -> (&'static str, String) {
     let text = format!("GRUB_CMDLINE_LINUX_DEFAULT=\"{arguments}\"\n");
     ("/etc/default/grub.d/50-cloudimg-settings.cfg", text)
 }
 
 #[test]
-fn systemd_boot_entry_keeps_what_its_file_lacks() {
+fn systemd_boot_entry_keeps_arguments_missing_in_file() {
     let file = |text: &str| format!("{text}\n");
     let cmdline = "/etc/kernel/cmdline";
     let entry = format!("quiet {NEEDED}");
@@ -70,13 +70,13 @@ fn systemd_boot_entry_keeps_what_its_file_lacks() {
 }
 
 #[test]
-fn grub_entry_keeps_what_finds_its_root() {
+fn grub_entry_keeps_arguments_for_its_root() {
     let entry = format!("quiet {NEEDED}");
     let (path, text) = grub("quiet");
     let mut bare = host("debian", &entry, (path, &text));
     bare.insert("/etc/default/grub", Node::File("GRUB_CMDLINE_LINUX=\"\"\n".into()));
     assert_blocked(&plan(&bare, "args = ['nosmt']"), "rootwait ip=dhcp netroot=");
-    // An argument that an operator has taken out of the configuration goes, with a note.
+    // An argument that an operator removed from the configuration is dropped, with a note.
     let mut taken = host("debian", "quiet site=a", (path, &grub("console=tty1 console=ttyS0").1));
     taken.insert("/etc/default/grub", Node::File("GRUB_CMDLINE_LINUX=\"quiet\"\n".into()));
     let planned = plan(&taken, "args = ['nosmt']");
@@ -85,7 +85,7 @@ fn grub_entry_keeps_what_finds_its_root() {
 }
 
 #[test]
-fn configuration_that_cannot_be_followed_refuses_nothing() {
+fn unevaluable_configuration_refuses_nothing() {
     let (path, text) = grub("$(cat /etc/arguments)");
     let host = host("debian", NEEDED, (path, &text));
     let planned = plan(&host, "args = ['nosmt']");
@@ -97,7 +97,7 @@ fn configuration_that_cannot_be_followed_refuses_nothing() {
 }
 
 #[test]
-fn entry_as_generated_has_nothing_of_its_own() {
+fn generated_entry_has_no_extra_arguments() {
     for loader in ["debian", "suse", "rhel8", "rhel9", "systemd-boot", "rpm-ostree"] {
         let host = host(loader, "site=a rd.luks.uuid=b console=ttyS1", ("/etc/hostname", "node\n"));
         let planned = plan(&host, "args = ['nosmt']");

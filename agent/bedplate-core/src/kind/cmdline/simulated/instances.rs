@@ -1,4 +1,4 @@
-//! Single hosts, one for each thing that once went wrong.
+//! Single hosts, one for each past bug.
 
 use super::*;
 use bedplate_cmdline::MAX_LINE_BYTES;
@@ -33,7 +33,7 @@ fn ubuntu(listed: bool) -> Host {
 }
 
 #[test]
-fn values_that_the_machine_chooses_need_not_be_known() {
+fn hardware_dependent_values_need_not_be_known() {
     for listed in [false, true] {
         let mut host = ubuntu(listed);
         assert_eq!(host.next().possible_lines().count(), if listed { 2 } else { 1 });
@@ -43,7 +43,7 @@ fn values_that_the_machine_chooses_need_not_be_known() {
         );
         assert_eq!(host.plan("args = ['iommu=pt']").changes.len(), 0);
     }
-    // Beside the value that is there anyway, another of the same kind does no harm.
+    // Requesting the value that the line may have anyway does not conflict.
     let mut same = ubuntu(true);
     assert_eq!(same.apply("args = ['vt.handoff=7']"), Ok(()));
     assert!(
@@ -67,7 +67,8 @@ fn undecidable_menu_is_refused_in_the_plan() {
     assert_eq!(plan.changes.len(), 0);
 }
 
-/// The longest foreign argument beside which `iommu=pt` still fits, and what is around it on the line.
+/// Asserts that `iommu=pt` fits next to the longest possible unmanaged argument, and no longer with one more byte.
+/// `front` is the text before that argument.
 pub(super) fn fits(front: &str, with: &dyn Fn(&str) -> Host) {
     let room = MAX_LINE_BYTES - front.len() - " iommu=pt".len();
     let wish = "args = ['iommu=pt']";
@@ -82,10 +83,10 @@ pub(super) fn fits(front: &str, with: &dyn Fn(&str) -> Host) {
 }
 
 #[test]
-fn length_counts_what_grub_puts_in_front() {
+fn length_includes_grub_prefix() {
     let front = format!("BOOT_IMAGE=/boot/vmlinuz-{KERNEL} {ROOT} ");
     fits(&front, &|long| debian(&format!("GRUB_CMDLINE_LINUX_DEFAULT=\"{long}\"\n")));
-    // Nothing is regenerated there yet.
+    // An image without a menu.
     let front = format!("BOOT_IMAGE=/boot/vmlinuz-{KERNEL} {} ", length::USUAL_ROOT);
     let image = |long: &str| {
         let mut host = Host::new(
@@ -126,7 +127,7 @@ pub(super) fn rhel(loader: &str, line: &str) -> Host {
 }
 
 #[test]
-fn length_counts_what_grub_puts_before_entry_files() {
+fn length_includes_grub_prefix_of_entry_files() {
     for loader in ["rhel9", "rhel8"] {
         let front = format!("BOOT_IMAGE=(hd0,msdos1)/vmlinuz-{KERNEL} {ROOT} ");
         fits(&front, &|long| {
@@ -134,7 +135,7 @@ fn length_counts_what_grub_puts_before_entry_files() {
             host.put("/proc/cmdline", b"ro\n");
             host
         });
-        // Where it boots from is known.
+        // The boot device is known.
         let front = format!("BOOT_IMAGE=(mduuid/0123)/vmlinuz-{KERNEL} {ROOT} ");
         fits(&front, &|long| {
             let mut host = rhel(loader, &format!("{ROOT} {long}"));
@@ -145,7 +146,7 @@ fn length_counts_what_grub_puts_before_entry_files() {
 }
 
 #[test]
-fn length_counts_the_initrds_of_systemd_boot() {
+fn length_includes_initrds_of_systemd_boot() {
     let zeros = "0".repeat(32);
     let front = format!("initrd=/{zeros}/{KERNEL}/initrd.img-{KERNEL} {ROOT} ");
     fits(&front, &|long| {
@@ -157,17 +158,17 @@ fn length_counts_the_initrds_of_systemd_boot() {
 }
 
 #[test]
-fn line_that_lost_an_argument_is_not_called_right() {
+fn truncated_line_is_not_converged() {
     let long = "a".repeat(2000);
     let host = debian(&format!("GRUB_CMDLINE_LINUX_DEFAULT=\"{long} iommu=pt\"\n"));
     let plan = host.plan("args = ['iommu=pt']");
     assert!(blockers(&plan)[0].contains("the kernel drops"), "{plan:?}");
-    // It loses nothing that the profile asks for.
+    // The line loses nothing that the profile requests.
     let host = debian(&format!("GRUB_CMDLINE_LINUX_DEFAULT=\"iommu=pt {long}\"\n"));
     assert_eq!(blockers(&host.plan("args = ['iommu=pt']")), [""; 0]);
 }
 
-/// The general variable is `x` before.
+/// Drop-in before and after the removal, and resulting line. The general variable is `x` before.
 const PREPENDED: [(&str, &str, &str); 3] = [
     (
         "GRUB_CMDLINE_LINUX=\"quiet $GRUB_CMDLINE_LINUX\" # mine\n",
@@ -200,7 +201,7 @@ fn words_of_self_prepends_can_be_removed() {
 }
 
 #[test]
-fn word_that_a_self_prepend_shares_is_left_alone() {
+fn word_shared_by_self_prepend_is_left_alone() {
     let host =
         debian("GRUB_CMDLINE_LINUX=\"iet x\"\nGRUB_CMDLINE_LINUX=\"a qu$GRUB_CMDLINE_LINUX\"\n");
     let plan = host.plan("absent = ['a']");
@@ -239,7 +240,7 @@ fn words_of_self_appends_can_be_removed_and_replaced() {
 }
 
 #[test]
-fn list_of_which_the_last_argument_counts_is_kept_whole() {
+fn list_with_last_argument_in_effect_is_kept_whole() {
     for variable in ["GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT"] {
         let mut host = debian(&format!("{variable}=\"module_blacklist=x,y\"\n"));
         assert_eq!(host.apply("args = ['module_blacklist=z']"), Ok(()));
@@ -250,7 +251,7 @@ fn list_of_which_the_last_argument_counts_is_kept_whole() {
 }
 
 #[test]
-fn word_that_two_assignments_share_is_left_alone() {
+fn word_shared_by_two_assignments_is_left_alone() {
     let mut host = debian(
         "GRUB_CMDLINE_LINUX=\"qu\"\nGRUB_CMDLINE_LINUX=\"${GRUB_CMDLINE_LINUX}iet quiet\"\n",
     );
@@ -260,7 +261,7 @@ fn word_that_two_assignments_share_is_left_alone() {
 }
 
 #[test]
-fn value_that_is_not_text_is_refused_in_the_plan() {
+fn non_utf8_value_is_refused_in_the_plan() {
     for main in
         [&b"GRUB_CMDLINE_LINUX=\"x=\xe9\"\n"[..], b"GRUB_X=\xe9\nGRUB_CMDLINE_LINUX=$GRUB_X\n"]
     {
@@ -290,12 +291,12 @@ fn read_only_variable_is_refused_with_its_line() {
         );
         assert_eq!(plan.changes.len(), 0);
     }
-    // Another variable, and a change that needs no file of bedplate.
+    // Another variable, and a change that needs no bedplate file.
     let mut other = debian(&format!("{name}=quiet\nreadonly GRUB_TIMEOUT=5\n"));
     assert_eq!(other.apply("args = ['nosmt']"), Ok(()));
     let mut removed = debian(&format!("{name}=\"quiet splash\"\nreadonly {name}\n"));
     assert_eq!(removed.apply("absent = ['quiet']"), Ok(()));
-    // A file that was written before.
+    // bedplate's file was written before.
     let mut later = debian(&format!("{name}=quiet\n"));
     assert_eq!(later.apply("args = ['nosmt']"), Ok(()));
     later.put("/etc/default/grub", format!("{name}=quiet\nreadonly {name}\n").as_bytes());
@@ -304,7 +305,7 @@ fn read_only_variable_is_refused_with_its_line() {
 }
 
 #[test]
-fn hand_edits_of_the_own_file_are_named() {
+fn hand_edits_of_own_file_are_noted() {
     let own = "/etc/default/grub.d/zz-bedplate.cfg";
     let wish = "args = ['nosmt']";
     let mut host = debian("GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n");
@@ -319,7 +320,7 @@ fn hand_edits_of_the_own_file_are_named() {
         plan.notes[0].text.contains("`byhand`") && !plan.notes[0].text.contains("=1"),
         "{plan:?}"
     );
-    // It stays, whatever else changes there.
+    // The argument stays when the file changes.
     assert_eq!(host.apply("args = ['a=1']"), Ok(()));
     assert!(host.text(own).unwrap().contains("byhand=1"));
     for other in
@@ -331,7 +332,7 @@ fn hand_edits_of_the_own_file_are_named() {
 }
 
 #[test]
-fn missing_kernel_cmdline_is_not_called_right() {
+fn missing_kernel_cmdline_is_not_converged() {
     let mut host = Host::new("loader = 'systemd-boot'\nremove = ['/etc/kernel/cmdline']");
     let plan = host.plan("args = ['nosmt']");
     let why: Vec<&str> =

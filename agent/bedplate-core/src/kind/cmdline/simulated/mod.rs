@@ -1,5 +1,5 @@
-//! Made-up hosts whose boot configuration is changed as plans say and made again by a small imitation of the tools that do
-//! it: real shells source the files of GRUB, everything else is text.
+//! Fake hosts on which tests carry out plans. Small imitations of the boot loader tools regenerate the entries: real
+//! shells source the files of GRUB, everything else is text.
 
 mod instances;
 mod property;
@@ -17,27 +17,27 @@ use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_testhosts::HostSpec;
 use bedplate_testhosts::fixture::unified_image;
 
-/// Which kernel the made-up hosts boot.
+/// Kernel release of the fake hosts.
 const KERNEL: &str = "6.8.0-45-generic";
 const ROOT: &str = "root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344 ro";
 
-/// A host, what bedplate has done on it, and how its tools make boot entries.
+/// Fake host with its ledger and the settings of its tools.
 struct Host {
     files: Snapshot,
     ledger: Ledger,
     /// Text that grub-mkconfig writes before the entries.
     menu_head: &'static str,
-    /// Text that it writes behind the configured arguments.
+    /// Text that grub-mkconfig writes after the configured arguments.
     menu_tail: &'static str,
 }
 
 impl Host {
-    /// A host of the demo's kind: `loader` and further keys of its description.
+    /// Creates a host: `description` has `loader` and further keys.
     fn new(description: &str) -> Host {
         let text = format!("machine = 'plain'\nkernel = '{KERNEL}'\n{description}");
         let files = HostSpec::from_toml(&text).unwrap().build();
         let mut host = Host { files, ledger: Ledger::default(), menu_head: "", menu_tail: "" };
-        // What a kernel has by default is not written.
+        // Without a kernel configuration no argument is satisfied by default.
         host.remove(&format!("/boot/config-{KERNEL}"));
         host
     }
@@ -64,7 +64,7 @@ impl Host {
         plan_alone(&KIND, (&profile, &desired), &facts, &self.files, &self.ledger)
     }
 
-    /// The line that the next boot gets.
+    /// Returns the line of the next boot.
     fn next(&self) -> CommandLine {
         match next_boot(&self.files, &observe(&self.files, Depth::Plan)) {
             Reading::Known(line) => line,
@@ -72,7 +72,7 @@ impl Host {
         }
     }
 
-    /// Carries a plan out; says why it could not.
+    /// Carries out the plan of a profile, or returns why it could not.
     fn apply(&mut self, cmdline: &str) -> Result<(), String> {
         let plan = self.plan(cmdline);
         if let Some(blocker) = plan.blockers.first() {
@@ -130,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Writes the menu as grub-mkconfig does, from the variables as a real shell leaves them.
+    /// Writes the menu as grub-mkconfig does, from variables that a real shell evaluates.
     fn regenerate_grub(&mut self, shell: &str, menu: &str) {
         let directory = tempfile::tempdir().unwrap();
         let paths: Vec<String> = self
@@ -152,7 +152,7 @@ impl Host {
         self.put(menu, &bedplate_base::lossless_text::encode(&text));
     }
 
-    /// 90-loaderentry.install, and ukify.
+    /// Imitates 90-loaderentry.install and ukify.
     fn regenerate_entry(&mut self) {
         let line = self.text("/etc/kernel/cmdline").unwrap();
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -166,7 +166,7 @@ impl Host {
         }
     }
 
-    /// `rpm-ostree kargs`: each argument as it is given, into the entry.
+    /// Imitates `rpm-ostree kargs`: copies each argument verbatim into the entry.
     fn deploy(&mut self, options: &[&str]) {
         let path = self.entry("/boot/loader/entries").unwrap();
         let entry =
@@ -199,7 +199,7 @@ impl Host {
     }
 }
 
-/// Sources the main file and the drop-ins, and prints the arguments of a normal entry.
+/// Sources the main file and the drop-ins, and returns the arguments of a normal entry.
 fn source(shell: &str, root: &Path) -> String {
     let script = "cd \"$1\"; . ./etc/default/grub; \
                   for f in etc/default/grub.d/*.cfg; do [ -e \"$f\" ] && . \"./$f\"; done; \

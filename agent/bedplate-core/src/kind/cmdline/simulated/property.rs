@@ -1,5 +1,5 @@
-//! For every back end and any profile: the next boot's line is the edit applied to the line before, nothing else is lost,
-//! and with what the loader adds it is short enough for the kernel.
+//! Property for every back end and any profile: the next boot's line is the previous line with the edit applied,
+//! nothing else is lost, and with the loader's additions the line is short enough for the kernel.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 use bedplate_cmdline::MAX_LINE_BYTES;
 use bedplate_cmdline::boot::grub_quote::grub_token;
 
-/// A back end, and how its configuration is laid out.
+/// Back end and layout of its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Debian(u8),
@@ -33,7 +33,7 @@ fn layout() -> impl Strategy<Value = Layout> {
     ]
 }
 
-/// Arguments that people have on their lines and ask for in profiles.
+/// Arguments that are common on lines and in profiles.
 fn argument() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "quiet",
@@ -102,7 +102,7 @@ fn wish(set: &[Token], absent: &[Token]) -> String {
     format!("args = [{}]\nabsent = [{}]", list(set), list(absent))
 }
 
-/// Single arguments, each once.
+/// Splits into single arguments, without duplicates.
 fn single(all: &[String]) -> Vec<Token> {
     let mut once: Vec<Token> = Vec::new();
     for token in all.iter().flat_map(|one| tokens(one)) {
@@ -117,7 +117,7 @@ fn tokens(text: &str) -> Vec<Token> {
     CommandLine::parse(text).tokens().cloned().collect()
 }
 
-/// Each argument as GRUB's files hold it.
+/// Quotes each argument as in GRUB's files.
 fn in_grub(arguments: &[String]) -> String {
     let all = arguments.iter().flat_map(|one| tokens(one));
     all.map(|token| grub_token(&token).unwrap()).collect::<Vec<_>>().join(" ")
@@ -127,7 +127,7 @@ fn in_shell(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`")
 }
 
-/// A host that has these arguments, in two lots.
+/// Creates a host with these arguments, in two groups.
 fn host(layout: Layout, first: &[String], second: &[String]) -> Host {
     let (one, two) = (in_grub(first), in_grub(second));
     match layout {
@@ -237,8 +237,8 @@ fn ostree(all: &str) -> Host {
     host
 }
 
-/// Everything on a line, lists taken apart, in no order. A word that two variables give is there once or twice: the kernel
-/// reads the same either way.
+/// Returns all arguments of a line, with lists split, sorted and without duplicates. The kernel reads a word that two
+/// variables give the same way, once or twice.
 fn contents(line: &CommandLine) -> Vec<String> {
     const LISTS: [&str; 7] = [
         "pci",
@@ -277,7 +277,8 @@ fn front(layout: Layout) -> usize {
     }
 }
 
-/// Applies a wish and compares the result with the edit of the line before. Returns whether it was carried out.
+/// Applies a profile and compares the result with the edit of the previous line. Returns whether the plan was carried
+/// out.
 fn apply(
     host: &mut Host,
     layout: Layout,
@@ -301,7 +302,7 @@ fn apply(
     let done = host.apply(&cmdline);
     prop_assert_eq!(done, Ok(()), "{:?} {} on {}", layout, cmdline, before);
     let after = host.next();
-    // What is satisfied in other words is not rewritten for its own sake.
+    // An argument that is satisfied in another spelling is not rewritten.
     let expected = match plan.changes.is_empty() {
         true => before.clone(),
         false => expected.expect("nothing that was carried out is refused for the whole line"),
@@ -345,7 +346,7 @@ proptest! {
         layout in layout(), first in arguments(6), second in arguments(4),
         (set, absent) in (arguments(4), arguments(2)), (later, without) in (arguments(4), arguments(2)),
     ) {
-        // GRUB cannot carry quotes within a word, and drops what is too long already.
+        // GRUB cannot carry quotes within a word, and drops text beyond its limit.
         let length = first.iter().chain(&second).map(|one| one.len() + 1).sum::<usize>();
         prop_assume!(length < 1900);
         let mut host = host(layout, &first, &second);
@@ -355,9 +356,9 @@ proptest! {
     }
 }
 
-/// The property says nothing of what is refused: this much is not.
+/// The property does not cover refused profiles. These must not be refused.
 #[test]
-fn ordinary_wishes_are_carried_out_by_every_back_end() {
+fn ordinary_profiles_apply_on_every_back_end() {
     let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
     let layouts = (0..6).map(Layout::Debian).chain([
         Layout::Suse,

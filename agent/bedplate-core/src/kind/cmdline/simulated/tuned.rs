@@ -1,4 +1,4 @@
-//! TuneD beside bedplate.
+//! Hosts with both TuneD and bedplate.
 
 use super::instances::{blockers, debian, fits, rhel};
 use super::*;
@@ -29,7 +29,7 @@ fn set_tuned(host: &mut Host, loader: &str, params: &str) {
 }
 
 #[test]
-fn arguments_of_tuned_are_not_added_again() {
+fn tuned_arguments_are_not_added_again() {
     let wish = "args = ['numa_balancing=disable']";
     for loader in ["debian", "rhel8"] {
         let mut host = tuned(loader, "iommu.passthrough=1 numa_balancing=disable");
@@ -42,10 +42,10 @@ fn arguments_of_tuned_are_not_added_again() {
         let line = host.next().to_string();
         assert_eq!(line.matches("numa_balancing").count(), 1, "{loader}: {line}");
         assert!(line.contains("nosmt") && !line.contains("iommu=pt"), "{loader}: {line}");
-        // Dropped by the profile, it stays as long as TuneD brings it.
+        // Dropped by the profile, the argument stays as long as TuneD adds it.
         assert_eq!(host.apply("args = ['nosmt']"), Ok(()), "{loader}");
         assert_eq!(host.plan("args = ['nosmt']").changes.len(), 0, "{loader}");
-        // TuneD no longer brings it: drift.
+        // TuneD no longer adds it: drift.
         set_tuned(&mut host, loader, "");
         assert_eq!(host.apply(wish), Ok(()), "{loader}");
         let line = host.next().to_string();
@@ -54,7 +54,7 @@ fn arguments_of_tuned_are_not_added_again() {
 }
 
 #[test]
-fn options_that_tuned_brings_in_part_are_all_there() {
+fn options_partly_set_by_tuned_are_completed() {
     let mut host = tuned("debian", "pci=realloc");
     assert_eq!(host.apply("args = ['pci=realloc,noats']"), Ok(()));
     assert!(host.next().to_string().contains("noats"), "{}", host.next());
@@ -74,9 +74,9 @@ fn conflict_with_tuned_is_a_blocker() {
     }
 }
 
-/// bedplate's argument is the last one on the line, so it is in effect.
+/// bedplate's argument is the last one on the line, so it takes effect.
 #[test]
-fn conflict_with_tuned_behind_bedplate_is_noted() {
+fn tuned_conflict_without_effect_is_noted() {
     for loader in ["debian", "rhel8"] {
         let mut host = tuned(loader, "");
         let wish = "args = ['numa_balancing=enable']";
@@ -92,7 +92,7 @@ fn conflict_with_tuned_behind_bedplate_is_noted() {
 
 /// `$tuned_params` of entry files, which grub.cfg sets and the environment block does not.
 #[test]
-fn tuned_params_of_grub_cfg_count_for_entry_files() {
+fn tuned_params_of_grub_cfg_apply_to_entry_files() {
     let host = || {
         let mut host = tuned("rhel8", "");
         let cfg = host.text("/boot/grub2/grub.cfg").unwrap();
@@ -107,7 +107,7 @@ fn tuned_params_of_grub_cfg_count_for_entry_files() {
 }
 
 #[test]
-fn length_counts_what_tuned_brings() {
+fn length_includes_tuned_arguments() {
     let front = format!("BOOT_IMAGE=/boot/vmlinuz-{KERNEL} {ROOT} quiet ");
     let long = |long: &str| tuned("debian", long);
     fits(&front, &long);

@@ -1,4 +1,4 @@
-//! Healthy hosts of every kind are sound; what is proved to be missing is a fault; what cannot be looked up is unknown.
+//! Healthy hosts are sound, a file that is proved missing is a fault, and a file that cannot be located is unknown.
 
 mod next_drivers;
 
@@ -15,7 +15,7 @@ const ROOT: &str = "root=UUID=6a4d3b2c-1f0e-4d5c-8b7a-990011223344 ro";
 const ON_ROOT: &str = "29 1 8:2 / / rw - ext4 /dev/sda2 rw\n";
 const ON_BOOT: &str = "40 29 8:1 / /boot rw - ext4 /dev/sda1 rw\n";
 
-/// A host to be changed before it is judged.
+/// Fake host that a test changes before the evaluation.
 struct Case(Snapshot);
 
 impl Case {
@@ -24,7 +24,7 @@ impl Case {
         Case(HostSpec::from_toml(&text).unwrap().build())
     }
 
-    /// Debian with a menu of its own.
+    /// Debian host with this entry in its menu.
     fn menu(entry: &str) -> Case {
         let menu = format!("set default=\"0\"\nmenuentry 'Linux' --id a {{\n{entry}\n}}\n");
         Case::new("").file("/boot/grub/grub.cfg", &menu)
@@ -52,14 +52,14 @@ impl Case {
         self.file("/proc/cmdline", line)
     }
 
-    /// Sets `ramdisk_size`, as the boot loader hands it over.
+    /// Sets `ramdisk_size`, as the boot loader passes it.
     fn had_initrd(self, had: bool) -> Case {
         let mut bytes = vec![0; RAMDISK_SIZE.end];
         bytes[RAMDISK_SIZE.start] = u8::from(had);
         self.node(BOOT_PARAMS, Node::File(bytes))
     }
 
-    /// The device of the demo's menu is the one that is mounted at /.
+    /// Mounts the device of the demo's menu at /.
     fn mapped(self) -> Case {
         self.file(MOUNTINFO, ON_ROOT)
             .link("/dev/disk/by-uuid/6a4d3b2c", "../../sda2")
@@ -170,7 +170,7 @@ fn kernel_built_for_no_initrd_is_sound() {
             .running(&format!("BOOT_IMAGE=/boot/vmlinuz-{KERNEL} {root} ro"));
         assert_sound(root, case);
     }
-    // The initrd of the package is there, and never loaded.
+    // The package's initrd exists and is never loaded.
     let root = "root=PARTUUID=0123-02 ro";
     let case = Case::menu(&linux("/boot/vmlinuz", root)).had_initrd(false).running(root);
     assert_sound("booted without one", case);
@@ -184,7 +184,7 @@ fn kernel_built_for_no_initrd_is_sound() {
 }
 
 #[test]
-fn usual_shapes_of_entries_are_sound() {
+fn common_entry_forms_are_sound() {
     let lvm = "root=/dev/mapper/vg-root ro";
     let entry = format!("{}\n{}", linux("/boot/vmlinuz", lvm), initrd("/boot/initrd.img"));
     assert_sound("LVM", Case::menu(&entry).running(lvm));
@@ -211,7 +211,7 @@ fn missing_or_empty_files_are_faults() {
         assert_fault("missing", Case::new("").mapped().without(path), "is not there");
         assert_fault("empty", Case::new("").mapped().file(path, ""), "is empty");
         assert_fault("zeros", Case::new("").mapped().file(path, &"\0".repeat(9000)), "but zeros");
-        // Where the device is not known, a file that is not found may be elsewhere.
+        // With an unknown device, a file that is not found may be elsewhere.
         assert_unknown("device unknown", Case::new("").without(path), "not one that is mounted");
     }
     let modules = format!("/usr/lib/modules/{KERNEL}");
@@ -232,7 +232,7 @@ fn missing_or_empty_files_are_faults() {
 }
 
 #[test]
-fn small_file_beside_an_initrd_is_sound() {
+fn small_file_next_to_initrd_is_sound() {
     let entry = format!(
         "{}\n\tinitrd\t/boot/ucode.cpio /boot/key.cpio newc:key:/boot/key /boot/initrd.img-{KERNEL}",
         linux("/boot/vmlinuz", ROOT)
@@ -243,7 +243,7 @@ fn small_file_beside_an_initrd_is_sound() {
 }
 
 #[test]
-fn file_system_that_is_not_mounted_is_unknown() {
+fn unmounted_file_system_is_unknown() {
     let search = "\tsearch --no-floppy --fs-uuid --set=root bb";
     let entry =
         format!("{search}\n{}\n{}", linux("/boot/vmlinuz", ROOT), initrd("/boot/initrd.img"));
@@ -281,7 +281,7 @@ fn file_system_that_is_not_mounted_is_unknown() {
 }
 
 #[test]
-fn link_that_leaves_the_file_system_is_a_fault() {
+fn link_out_of_file_system_is_a_fault() {
     let search = "\tsearch --no-floppy --fs-uuid --set=root aa";
     let entry = format!("{search}\n{}\n{}", linux("/vmlinuz", ROOT), initrd("/initrd.img"));
     let name = format!("/boot/initrd.img-{KERNEL}");
@@ -302,7 +302,7 @@ fn link_that_leaves_the_file_system_is_a_fault() {
     let out = boot().link(&name, "../usr/lib/initrd.real");
     assert_fault("to another file system", out, "follows to /boot/usr/lib/initrd.real");
     assert_fault("dangling", boot().link(&name, "gone"), "is not there");
-    // On one file system the same links lead where the kernel's do, also from a directory that is bound to itself.
+    // On one file system GRUB follows these links as the kernel does, also with a directory that is bound to itself.
     let entry =
         format!("{search}\n{}\n{}", linux("/boot/vmlinuz", ROOT), initrd("/boot/initrd.img"));
     let bound = "41 29 8:2 /boot /boot rw - ext4 /dev/sda2 rw\n";
@@ -321,7 +321,7 @@ fn link_that_leaves_the_file_system_is_a_fault() {
 }
 
 #[test]
-fn menu_that_waits_is_a_fault() {
+fn waiting_menu_is_a_fault() {
     let entry = format!("{}\n{}", linux("/boot/vmlinuz", ROOT), initrd("/boot/initrd.img"));
     let menu = |header: &str| {
         let menu = format!("set default=0\n{header}\nmenuentry 'Linux' --id a {{\n{entry}\n}}\n");
@@ -354,7 +354,7 @@ fn lost_initrd_is_a_fault() {
 }
 
 #[test]
-fn another_root_is_a_fault() {
+fn different_root_is_a_fault() {
     let entry =
         |root: &str| format!("{}\n{}", linux("/boot/vmlinuz", root), initrd("/boot/initrd.img"));
     assert_fault("another", Case::menu(&entry("root=UUID=bb ro")), "has root=UUID=bb");
@@ -364,7 +364,7 @@ fn another_root_is_a_fault() {
 }
 
 #[test]
-fn menu_that_is_not_known_is_unknown() {
+fn empty_or_absent_menu_is_unknown() {
     assert_unknown("empty", Case::new("").file("/boot/grub/grub.cfg", ""), "the menu has no entry");
     assert_unknown("gone", Case::new("").without("/boot/grub/grub.cfg"), "no boot entry was found");
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn driver_that_the_next_kernel_lacks_is_a_fault() {
+fn driver_missing_in_next_kernel_is_a_fault() {
     let next = "6.17.0-3-generic";
     let host = |modules: &str| {
         let text = format!("machine = 'hgx'\nkernel = '{next}'\nolder-kernels = ['{KERNEL}']");
@@ -16,7 +16,7 @@ fn driver_that_the_next_kernel_lacks_is_a_fault() {
     assert_sound("all drivers", host(all));
     assert_fault("no GPU driver", host("kernel/mlx5_core.ko:\n"), "module nvidia is");
     assert_fault("no NIC driver", host("kernel/nvidia.ko:\n"), "module mlx5_core is");
-    // From elsewhere, as GPU operators load it.
+    // Loaded from a container, as GPU operators do.
     let container = host("kernel/mlx5_core.ko:\n")
         .file(&format!("/usr/lib/modules/{KERNEL}/modules.dep"), "kernel/mlx5_core.ko:\n");
     assert_sound("driver from a container", container);
