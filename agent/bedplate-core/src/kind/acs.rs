@@ -116,7 +116,7 @@ fn at_first_boot(context: &Context) -> Change {
             "redirect cleared on the ports between GPUs and NICs"
         }
     };
-    let why = Rationale::because("an image has no PCI devices: the ports are found on the machine");
+    let why = Rationale::because("an image has no PCI devices; the machine determines the ports");
     let item = Item::new(CONTROL, None, Some(after), &[why]);
     let subject = "PCIe ports of the machine";
     let change = NAME.change("ports", subject, vec![item], Effect::EveryBoot, Vec::new());
@@ -219,8 +219,8 @@ impl Port<'_> {
             return None;
         }
         Some(self.note(format!(
-            "reads {} although the kernel was booted with {} for it: this kernel misreads the argument \
-             (fixed by Linux commit 9cf8a952d57b; handbook §1.4), or something has written the register since",
+            "reads {} although the kernel was booted with {} for it: this kernel misreads the argument (fixed by Linux \
+             commit 9cf8a952d57b; handbook §1.4), or another tool has written the register",
             format_bits(self.acs.control),
             said.flags()
         )))
@@ -293,16 +293,16 @@ impl Port<'_> {
         };
         let reach = match self.siblings(&here) {
             _ if lost == AcsBits::SV => format!(
-                "the port no longer checks that requests of {} carry an address from below it",
+                "the port no longer verifies the source addresses of requests from {}",
                 named(&here)
             ),
             _ if self.topology.role(port) == Role::RootPort => format!(
-                "{} below this root port can reach functions below other root ports past the IOMMU, where the root \
-                 complex lets them",
+                "{} below this root port can reach devices below other root ports without IOMMU checks, if the root \
+                 complex forwards peer requests",
                 named(&here)
             ),
             Some((switch, there)) if !there.is_empty() => format!(
-                "{} below this port can reach {} below the other ports of switch {switch} past the IOMMU",
+                "{} below this port can reach {} below other ports of switch {switch} without IOMMU checks",
                 named(&here),
                 named(&there)
             ),
@@ -310,8 +310,7 @@ impl Port<'_> {
         };
         vec![
             reach,
-            "until the next boot the IOMMU groups still look isolated and are not: give no device below these ports to a \
-             guest before"
+            "IOMMU groups overstate isolation until the next reboot; do not assign these devices to guests before then"
                 .to_owned(),
         ]
     }

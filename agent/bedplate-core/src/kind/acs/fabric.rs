@@ -142,21 +142,19 @@ impl Fabric<'_> {
         let gpus: BTreeSet<PciAddress> = self.pairs.iter().map(|pair| pair.gpu).collect();
         match self.root_id() {
             _ if self.guests == Guests::Yes => Some(
-                "a Data Direct path for guests, of which it is not known which ACS bits it wants (handbook §14.1)"
+                "Data Direct path for guests: required ACS bits unknown (handbook §14.1)"
                     .to_owned(),
             ),
             None => Some(
-                "a Data Direct path below a root port that cannot be seen: which ACS bits it wants depends on that \
-                 (handbook §14.1)"
+                "Data Direct path below a root port that is not visible: required ACS bits unknown (handbook §14.1)"
                     .to_owned(),
             ),
             Some(id) if !DATA_DIRECT_ROOTS.contains(&id) => Some(format!(
-                "a Data Direct path below root port {:04x}:{:04x}, of which it is not known which ACS bits it wants \
-                 (handbook §14.1)",
+                "Data Direct path below root port {:04x}:{:04x}: required ACS bits unknown (handbook §14.1)",
                 id.0, id.1
             )),
             _ if gpus.len() != 1 => Some(format!(
-                "a Data Direct path to {} GPUs: it is only known which ACS bits one GPU wants (handbook §14.1)",
+                "Data Direct path to {} GPUs: required ACS bits are known for one GPU only (handbook §14.1)",
                 gpus.len()
             )),
             _ => None,
@@ -314,15 +312,15 @@ impl Fabric<'_> {
         let (text, source) = match (self.topology.role(port), row.shape) {
             (Role::Upstream, _) => (
                 format!(
-                    "upstream port of the switch between {named}: Linux counts its redirect bits like those of the ports below"
+                    "upstream port of the switch between {named}: Linux checks its redirect bits too"
                 ),
                 "Linux drivers/pci/p2pdma.c; handbook §14.1",
             ),
             (_, Shape::Switch) => (
-                format!("on the way between {named}: {}", row.because),
+                format!("on the path between {named}: {}", row.because),
                 "Linux drivers/pci/p2pdma.c; handbook §3.2",
             ),
-            _ => (format!("on the way between {named}: {}", row.because), RDMA_TOPO),
+            _ => (format!("on the path between {named}: {}", row.because), RDMA_TOPO),
         };
         vec![Rationale::new(text, source)]
     }

@@ -82,12 +82,12 @@ fn use_of(tree: &PciTree, guest: PciAddress) -> Use {
 /// Describes the fault if `guests` (as named by [`used_by`]) are below a port without the isolating bits.
 pub(crate) fn reach_neighbours(missing: AcsBits, guests: &str) -> String {
     format!(
-        "{missing} off, while {guests}: the guest can reach neighbours that its IOMMU group says it cannot reach (Linux \
+        "{missing} off, while {guests}: the guest can reach neighbours that its IOMMU group reports as isolated (Linux \
          drivers/iommu/iommu.c; handbook §3.3)"
     )
 }
 
-/// Describes the use of these functions: `VFIO uses 0000:18:00.0 below it`; before any use, `VFIO is to have VFs of …`;
+/// Describes the use of these functions: `VFIO uses 0000:18:00.0 below it`; before any use, `VFIO will get VFs of …`;
 /// with an unreadable driver, the reason why a VM may use it. `place` follows their names.
 pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> String {
     let of = |wanted: Use| -> Vec<PciAddress> {
@@ -102,7 +102,7 @@ pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> Str
         parts.push(format!("{} uses {}", assigned_by(tree, &used), named(&used)));
     } else if !to_come.is_empty() {
         parts.push(format!(
-            "{} is to have VFs of {}",
+            "{} will get VFs of {}",
             assigned_by(tree, &to_come),
             named(&to_come)
         ));
@@ -110,7 +110,7 @@ pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> Str
     if let Some(reason) = unread.first().and_then(|guest| tree.unread_drivers.get(guest)) {
         let them = if unread.len() == 1 { "it" } else { "them" };
         parts.push(format!(
-            "the driver of {} is not known ({reason}), so that a guest may have {them}",
+            "the driver of {} is unknown ({reason}), so a guest may use {them}",
             named(&unread)
         ));
     }
@@ -128,7 +128,7 @@ pub(crate) fn set_free(tree: &PciTree, guests: &[PciAddress]) -> &'static str {
     if all(Use::ToCome) {
         "give these VFs another driver (vf_driver in [[sriov.devices]])"
     } else if all(Use::Unread) {
-        "run bedplate as root, where all of /sys can be read"
+        "run bedplate as root, so that it can read all of /sys"
     } else {
         "stop the guest and unbind the function from its driver"
     }
@@ -156,14 +156,14 @@ pub(crate) fn guests_exposed(facts: &Facts, port: PciAddress, lost: AcsBits) -> 
     let tree = match facts.pci.optional() {
         Ok(tree) => tree?,
         Err(why) => {
-            return Some(format!("whether a guest has functions below it is not known: {why}"));
+            return Some(format!("cannot tell whether a guest uses functions below it: {why}"));
         }
     };
     let below = guests_below(tree, &[]);
     let guests = below.get(&port)?;
     Some(format!(
-        "{}: without {lost} the guest could reach its neighbours past the IOMMU (Linux \
-         drivers/iommu/iommu.c; handbook §3.3)",
+        "{}: without {lost} the guest could reach its neighbours without IOMMU checks (Linux drivers/iommu/iommu.c; \
+         handbook §3.3)",
         used_by(tree, guests, " below it")
     ))
 }
@@ -210,11 +210,11 @@ fn refused(
     Some(NAME.blocker(
         format!("argument {}", arg.token),
         format!(
-            "it opens ACS on port {port}, below which {used}: from the next boot on the guest's IOMMU group \
-             would hold its neighbours too (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
+            "clears isolation bits of port {port}, below which {used}: from the next boot the guest's IOMMU group \
+             would include its neighbours (Linux drivers/iommu/iommu.c; handbook §3.3, §14.1)"
         ),
         format!(
-            "take the port out of the argument (or give it `1` for each of SV, RR, CR and UF in config_acs), or {}",
+            "remove the port from the argument (or set `1` for each of SV, RR, CR and UF in config_acs), or {}",
             set_free(tree, functions)
         ),
     ))
@@ -231,7 +231,7 @@ mod tests {
         let port = at("0000:22:00.0");
         let unseen = facts(Reading::unknown("no /sys"));
         let why = guests_exposed(&unseen, port, AcsBits::RR).unwrap();
-        assert!(why.contains("not known: no /sys"), "{why}");
+        assert!(why.contains("below it: no /sys"), "{why}");
         assert_eq!(guests_exposed(&unseen, port, AcsBits::DT), None);
         assert_eq!(guests_exposed(&lab().facts(), port, AcsBits::RR), None);
     }

@@ -22,8 +22,8 @@ pub(super) fn contribute(
         .extend(acs.ports.iter().filter(|wanted| !acs.persistence.carries(wanted)).map(live));
     if desired.cmdline.set.iter().any(|wanted| wanted.from == ArgSource::Acs) {
         out.notes.push(
-            "the ACS list in `pci=` names ports by address: it fits only machines with the PCI numbering it was made \
-             from (Linux kernel-parameters.txt; handbook §1.4)"
+            "the ACS list in `pci=` names ports by address: it is valid only on machines with the same PCI numbering \
+             (Linux kernel-parameters.txt; handbook §1.4)"
                 .to_owned(),
         );
     }
@@ -35,10 +35,10 @@ fn of_the_machine() -> LiveOnly {
     LiveOnly {
         id: NAME.to_string(),
         what: "ACS control of the machine's ports".to_owned(),
-        why: "which ports lie between GPUs and NICs, and what their fabric needs, only the machine shows".to_owned(),
+        why: "only the machine shows the ports between GPUs and NICs and their PCIe topology".to_owned(),
         with_agent: "run bedplate on the host at every boot".to_owned(),
-        without_agent: "render with --snapshot of a node, with [acs] persistence = \"cmdline\" where the kernel is known good: \
-                        the kernel arguments then carry it"
+        without_agent: "render with --snapshot of a node and [acs] persistence = \"cmdline\", if its kernel is known \
+                        good: the kernel arguments then set the bits"
             .to_owned(),
     }
 }
@@ -47,13 +47,13 @@ fn live(wanted: &WantedAcs) -> LiveOnly {
     LiveOnly {
         id: format!("{NAME}/{}", wanted.port),
         what: format!("ACS control of port {}: {}", wanted.port, bits(wanted)),
-        why: "a config-space write lasts until the next reset; no file holds it (Linux drivers/pci/pci.c; handbook §3.4)"
+        why: "a config-space write lasts until the next reset; no file can hold it (Linux drivers/pci/pci.c; handbook §3.4)"
             .to_owned(),
-        with_agent: "run bedplate on the host at every boot, or set [acs] persistence = \"cmdline\" where the kernel \
-                     is known good"
+        with_agent: "run bedplate on the host at every boot, or set [acs] persistence = \"cmdline\" if the kernel is \
+                     known good"
             .to_owned(),
-        without_agent: "set [acs] persistence = \"cmdline\" where the kernel is known good: the kernel arguments then \
-                        carry it"
+        without_agent: "set [acs] persistence = \"cmdline\" if the kernel is known good: the kernel arguments then set \
+                        the bits"
             .to_owned(),
     }
 }

@@ -59,9 +59,8 @@ pub(crate) fn groups_without_isolation(
     }
     for (missing, (ports, functions)) in without_guests {
         let text = format!(
-            "{} off, while {} below it {} an IOMMU group apart: the group promises an isolation that is gone; give none \
-             of these functions to a guest before the register is as it was at boot (Linux drivers/iommu/iommu.c; handbook \
-             §3.3)",
+            "{} off, while {} below it {} a separate IOMMU group: the reported isolation no longer exists; assign none \
+             of these functions to a guest until the register is restored (Linux drivers/iommu/iommu.c; handbook §3.3)",
             AcsBits(missing),
             named(&functions, "functions"),
             if functions.len() == 1 { "has" } else { "have" }
@@ -91,8 +90,8 @@ fn exposes_guests(
     NAME.blocker(
         Device::new(DeviceRole::Port, port),
         reach_neighbours(missing, &used_by(tree, guests, " below it")),
-        "stop the guest, find out what wrote the register (a setpci loop?), and reboot or reset the port, upon which \
-         Linux switches its ACS on again",
+        "stop the guest, find the writer of the register (a setpci loop?), then reboot or reset the port, so that \
+         Linux enables ACS again",
     )
 }
 
@@ -164,19 +163,20 @@ pub(crate) fn expectations(
     let named = some_of(wrong.iter().map(|pair| fabric.named(pair)), 2, "pairs");
     let text = match row.shape {
         Shape::DataDirect => {
-            "in different IOMMU groups, for which the NVIDIA driver refuses DMA-BUF between them (drivers 570 to 590 with \
-             NVreg_GrdmaPciTopoCheckOverride=1 do not): groups are made at boot, of the ACS bits of that moment; reboot with the \
-             bits on the kernel command line (handbook §6.3, §14.1)"
+            "in different IOMMU groups, so the NVIDIA driver refuses DMA-BUF between them (except drivers 570 to 590 \
+             with NVreg_GrdmaPciTopoCheckOverride=1). Groups are built at boot from the ACS bits: reboot with the bits \
+             on the kernel command line (handbook §6.3, §14.1)"
         }
         // Its pairs share no switch.
         Shape::RootPortEach => return,
         Shape::SwitchForGuests => {
-            "in one IOMMU group although the ports between them isolate: groups are made at boot; a guest cannot get one \
-             without the other before (handbook §14.1)"
+            "in one IOMMU group although the ports between them isolate: groups are built at boot; before the next \
+             one, a guest gets both or neither (handbook §14.1)"
         }
         Shape::Switch => {
-            "in different IOMMU groups although the ports between them are open: the groups are those of the last boot, look \
-             isolated and are not; give none of these functions to a guest (Linux drivers/iommu/iommu.c; handbook §3.3)"
+            "in different IOMMU groups although redirect is disabled between them: the groups date from the last boot \
+             and overstate isolation; assign none of these functions to a guest (Linux drivers/iommu/iommu.c; handbook \
+             §3.3)"
         }
     };
     resolved.notes.push(NAME.note(named, text.to_owned()));
@@ -254,16 +254,16 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
     if !lacking.is_empty() {
         let how = match mlxconfig(lacking, 1) {
             Some(command) => {
-                format!("switch it on in the firmware ({command}, then a cold reboot)")
+                format!("enable it in the firmware ({command}, then a cold reboot)")
             }
-            None => "switch ATS on in the NIC's firmware, then reboot cold".to_owned(),
+            None => "enable ATS in the NIC's firmware, then reboot cold".to_owned(),
         };
         resolved.blockers.push(NAME.blocker(
             subject(lacking),
-            "no ATS: a switch for guests lets only translated requests pass directly, and this NIC cannot translate \
+            "no ATS: a switch for guests passes only translated requests directly, and this NIC cannot translate \
              (rdma-core kernel-boot/rdma_topo; handbook §14.1)",
             format!(
-                "{how}, or set acs.guests = false where no guest gets it"
+                "{how}, or set acs.guests = false if no guest uses it"
             ),
         ));
     }
@@ -272,21 +272,21 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
     };
     if !needless.is_empty() {
         let how =
-            mlxconfig(needless, 0).unwrap_or("switch ATS off in the NIC's firmware".to_owned());
+            mlxconfig(needless, 0).unwrap_or("disable ATS in the NIC's firmware".to_owned());
         let text = format!(
-            "ATS is on in its firmware; on bare metal NVIDIA wants it off ({how}; handbook §14.1)"
+            "ATS is enabled in its firmware; NVIDIA requires it off on bare metal ({how}; handbook §14.1)"
         );
         note(needless, text);
     }
     if !mixed.is_empty() {
-        let text = "ATS is on in its firmware, and off in that of others on the same switch, which is therefore set for bare \
-                    metal; where guests get these NICs switch it on in all and set acs.guests = true (handbook §14.1)";
+        let text = "ATS is enabled in its firmware, but not in other NICs of the switch, so the switch is set for bare \
+                    metal. For guests, enable ATS in all of them and set acs.guests = true (handbook §14.1)";
         note(mixed, text.to_owned());
     }
     if !decisive.is_empty() {
-        let text = "ATS is on in its firmware and a guest has a function below its switch, which is therefore set for guests: isolation \
-                    stays on, and translated requests pass directly; set acs.guests = false where the NIC is the host's own \
-                    (handbook §14.1)";
+        let text = "ATS is enabled in its firmware and a guest uses a function below its switch, so the switch is set \
+                    for guests: isolation stays on, translated requests pass directly. Is the NIC the host's own? Set \
+                    acs.guests = false (handbook §14.1)";
         note(decisive, text.to_owned());
     }
 }
@@ -306,9 +306,8 @@ pub(crate) fn cannot_pass(fabric: &Fabric, resolved: &mut ResolvedAcs) {
         let named = some_of(ports.iter().map(PciAddress::to_string), 4, "ports");
         resolved.blockers.push(NAME.blocker(
             format!("port {named}"),
-            "no DT: it cannot let translated requests pass, so that a guest's NIC reaches no GPU directly (handbook \
-             §14.1)",
-            "set acs.guests = false, or policy = \"keep\" where isolation counts for more",
+            "no DT: translated requests cannot pass, so a guest's NIC reaches no GPU directly (handbook §14.1)",
+            "set acs.guests = false, or policy = \"keep\" if isolation matters more",
         ));
     }
 }

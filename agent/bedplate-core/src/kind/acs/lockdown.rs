@@ -23,12 +23,12 @@ impl Port<'_> {
         section.blockers.extend(self.exposed());
         if self.is_disobeyed() {
             let reason = format!(
-                "reads {} although this kernel was booted with the argument that makes it {}, and {lockdown}",
+                "reads {} although this kernel was booted with the argument for {}, and {lockdown}",
                 format_bits(self.acs.control),
                 format_bits(self.after())
             );
-            let remedy = "switch lockdown (Secure Boot) off, so that bedplate can write it, or boot another kernel: some \
-                          misread the argument (handbook §1.4)";
+            let remedy = "disable lockdown (Secure Boot), so that bedplate can write the register, or boot another \
+                          kernel: some misread the argument (handbook §1.4)";
             section.blockers.push(blocker(reason, remedy));
         } else if self.is_persistent() {
             section.pending.push(Pending {
@@ -41,12 +41,12 @@ impl Port<'_> {
         } else {
             let remedy = match self.by_argument() {
                 true => {
-                    "put right what keeps the kernel argument off the command line (the blockers and unknowns of this plan), \
-                     or switch lockdown (Secure Boot) off"
+                    "fix what keeps the kernel argument off the command line (blockers and unknowns of this plan), or \
+                     disable lockdown (Secure Boot)"
                 }
                 false => {
-                    "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or switch \
-                     lockdown (Secure Boot) off"
+                    "set acs.persistence = \"cmdline\" with a kernel that has a working pci=config_acs, or disable \
+                     lockdown (Secure Boot)"
                 }
             };
             section.blockers.push(blocker(lockdown, remedy));

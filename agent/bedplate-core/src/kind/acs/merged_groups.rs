@@ -45,9 +45,9 @@ pub(crate) fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mu
     }
     let named = some_of(ports.iter().map(PciAddress::to_string), 4, "ports");
     let text = format!(
-        "what is below shares an IOMMU group with other devices although the ports isolate: Linux {release} forms the groups before \
-         it switches ACS on (commit c41e2fb67e26, which later releases of its series revert; bugzilla.kernel.org 221234; handbook \
-         §3.4). Boot another kernel where guests need these devices apart"
+        "devices below share an IOMMU group with others although the ports isolate: Linux {release} builds the groups \
+         before it enables ACS (commit c41e2fb67e26, reverted in later releases of its series; bugzilla.kernel.org \
+         221234; handbook §3.4). Boot another kernel if guests need these devices in separate groups"
     );
     resolved.notes.push(NAME.note(format!("port {named}"), text));
 }

@@ -84,12 +84,12 @@ pub(super) fn carried_over(
         missing.into_iter().filter(|port| carried.contains_key(port)).collect();
     new.by_port.extend(carried);
     let Some(token) = new.token().filter(|_| !named.is_empty()) else { return (arg, None) };
-    let text = "no device below it: the kernel argument of an earlier run keeps its entry, for when the device that it was \
-                written for is back; without one it does nothing";
+    let text = "no device below it: the earlier kernel argument keeps its entry until the missing device returns; \
+                until then it has no effect";
     let subject = format!("port {}", some_of(named.iter().map(PciAddress::to_string), 4, "ports"));
     let why = match arg {
         Reading::Known(arg) => arg.why,
-        _ => vec![Rationale::because("the devices that it is for are missing and may come back")],
+        _ => vec![Rationale::because("its devices are missing and may return")],
     };
     let note = NAME.note(subject, text.to_owned());
     (Reading::Known(KernelArg { token, why, from: ArgSource::Acs }), Some(note))

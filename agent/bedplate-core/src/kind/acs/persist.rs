@@ -54,8 +54,8 @@ fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut ResolvedAcs) {
     let rest = wanted.iter().filter(|port| !AcsPersistence::DisableAcsRedir.carries(port));
     let rest: Vec<String> = rest.map(|port| port.port.to_string()).collect();
     if !rest.is_empty() {
-        let text = "written live and again at every boot: the kernel that boots next knows only pci=disable_acs_redir=, which \
-                    switches RR, CR and EC off together and nothing else; the other ports have it";
+        let text = "written at runtime after every boot: the next kernel supports only pci=disable_acs_redir=, which \
+                    clears RR, CR and EC together and nothing else; the other ports use it";
         resolved.note(format!("port {}", some_of(rest.into_iter(), 4, "ports")), text);
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn persist(
             allowed.filter(|port| persistence.carries(port)).cloned().collect();
         match token::render(persistence, &allowed) {
             None if persistence != AcsPersistence::Live && !allowed.is_empty() => Err(format!(
-                "the argument for {} ports would take more than {} bytes of the kernel command line",
+                "the argument for {} ports would exceed {} bytes of the kernel command line",
                 allowed.len(),
                 token::TOKEN_LIMIT
             )),
@@ -98,13 +98,13 @@ pub(crate) fn persist(
         }
         Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(NAME.blocker(
             "acs.persistence",
-            format!("the kernel command line cannot make ACS last: {reason}"),
-            "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to have the bits \
-             written again at every boot",
+            format!("the kernel command line cannot make ACS bits persistent: {reason}"),
+            "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to write the bits \
+             at runtime after every boot",
         )),
         Err(reason) => {
             resolved.acs.ports = ports(AcsPersistence::Live);
-            let text = format!("written live and again at every boot, because {reason}");
+            let text = format!("written at runtime after every boot: {reason}");
             resolved.note("acs.persistence", text);
         }
     }
@@ -123,8 +123,8 @@ fn remark_on_one_boot(persistence: AcsPersistence, os: &Os, resolved: &mut Resol
     };
     if !reads {
         let text = format!(
-            "Linux {next}, which is chosen for one boot only, may not read the kernel argument, which is for Linux {lasting} of the \
-             default entry: on that one boot the bits are written live"
+            "Linux {next}, chosen for one boot only, may not read the kernel argument, which is for Linux {lasting} of \
+             the default entry; on that boot the bits are written at runtime"
         );
         resolved.note("acs.persistence", text);
     }
@@ -146,7 +146,7 @@ fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resol
 
 fn argument_why(profile: &section::Acs) -> Vec<Rationale> {
     let lasting = Rationale::new(
-        "a register written live is lost at reset, error recovery and reboot; the kernel re-applies its own arguments",
+        "a runtime register write is lost at reset, error recovery and reboot; the kernel re-applies its own arguments",
         "Linux drivers/pci/pci.c; handbook §3.4",
     );
     std::iter::once(lasting).chain(profile.why.iter().cloned()).collect()
@@ -168,9 +168,9 @@ fn choose(
             Ok(AcsPersistence::DisableAcsRedir)
         }
         Support::DisableAcsRedir => Err(format!(
-            "Linux {release} knows only pci=disable_acs_redir=, which switches RR, CR and EC off together and nothing else"
+            "Linux {release} supports only pci=disable_acs_redir=, which clears RR, CR and EC together and nothing else"
         )),
-        Support::Neither => Err(format!("Linux {release} knows no pci= argument for ACS")),
+        Support::Neither => Err(format!("Linux {release} supports no pci= argument for ACS")),
         Support::Unsure(reason) => Err(reason),
     }
 }

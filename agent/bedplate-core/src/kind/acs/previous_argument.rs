@@ -39,7 +39,7 @@ pub(super) fn above_guests(
     let Some((port, functions)) = opened else { return Vec::new() };
     let why = Rationale::new(
         format!(
-            "it opens ACS on port {port}, below which {}: the guest's IOMMU group would hold its neighbours too",
+            "clears isolation bits of port {port}, below which {}: the guest's IOMMU group would include its neighbours",
             used_by(tree, functions, "")
         ),
         "Linux drivers/iommu/iommu.c; handbook §3.3",

@@ -25,13 +25,13 @@ impl Port<'_> {
         NAME.blocker(
             self.subject(),
             format!(
-                "{}: opened now, the port would let the guest reach its neighbours while its IOMMU \
-                 group says that it cannot; opened at boot, the group would hold the neighbours too (Linux \
-                 drivers/iommu/iommu.c; handbook §3.3)",
+                "{}: disabling redirect now would let the guest reach its neighbours while its IOMMU group reports \
+                 isolation; at boot, the group would include the neighbours (Linux drivers/iommu/iommu.c; handbook \
+                 §3.3)",
                 self.used_by(&self.wanted.vfio_below)
             ),
             format!(
-                "{}; or, where guests have GPUs or NICs, leave ACS alone: acs.policy = \"keep\" (profile vfio)",
+                "{}; or, if guests use GPUs or NICs, leave ACS unchanged: acs.policy = \"keep\" (profile vfio)",
                 guests::set_free(self.topology.tree(), &self.wanted.vfio_below)
             ),
         )
@@ -57,8 +57,8 @@ impl Port<'_> {
             self.subject(),
             guests::reach_neighbours(missing, &self.used_by(&apart)),
             format!(
-                "{}; or, where guests have GPUs or NICs, set acs.policy = \"keep\" (profile vfio) and reboot, upon which Linux \
-                 switches ACS on again",
+                "{}; or, if guests use GPUs or NICs, set acs.policy = \"keep\" (profile vfio) and reboot, so that \
+                 Linux enables ACS again",
                 guests::set_free(tree, &apart)
             ),
         ))
@@ -68,7 +68,7 @@ impl Port<'_> {
         let here = self.topology.below(self.wanted.port);
         let place = match guests.iter().all(|guest| here.contains(guest)) {
             true => " below it",
-            false => " perhaps below it (it cannot be seen, or a bridge above it)",
+            false => " perhaps below it (the function or a bridge above it is not visible)",
         };
         guests::used_by(self.topology.tree(), guests, place)
     }

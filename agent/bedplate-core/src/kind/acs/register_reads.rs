@@ -36,7 +36,7 @@ pub(super) fn readings(
     let (mut readable, mut others) = (Vec::new(), OmittedPorts::default());
     for (port, target) in targets {
         let Some(function) = tree.get(port) else {
-            let reason = "it is not among the PCI functions that can be seen";
+            let reason = "not visible among the PCI functions";
             others.unreadable.push((port, reason.to_owned()));
             continue;
         };
@@ -61,11 +61,12 @@ pub(super) fn readings(
 pub(super) fn report_others(others: OmittedPorts, tree: &PciTree, resolved: &mut ResolvedAcs) {
     let OmittedPorts { misplaced, without, unreadable } = others;
     for port in misplaced {
-        let text = "left alone: this Intel PCH port keeps its ACS control elsewhere (Linux drivers/pci/quirks.c; handbook §3.1)";
+        let text = "skipped: this Intel PCH port has its ACS control at another location (Linux drivers/pci/quirks.c; \
+                    handbook §3.1)";
         resolved.note(format!("port {port}"), text);
     }
     if !without.is_empty() {
-        let text = "no ACS: it redirects nothing, and there is nothing to clear";
+        let text = "no ACS: redirects nothing, nothing to clear";
         let named = some_of(without.iter().map(PciAddress::to_string), 8, "ports");
         resolved.note(format!("port {named}"), text);
     }
@@ -74,7 +75,7 @@ pub(super) fn report_others(others: OmittedPorts, tree: &PciTree, resolved: &mut
         let guests = guests_below(tree, &[]);
         let exposed = unreadable.iter().any(|(port, _)| guests.contains_key(port));
         if resolved.acs.policy == AcsPolicy::Keep && !exposed {
-            let text = format!("not known ({reason}); policy `keep` leaves it as it is");
+            let text = format!("unknown ({reason}); left unchanged by policy `keep`");
             resolved.note(format!("ACS of {named}"), text);
         } else {
             let only = match unreadable.as_slice() {

@@ -183,12 +183,13 @@ fn on_tree(
 fn changes_shape(next: bool) -> &'static str {
     match next {
         true => {
-            "on from the next boot on: switches with guests below whose NICs have ATS are set for guests then, and a kernel argument for ACS has the \
-             bits for that; until then registers have those that are right without an IOMMU (handbook §14.1)"
+            "on from the next boot: switches with guests below and ATS in their NICs are then set for guests, and the \
+             ACS kernel argument has those bits; until then registers get the bits for a host without an IOMMU \
+             (handbook §14.1)"
         }
         false => {
-            "off from the next boot on: no switch is set for guests then, whatever ATS its NICs have, and a kernel argument for ACS \
-             has the bits for that; until then registers have those that are right with an IOMMU (handbook §14.1)"
+            "off from the next boot: no switch is then set for guests, whatever ATS its NICs have, and the ACS kernel \
+             argument has those bits; until then registers get the bits for a host with an IOMMU (handbook §14.1)"
         }
     }
 }
@@ -214,7 +215,7 @@ fn plan_persistence(
     {
         resolved.acs.ports = live;
         // An earlier run's argument may be the cause of this state.
-        resolved.arg = Reading::unknown("without an IOMMU the ports stay as they are");
+        resolved.arg = Reading::unknown("without an IOMMU the ports stay unchanged");
         return;
     }
     let unread = tree.unread();
@@ -257,7 +258,7 @@ fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut ResolvedA
         }
         if let Some((port, reason)) = fabric.dt_unknown() {
             let why =
-                "whether it has DT, and with it whether its switch is set for guests, is not known";
+                "cannot tell whether it has DT, and thus whether its switch is set for guests";
             let port = Device::new(DeviceRole::Port, port);
             resolved.unknown(port, format!("{why}: {reason}"));
             return false;
@@ -280,7 +281,7 @@ fn set_aside(fabrics: &mut Vec<Fabric>, tree: &PciTree, resolved: &mut ResolvedA
 
 fn all_ports(tree: &PciTree) -> Targets {
     let bridges = tree.functions.values().filter(|function| function.is_bridge());
-    let why = || vec![Rationale::because("the policy is to clear ACS on every port")];
+    let why = || vec![Rationale::because("policy `clear` clears ACS on every port")];
     bridges.map(|f| (f.address, Target { bits: ALL_OFF, why: why() })).collect()
 }
 
@@ -325,7 +326,7 @@ fn report_redirects(readable: &ReadablePorts, resolved: &mut ResolvedAcs) {
                 let reason = target.why.first().map_or("", |why| why.reason.as_str());
                 format!("it is {reason}")
             }
-            _ => "they are on the way between GPUs and their peers, whose traffic leaves the switch for the root complex"
+            _ => "they are on the path between GPUs and their peers, whose traffic detours through the root complex"
                 .to_owned(),
         };
         let named = some_of(ports.iter().map(|(port, _)| port.to_string()), 4, "ports");
@@ -353,13 +354,12 @@ fn remark_on_topology(
         format!("GPU {}", some_of(gpus.iter().map(|gpu| gpu.to_string()), 8, "GPUs"))
     };
     if !alone.is_empty() {
-        let text = "shares no PCIe switch with a NIC: traffic between them passes the root complex, and ACS on the \
-                    way changes nothing about it (Linux drivers/pci/p2pdma.c; handbook §3.2)";
+        let text = "no PCIe switch shared with a NIC: their traffic passes the root complex, whatever the ACS bits \
+                    (Linux drivers/pci/p2pdma.c; handbook §3.2)";
         resolved.note(named(alone), text);
     }
     if !cut_off.is_empty() {
-        let reason = "a bridge above it is not among the PCI functions that can be seen (a container with a \
-                      filtered /sys?), so that its switch is not known";
+        let reason = "a bridge above it is not visible (a container with a filtered /sys?), so its switch is unknown";
         resolved.unknown(named(cut_off), reason.to_owned());
     }
     let data_direct = fabrics.iter().flat_map(|fabric| &fabric.pairs);
@@ -367,8 +367,8 @@ fn remark_on_topology(
         .filter(|pair| pair.kind == Peer::DataDirect && topology.nics_of(pair.peer).is_empty());
     let unpaired: Vec<String> = unpaired.map(|pair| pair.peer.to_string()).collect();
     if !unpaired.is_empty() {
-        let text = "which NIC this Data Direct function belongs to is not known: their Vital Product Data cannot be read, or \
-                    has no serial number in common; the ACS bits do not depend on it (handbook §14.1)";
+        let text = "cannot tell which NIC this Data Direct function belongs to: Vital Product Data is unreadable or \
+                    shares no serial number; the ACS bits do not depend on it (handbook §14.1)";
         resolved.note(some_of(unpaired.into_iter(), 8, "functions"), text);
     }
 }

@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 use crate::desired::AcsPolicy;
 use crate::section::section;
 
-/// How the profile wants ACS to last.
+/// Persistence of ACS bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AcsPersist {
-    /// The kernel command line where this kernel is known good, else live.
+    /// The kernel command line if the kernel is known good, else runtime writes.
     Auto,
     /// The kernel command line, or a blocker.
     Cmdline,
-    /// Live writes at every boot.
+    /// Runtime writes at every boot.
     Live,
 }
 
-/// What a GPU is to reach directly.
+/// Peer that a GPU reaches directly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -96,14 +96,14 @@ section! {
     /// `[acs]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
     "acs" Acs, AcsFile {
-        /// What to do with the ACS control bits of switch and root ports.
+        /// Policy for the ACS control bits of switch and root ports.
         #[schemars(
             example = &"direct-p2p",
             extend("x-source" = "drivers/pci/p2pdma.c; rdma-core kernel-boot/rdma_topo; handbook §3.2")
         )]
         policy: AcsPolicy = AcsPolicy::Keep;
 
-        /// What each GPU is to reach directly where they meet in a switch: `nic` (GPUDirect RDMA), `gpu`, `nvme` (GPUDirect
+        /// Peers that each GPU reaches directly below a shared switch: `nic` (GPUDirect RDMA), `gpu`, `nvme` (GPUDirect
         /// Storage).
         #[schemars(
             example = vec!["nic", "gpu", "nvme"],
@@ -111,9 +111,10 @@ section! {
         )]
         peers: Vec<PeerKind> = vec![PeerKind::Nic, PeerKind::Gpu];
 
-        /// Whether GPUs and NICs go to guests. Then isolation stays on, and switches let only translated requests pass directly
-        /// (DT), which needs ATS in the NIC (`ATS_ENABLED` of its firmware). `auto`: where a guest has a function below the switch
-        /// (VFIO), or the profile gives it one, and every NIC of the switch has ATS.
+        /// Whether GPUs and NICs are assigned to guests. Isolation then stays on, and switches pass only translated
+        /// requests directly (DT), which needs ATS in the NIC (`ATS_ENABLED` of its firmware). `auto` means yes if a guest
+        /// uses a function below the switch (VFIO), or the profile reserves one for it, and every NIC of the switch has
+        /// ATS.
         #[schemars(
             example = false,
             extend("x-source" = "rdma-core kernel-boot/rdma_topo; handbook §14.1")
@@ -126,16 +127,17 @@ section! {
         )]
         persistence: AcsPersist = AcsPersist::Auto;
 
-        /// Treat the root port above a switch like the ports below it, so that the IOMMU groups show what can reach what.
+        /// Whether to treat the root port above a switch like the ports below it, so that IOMMU groups show the actual
+        /// isolation.
         #[schemars(
             extend("x-source" = "rdma-core kernel-boot/rdma_topo; drivers/iommu/iommu.c")
         )]
         root_port: bool = true;
     }
     reason of policy {
-        /// Why this policy; shown in plans.
+        /// Reason for the policy, shown in plans.
         why;
-        /// Where the fact stands.
+        /// Source of the fact.
         source;
     }
 }

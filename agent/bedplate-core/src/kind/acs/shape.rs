@@ -101,9 +101,9 @@ pub(crate) const SHAPES: [Row; 4] = [
         upstream: NONE,
         groups: Groups::Together,
         ats: None,
-        because: "requests of the DMA function (RR) and completions of the GPU (CR) are to pass the switch directly, all \
+        because: "the switch passes requests of the DMA function (RR) and completions of the GPU (CR) directly, all \
                   else stays redirected",
-        root_because: "root port above a Data Direct path: isolation stays on, but for source validation",
+        root_because: "root port above a Data Direct path: isolation stays on, except source validation",
     },
     Row {
         shape: Shape::SwitchForGuests,
@@ -114,7 +114,7 @@ pub(crate) const SHAPES: [Row; 4] = [
         upstream: NONE,
         groups: Groups::Apart,
         ats: Some(true),
-        because: "for guests: requests that the NIC has translated (ATS) pass the switch directly (DT), all others stay \
+        because: "for guests: the switch passes requests translated by the NIC (ATS) directly (DT), all others stay \
                   redirected",
         root_because: "root port above a switch for guests: isolation stays on",
     },
@@ -127,8 +127,8 @@ pub(crate) const SHAPES: [Row; 4] = [
         upstream: bits("xxx00xx"),
         groups: Groups::Together,
         ats: Some(false),
-        because: "with redirect on, their traffic leaves the switch for the root complex",
-        root_because: "root port above a switch with open ports: opened too, so that at boot Linux puts everything below \
-                       it into one IOMMU group, which is the real isolation",
+        because: "with redirect on, their traffic detours through the root complex",
+        root_because: "root port above a switch with redirect disabled: also cleared, so that Linux builds one IOMMU \
+                       group below it, matching the actual isolation",
     },
 ];

@@ -54,7 +54,7 @@ const BACKPORTED: [(KernelVersion, &str); 1] = [(version(6, 8, 0), "nvidia")];
 
 /// The next kernel is unknown; holds the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("it is not known which kernel boots next: {0}")]
+#[error("cannot determine the next kernel: {0}")]
 pub(crate) struct NoKernel(String);
 
 /// Returns the release of the default boot entry's kernel, and its support. Ignores an entry chosen for one boot only: an
@@ -128,13 +128,13 @@ fn backported(release: &str) -> Option<&'static str> {
 /// are on the side of runtime writes, which need no parameter.
 pub(crate) fn kernel_acs_support(release: &str) -> Support {
     let Some(version) = KernelVersion::from_release(release) else {
-        return Support::Unsure(format!("{release:?} is not a kernel release that can be placed"));
+        return Support::Unsure(format!("unrecognized kernel release {release:?}"));
     };
     if let Some(flavour) = backported(release) {
         return Support::Unsure(format!(
             "Linux {release} may misread pci=config_acs= and pci=disable_acs_redir=: Ubuntu's linux-{flavour} of this \
-             version took config_acs from 6.11, and the release does not tell whether its fix is in (NVIDIA/NV-Kernels \
-             pull requests 20 and 63)"
+             version backported config_acs from 6.11, possibly without its fix (NVIDIA/NV-Kernels pull requests 20 and \
+             63)"
         ));
     }
     row(version, release)

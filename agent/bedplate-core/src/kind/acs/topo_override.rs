@@ -45,8 +45,8 @@ pub(super) fn resolve(facts: &Facts, desired: &mut Desired) {
         _ if is_set => {}
         Reading::Known(driver) if can_override(driver) => {
             let why = Rationale::new(
-                "what is written live changes no IOMMU group, and without it the driver maps GPU memory for a Data Direct function \
-                 only within one group",
+                "runtime writes change no IOMMU group, and without this option the driver maps GPU memory for a Data \
+                 Direct function only within one group",
                 "open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3",
             );
             let Ok(module) = "nvidia".parse() else { return };
@@ -57,13 +57,13 @@ pub(super) fn resolve(facts: &Facts, desired: &mut Desired) {
             });
         }
         Reading::Unknown(why) => {
-            let reason = format!("whether the NVIDIA driver lets them reach each other: {why}");
+            let reason = format!("cannot tell whether the NVIDIA driver lets them reach each other: {why}");
             desired.unknowns.push(NAME.unknown(subject, reason));
         }
         Reading::Known(_) | Reading::Absent => desired.blockers.push(NAME.blocker(
             subject,
-            "in different IOMMU groups, which no register that is written live changes, and for which this NVIDIA \
-             driver refuses DMA-BUF between them (open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3)",
+            "in different IOMMU groups, which runtime register writes cannot change; this NVIDIA driver refuses \
+             DMA-BUF between groups (open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3)",
             "boot a kernel with pci=config_acs= (Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer)",
         )),
     }

@@ -167,7 +167,7 @@ fn bits_persist_only_with_an_existing_argument() {
     facts.os.lockdown = Reading::Known("integrity".into());
     let section = plan_on(&resolved, &facts, &Files::default());
     assert_eq!((section.notes.len(), section.blockers.len()), (0, 5));
-    assert!(section.blockers[0].remedy.contains("put right"), "{:?}", section.blockers);
+    assert!(section.blockers[0].remedy.contains("fix what"), "{:?}", section.blockers);
     // An earlier run's argument stays; this kernel was booted with it, and another boot would not help.
     let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", &told)]));
     assert_eq!((section.pending.len(), section.blockers.len()), (0, 5));

@@ -302,11 +302,11 @@ fn stale_groups_of_cleared_ports_are_noted() {
     carry_out(&plan_of(&direct(), &facts), &mut facts);
     let notes = resolve(&direct(), &facts).notes;
     assert_eq!(notes.len(), 2);
-    assert!(notes[0].text.contains("isolated and are not"), "{notes:?}");
+    assert!(notes[0].text.contains("overstate isolation"), "{notes:?}");
     // Below isolating root ports, no boot merges the groups.
     let isolated = section::Acs { root_port: false, ..direct() };
     let notes = resolve(&isolated, &facts).notes;
-    assert!(notes.iter().all(|note| !note.text.contains("isolated and are not")), "{notes:?}");
+    assert!(notes.iter().all(|note| !note.text.contains("overstate isolation")), "{notes:?}");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn mlxconfig_is_suggested_only_for_nvidia_nics() {
         machine.get(nic).vendor = PciId(0x8086);
     }
     let lacking = resolve(&told(Guests::Yes), &machine.facts());
-    assert!(lacking.blockers[0].remedy.starts_with("switch ATS on in the NIC's firmware"));
+    assert!(lacking.blockers[0].remedy.starts_with("enable ATS in the NIC's firmware"));
     let needless = resolve(&told(Guests::No), &with_ats(machine).facts());
-    assert!(needless.notes[0].text.contains("switch ATS off in the NIC's firmware"));
+    assert!(needless.notes[0].text.contains("disable ATS in the NIC's firmware"));
 }
