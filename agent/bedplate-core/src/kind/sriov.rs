@@ -70,7 +70,7 @@ pub(crate) fn use_of_vf(
     };
     match sriov.vfs.get(usize::from(vf)).and_then(|vf| tree.get(*vf)) {
         Some(function) => usage::use_of(function, tree, reader),
-        None => Some("not among the PCI functions that can be seen".to_owned()),
+        None => Some("not visible among the PCI functions".to_owned()),
     }
 }
 
@@ -135,9 +135,9 @@ fn link_files(context: &Context) -> Vec<Note> {
             let remarks = [
                 (
                     "SR-IOVVirtualFunctions=",
-                    "sets VF counts as well (SR-IOVVirtualFunctions=); give each PF one master",
+                    "also sets VF counts (SR-IOVVirtualFunctions=); configure each PF in one place only",
                 ),
-                ("[SR-IOV]", "sets attributes of VFs as well ([SR-IOV]); give each VF one master"),
+                ("[SR-IOV]", "also sets VF attributes ([SR-IOV]); configure each VF in one place only"),
             ];
             for (_, text) in remarks.into_iter().filter(|(start, _)| has(start)) {
                 notes.push(NAME.note(path.clone(), text.to_owned()));
@@ -186,7 +186,7 @@ impl Pf<'_> {
     fn try_plan(&mut self, section: &mut KindPlan) -> Result<(), Stop> {
         let present = match &self.sriov.enabled {
             Reading::Known(present) => *present,
-            Reading::Absent => return Err(Stop::Unknown("sriov_numvfs is not there".to_owned())),
+            Reading::Absent => return Err(Stop::Unknown("sriov_numvfs is missing".to_owned())),
             Reading::Unknown(reason) => return Err(Stop::Unknown(reason.to_string())),
         };
         self.switch = self.switching()?;
@@ -237,7 +237,7 @@ impl Pf<'_> {
         // Only the PF's driver creates VFs, and the effect depends on the driver.
         match self.tree.unread_drivers.get(&self.wanted.pf) {
             Some(reason) if matches!(need, Need::Create | Need::Destroy) => {
-                Err(Stop::Unknown(format!("its driver is not known: {reason}")))
+                Err(Stop::Unknown(format!("driver unknown: {reason}")))
             }
             _ => Ok(need),
         }
@@ -256,7 +256,7 @@ impl Pf<'_> {
 
     fn driver_wanted(&self) -> String {
         match &self.wanted.rule.vf_driver {
-            VfDriver::Auto => "the driver the kernel finds".to_owned(),
+            VfDriver::Auto => "the kernel's default driver".to_owned(),
             VfDriver::None => "no driver".to_owned(),
             VfDriver::Named(name) => format!("driver {name}"),
         }
@@ -267,11 +267,11 @@ impl Pf<'_> {
         let mut notes = Vec::new();
         let makes = matches!(need, Need::Create | Need::Destroy) && self.wanted.count > 0;
         if makes && self.wanted.rule.vf_driver == VfDriver::Auto && !self.is_to_probe() {
-            notes.push(note("sriov_drivers_autoprobe is 0: the new VFs get no driver"));
+            notes.push(note("sriov_drivers_autoprobe is 0: new VFs get no driver"));
         }
         if makes && self.function.class >> 8 == 0x0207 && !self.wanted.rule.vf.guid {
             notes.push(note(
-                "InfiniBand VFs stay down until they have GUIDs: give its rule `vf = { guid = \"derived\" }`, or set \
+                "InfiniBand VFs stay down until they have GUIDs: add `vf = { guid = \"derived\" }` to the rule, or set \
                  them by hand (`ip link set PF vf N node_guid …`, `port_guid …`; handbook §5.2)",
             ));
         }
@@ -285,15 +285,15 @@ impl Pf<'_> {
         match (need, self.function.driver.as_deref()) {
             (Need::Create | Need::Destroy, None) => {
                 return blocker(
-                    "no driver is bound to it, and only a PF's driver can make VFs (the kernel answers ENOENT)"
+                    "no driver is bound; only the PF's driver can create VFs (the kernel returns ENOENT)"
                         .to_owned(),
                     "load and bind its driver first, for example by listing the module in [modules]".to_owned(),
                 );
             }
             (Need::Create | Need::Destroy, Some(driver)) if driver.contains("vfio") => {
                 return blocker(
-                    format!("it is bound to {driver}: the whole PF is given to a guest"),
-                    "take the PF back from the guest and bind its own driver".to_owned(),
+                    format!("bound to {driver}: the whole PF is assigned to a guest"),
+                    "release the PF from the guest and bind its own driver".to_owned(),
                 );
             }
             _ => {}
@@ -301,9 +301,8 @@ impl Pf<'_> {
         if self.needs_iommu() && self.context.facts.iommu.active.known().is_some_and(Vec::is_empty)
         {
             return blocker(
-                "its VFs are to go to vfio-pci, which needs an IOMMU, and none is active (Linux Documentation/driver-api/vfio.rst)".to_owned(),
-                "switch VT-d or AMD-Vi on in the BIOS and on the kernel command line ([iommu] of the profile), and \
-                 reboot"
+                "vfio-pci needs an IOMMU, but no IOMMU is active (Linux Documentation/driver-api/vfio.rst)".to_owned(),
+                "enable VT-d or AMD-Vi in the BIOS and on the kernel command line ([iommu] of the profile), then reboot"
                     .to_owned(),
             );
         }
@@ -317,23 +316,21 @@ impl Pf<'_> {
         if let Some((from, to)) = self.switch {
             return blocker(
                 format!(
-                    "its eswitch is in mode {from} and is to be in {to}: that changes only without VFs, and VFs are in \
-                     use: {}",
+                    "changing the eswitch mode from {from} to {to} requires removing all VFs, but VFs are in use: {}",
                     some_of(users.into_iter(), 4, "VFs")
                 ),
-                "stop what uses them (drain the node), then run again".to_owned(),
+                "stop their users (drain the node), then run again".to_owned(),
             );
         }
         blocker(
             format!(
-                "it has {} and is to have {} with {}: the kernel goes from one count to another only by way of 0, \
-                 which destroys VFs in use: {}",
+                "changing {} to {} with {} goes through 0 VFs, which destroys VFs in use: {}",
                 vfs(present),
                 vfs(self.wanted.count),
                 self.driver_wanted(),
                 some_of(users.into_iter(), 4, "VFs")
             ),
-            "stop what uses them (drain the node), then run again".to_owned(),
+            "stop their users (drain the node), then run again".to_owned(),
         )
     }
 }

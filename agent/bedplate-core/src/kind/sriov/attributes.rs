@@ -61,7 +61,7 @@ impl Pf<'_> {
         let all = (0..self.wanted.count).map(|number| {
             let after = attributes_of(&wanted, &table, number).ok_or_else(|| {
                 Stop::Unknown(format!(
-                    "the kernel does not say the permanent address of {}, which its VFs' are made from",
+                    "the kernel does not report the permanent address of {}, from which VF addresses are derived",
                     self.interface().unwrap_or_default()
                 ))
             })?;
@@ -90,15 +90,15 @@ impl Pf<'_> {
         if self.is_infiniband() && !ethernet.is_empty() {
             return Err(Stop::Blocked {
                 reason: format!(
-                    "InfiniBand VFs have GUIDs and a link state only; the profile asks for {}",
+                    "InfiniBand VFs have only GUIDs and a link state; the profile sets {}",
                     names(&ethernet)
                 ),
-                remedy: "give InfiniBand PFs a rule of their own in [[sriov.devices]]".to_owned(),
+                remedy: "add a separate rule for InfiniBand PFs in [[sriov.devices]]".to_owned(),
             });
         }
         if self.interface().is_none() {
             return Err(Stop::Blocked {
-                reason: "attributes of VFs are set through the PF's network interface, and it has none here".to_owned(),
+                reason: "VF attributes need the PF's network interface, which is missing here".to_owned(),
                 remedy: "load its network driver (ib_ipoib for InfiniBand), or move the interface back from its \
                          network namespace"
                     .to_owned(),
@@ -143,12 +143,12 @@ impl Pf<'_> {
         if !silent.is_empty() {
             return Err(Stop::Blocked {
                 reason: format!(
-                    "driver {} does not report {} of its VFs, and what cannot be read back is not set",
+                    "driver {} does not report {} of its VFs; bedplate sets only what it can read back",
                     self.driver(),
                     names(&silent)
                 ),
                 remedy:
-                    "leave it out of `vf` in the profile, or set it by hand (ip link set PF vf N …)"
+                    "remove it from `vf` in the profile, or set it by hand (ip link set PF vf N …)"
                         .to_owned(),
             });
         }
@@ -165,7 +165,7 @@ impl Pf<'_> {
         {
             return Err(Stop::Blocked {
                 reason: format!(
-                    "VF {} is in use ({user}), and its driver reads a new {} only when it starts",
+                    "VF {} is in use ({user}); its driver reads a new {} only at start",
                     vf.address,
                     names(&VfAttributes {
                         mac: after.mac,
@@ -173,7 +173,7 @@ impl Pf<'_> {
                         ..VfAttributes::default()
                     })
                 ),
-                remedy: "stop what uses it (drain the node), then run again".to_owned(),
+                remedy: "stop its user (drain the node), then run again".to_owned(),
             });
         }
         Ok(Some(VfDifference { number, before, after, start, owed }))
@@ -187,8 +187,8 @@ impl Pf<'_> {
             // A NIC without a switchable eswitch forwards as in legacy mode.
             Ok(None) if wanted == EswitchMode::Legacy => Ok(None),
             Ok(None) => Err(Stop::Blocked {
-                reason: format!("driver {} has no switchdev mode (devlink knows no eswitch of it)", self.driver()),
-                remedy: "drop `eswitch` from its rule, or use a NIC whose driver has it (mlx5_core, ice, bnxt_en)"
+                reason: format!("driver {} has no switchdev mode (no eswitch in devlink)", self.driver()),
+                remedy: "remove `eswitch` from its rule, or use a NIC with an eswitch driver (mlx5_core, ice, bnxt_en)"
                     .to_owned(),
             }),
             Err(error @ ReadError::Denied { .. }) => Err(Stop::Unknown(format!(
@@ -222,7 +222,7 @@ impl Pf<'_> {
 
     /// Lists the differences: the eswitch, then each attribute with its VFs.
     pub(super) fn attribute_items(&self, differing: &[VfDifference]) -> Vec<Item> {
-        let asked = Rationale::because(format!("rule {} asks for it", self.wanted.rule.name));
+        let asked = Rationale::because(format!("requested by rule {}", self.wanted.rule.name));
         let why: Vec<Rationale> =
             std::iter::once(asked).chain(self.wanted.why.iter().skip(1).cloned()).collect();
         let item = |subject: String, before: Option<String>, after: String| {
@@ -234,9 +234,9 @@ impl Pf<'_> {
         let mut items: Vec<Item> = switch.into_iter().collect();
         for name in names_of(differing) {
             for (before, after, numbers) in group_by_values(differing, name) {
-                let before = before.map(|before| self.display_value(before, "another one"));
+                let before = before.map(|before| self.display_value(before, "another address"));
                 let after = self
-                    .display_value(after, "derived from the PF's (snapshots carry no addresses)");
+                    .display_value(after, "derived from the PF's address (not in snapshots)");
                 items.push(item(format!("{name} of {}", ranges(&numbers)), before, after));
             }
         }
@@ -267,20 +267,20 @@ impl Pf<'_> {
         let mut lines = Vec::new();
         if !restarted.is_empty() {
             lines.push(format!(
-                "the driver of {} starts again: their interfaces go and come back",
+                "the driver of {} restarts; their interfaces disappear and return",
                 some_of(restarted.into_iter(), 8, "VFs")
             ));
         }
         if !used.is_empty() {
             lines.push(format!(
-                "what uses {} has the new {} at once",
+                "users of {} get the new {} at once",
                 some_of(used.into_iter(), 8, "VFs"),
                 names_of(differing).join(", ")
             ));
         }
         if self.switch.is_some() {
             lines.push(
-                "while the eswitch changes, the PF's RDMA device goes and comes back, and its link may flap"
+                "the eswitch change removes and re-creates the PF's RDMA device, and its link may flap"
                     .to_owned(),
             );
         }

@@ -35,7 +35,7 @@ impl Pf<'_> {
             Need::Bind => (format!("{} without driver", vfs(present)), self.goal()),
             Need::Nothing | Need::Create | Need::Destroy => (vfs(present), self.goal()),
         };
-        let after = if before == after { format!("{after}, made again") } else { after };
+        let after = if before == after { format!("{after}, re-created") } else { after };
         Item::new("SR-IOV", Some(&before), Some(&after), &self.wanted.why)
     }
 
@@ -70,10 +70,10 @@ impl Pf<'_> {
             self.sriov.vfs.iter().flat_map(|vf| of(&vf).iter().cloned()).collect();
         let interfaces = match names.len() {
             0 => String::new(),
-            _ => format!(" and with them {}", some_of(names.into_iter(), 8, "interfaces")),
+            _ => format!(" with {}", some_of(names.into_iter(), 8, "interfaces")),
         };
-        let again = if self.wanted.count > 0 { ", and come back as new devices" } else { "" };
-        vec![format!("{} vanish{interfaces}{again}", vfs(present))]
+        let again = if self.wanted.count > 0 { ", then creates new devices" } else { "" };
+        vec![format!("removes {}{interfaces}{again}", vfs(present))]
     }
 
     fn actions(&self, present: u16, need: Need, differing: &[VfDifference]) -> Vec<Action> {

@@ -44,8 +44,8 @@ impl std::fmt::Display for DefaultRoute {
         if *switched {
             return write!(
                 f,
-                "the default route may go through {interface} (it names {through}, and the kernel does not say which port \
-                 of Open vSwitch carries that)"
+                "the default route may go through {interface} (it names {through}; only Open vSwitch's flow tables \
+                 show its port)"
             );
         }
         match interface == through {
@@ -143,11 +143,11 @@ impl Pf<'_> {
             return true;
         }
         let (what, out, how_long) = match (makes_or_removes(need), self.switch) {
-            (true, _) => ("making or removing VFs".to_owned(), "", " for a moment"),
-            (false, Some(_)) => ("changing its eswitch's mode".to_owned(), "", " for a moment"),
+            (true, _) => ("creating or removing VFs".to_owned(), "", " briefly"),
+            (false, Some(_)) => ("changing the eswitch mode".to_owned(), "", " briefly"),
             (false, None) => {
                 let names = names_of(differing).join(", ");
-                (format!("setting {names} of that VF"), "leave that out of `vf`, ", "")
+                (format!("setting {names} on that VF"), "remove it from `vf`, ", "")
             }
         };
         match route {
@@ -159,8 +159,8 @@ impl Pf<'_> {
                     self.subject(),
                     format!("{route}: {what} may cut this host off from the network"),
                     format!(
-                        "{out}exclude this port with `select` in rule {rule}, or set `allow_disruption = true` in it if the \
-                         host may be cut off{how_long}"
+                        "{out}exclude this port with `select` in rule {rule}, or set `allow_disruption = true` there \
+                         if the host may be cut off{how_long}"
                     ),
                 ));
                 false
@@ -208,7 +208,7 @@ impl Pf<'_> {
         };
         let Some((bond, slaves)) = bonds.iter().find_map(slaves) else { return Vec::new() };
         let mut out = vec![format!(
-            "traffic of {bond} pauses: mlx5_core takes its hardware LAG down and sets it up again"
+            "traffic of {bond} pauses: mlx5_core rebuilds its hardware LAG"
         )];
         let of_bond = |name: &&String| slaves.contains(name);
         let functions = self.tree.functions.values();
@@ -221,7 +221,7 @@ impl Pf<'_> {
         if !rdma.is_empty() && self.wanted.count > 0 {
             let devices = some_of(rdma.into_iter(), 4, "RDMA devices");
             out.push(format!(
-                "{devices}, the RDMA device of {bond}, goes away: RoCE LAG and VFs exclude each other"
+                "{devices}, the RDMA device of {bond}, disappears: RoCE LAG and VFs exclude each other"
             ));
         }
         out
@@ -238,7 +238,7 @@ pub(super) fn cut_off(route: &RouteReading) -> Option<String> {
         Ok(route) => route.as_ref()?.to_string(),
         Err(error) => unknown_route(error),
     };
-    Some(format!("{reason}: this host may be unreachable meanwhile"))
+    Some(format!("{reason}: this host may be unreachable during the change"))
 }
 
 fn unknown_route(error: &ReadError) -> String {

@@ -29,9 +29,9 @@ impl Pf<'_> {
         let hidden = usize::from(present).saturating_sub(drivers.len());
         if hidden > 0 {
             let reason = self.sriov.vfs.iter().find_map(|vf| unread.get(vf));
-            let reason = reason.map_or("they cannot be seen", |reason| &**reason);
+            let reason = reason.map_or("not visible", |reason| &**reason);
             return Err(Stop::Unknown(format!(
-                "which driver {hidden} of its {} have is not known: {reason}",
+                "the driver of {hidden} of {} is unknown: {reason}",
                 vfs(present)
             )));
         }

@@ -24,8 +24,8 @@ pub(super) fn left_to_operator(context: &Context, section: &mut KindPlan) -> boo
             section.notes.push(NAME.note(
                 format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")),
                 format!(
-                    "left alone: the SR-IOV network operator manages this node ({OPERATOR} is there); remove that \
-                     directory if the operator is gone"
+                    "skipped: the SR-IOV network operator manages this node ({OPERATOR} exists); remove that directory \
+                     if the operator is gone"
                 ),
             ));
             true

@@ -55,8 +55,8 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> ResolvedSriov {
         Reading::Known(tree) if !tree.functions.is_empty() => tree,
         _ if facts.host == HostKind::Image => {
             for rule in &profile.rules {
-                let text = "decided on the machine: an image has no PCI devices, and VFs are gone after every boot; \
-                            `bedplate apply` there makes them";
+                let text = "decided on the machine: an image has no PCI devices, and VFs do not survive a boot; \
+                            `bedplate apply` creates them there";
                 resolved.note(rule_name(rule), text);
             }
             return resolved;
@@ -72,7 +72,7 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> ResolvedSriov {
         let pfs = claims.iter().flatten().map(|pf| pf.address.to_string()).collect::<Vec<_>>();
         if !pfs.is_empty() {
             let text =
-                "left alone: the profile says that another tool makes their VFs (sriov.managed)";
+                "skipped: another tool creates their VFs (sriov.managed in the profile)";
             resolved.note(format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")), text);
         }
         return resolved;
@@ -138,10 +138,10 @@ fn claims<'a>(
     for (n, rule) in rules.iter().enumerate() {
         match (matches[n], claims[n].len()) {
             (0, _) => {
-                resolved.note(rule_name(rule), "selects no PF on this machine: it makes no VFs")
+                resolved.note(rule_name(rule), "selects no PF on this machine; creates no VFs")
             }
             (_, 0) => {
-                resolved.note(rule_name(rule), "selects only PFs that an earlier rule has already")
+                resolved.note(rule_name(rule), "selects only PFs that an earlier rule already has")
             }
             _ => {}
         }
@@ -174,14 +174,14 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
     let (left_out, pfs): (Vec<&Function>, Vec<&Function>) =
         pfs.iter().partition(|pf| is_left_out(pf, pfs));
     for pf in left_out {
-        let text = "has no SR-IOV: left out, other PFs of the same rule have it";
+        let text = "skipped: no SR-IOV, while other PFs of this rule have it";
         resolved.note(format!("PF {}", pf.address), text);
     }
     let per_gpu = rule.vfs == SriovCount::PerGpu;
     if per_gpu && !pfs.is_empty() && topology.gpus().is_empty() {
         resolved.note(
             rule_name(rule),
-            "asks for VFs per GPU, and there is no GPU: its PFs are left as they are",
+            "requests VFs per GPU, but there is no GPU; its PFs stay unchanged",
         );
         return;
     }
@@ -194,14 +194,14 @@ fn on_pfs(rule: &SriovRule, pfs: &[&Function], topology: &Topology, resolved: &m
         let near = near.get(&pf.address).copied().unwrap_or(0);
         let (asked, reason) = match rule.vfs {
             SriovCount::Number(count) => {
-                (Some(count), format!("{} asks for {count}", rule_name(rule)))
+                (Some(count), format!("{} requests {count}", rule_name(rule)))
             }
-            SriovCount::Max => (None, format!("{} asks for all the PF can have", rule_name(rule))),
+            SriovCount::Max => (None, format!("{} requests the maximum", rule_name(rule))),
             // A PF that is nearest to no GPU still gets one VF.
             SriovCount::PerGpu => (
                 Some(near.max(1)),
                 format!(
-                    "{} asks for one per GPU, at least 1; GPUs nearest to this PF: {near}",
+                    "{} requests one per GPU, at least 1; GPUs nearest to this PF: {near}",
                     rule_name(rule)
                 ),
             ),
@@ -257,23 +257,23 @@ fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut ResolvedSriov
 /// Blocker for a firmware limit below the request.
 fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
     let address = pf.address;
-    let wanted = asked.map_or("some are".to_owned(), |count| format!("{count} are"));
+    let wanted = asked.map_or("some".to_owned(), |count| format!("{count}"));
     let reason = match total {
         0 => format!(
-            "it offers no VFs, {wanted} wanted: SR-IOV is off in its firmware or in the BIOS"
+            "no VFs available, {wanted} requested: SR-IOV is disabled in its firmware or in the BIOS"
         ),
-        _ => format!("it can have at most {total} VFs, {wanted} wanted"),
+        _ => format!("at most {total} VFs available, {wanted} requested"),
     };
     let remedy = match pf.vendor {
         MELLANOX => {
             let count = asked.map_or("COUNT".to_owned(), |count| count.to_string());
             format!(
-                "run `mlxconfig -d {address} set SRIOV_EN=1 NUM_OF_VFS={count}` (or `mstconfig` with the same \
-                 arguments), then `mlxfwreset -d {address} reset` or reboot, with SR-IOV on in the BIOS"
+                "enable SR-IOV in the BIOS, run `mlxconfig -d {address} set SRIOV_EN=1 NUM_OF_VFS={count}` (or \
+                 `mstconfig` with the same arguments), then run `mlxfwreset -d {address} reset` or reboot"
             )
         }
-        _ => "enable SR-IOV in the BIOS and in the card's firmware set-up and raise its number of VFs, then reboot; \
-              or ask for fewer"
+        _ => "enable SR-IOV in the BIOS and in the card's firmware setup, raise its number of VFs, then reboot; or \
+              request fewer"
             .to_owned(),
     };
     NAME.blocker(Device::new(DeviceRole::Pf, address), reason, remedy)

@@ -13,14 +13,14 @@ mod attributes;
 
 pub use attributes::WantedAttributes;
 
-/// Who creates VFs on this host.
+/// Creator of VFs on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SriovManaged {
-    /// bedplate, unless it sees another program or an operator doing it.
+    /// bedplate, unless another program or an operator creates them.
     Bedplate,
-    /// Another program or an operator: left alone, and said so.
+    /// Another program or an operator; bedplate only reports that it skips them.
     External,
 }
 
@@ -28,17 +28,17 @@ section! {
     /// `[sriov]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
     "sriov" Sriov, SriovFile {
-        /// Who creates virtual functions on this host.
+        /// Creator of virtual functions on this host.
         managed: SriovManaged = SriovManaged::Bedplate;
     }
     special read_devices {
-        /// Rules; the first one that selects a physical function has it. A later file's rule replaces the one of the same
-        /// name, in its place.
+        /// Rules; a physical function belongs to the first one that selects it. A later file's rule replaces the one with
+        /// the same name, in its place.
         #[schemars(extend("default" = [] as [&str; 0]))]
         devices: Vec<DeviceEntry>;
     }
     after {
-        /// In order; the first rule that selects a PF has it.
+        /// In order; a PF belongs to the first rule that selects it.
         rules: Vec<SriovRule>;
     }
     show show_rules;
@@ -118,15 +118,15 @@ pub struct SriovRule {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceEntry {
-    /// The rule's name, unique in the profile.
+    /// Name of the rule, unique in the profile.
     #[cfg_attr(feature = "schemars", schemars(length(min = 1), example = &"compute"))]
     pub name: Spanned<String>,
 
-    /// Which physical functions; every condition must hold.
+    /// Selected physical functions; every condition must hold.
     pub select: Option<SelectTable>,
 
-    /// How many virtual functions each of them gets. More than the firmware allows is reported, with the command that
-    /// would allow it.
+    /// Number of virtual functions for each of them. A number above the firmware's limit is reported, with the command that
+    /// raises the limit.
     #[cfg_attr(feature = "schemars", schemars(
         example = 8,
         example = &"max",
@@ -134,8 +134,8 @@ pub struct DeviceEntry {
     ))]
     pub vfs: Vfs,
 
-    /// The driver of the virtual functions: `auto` is whatever the kernel probes, `none` leaves them unbound, any other
-    /// word is a driver (`vfio-pci`).
+    /// Driver of the virtual functions: `auto` is the kernel's choice, `none` leaves them unbound, any other word names a
+    /// driver (`vfio-pci`).
     #[cfg_attr(feature = "schemars", schemars(
         extend("default" = "auto"),
         example = &"vfio-pci",
@@ -144,31 +144,31 @@ pub struct DeviceEntry {
     ))]
     pub vf_driver: Option<Spanned<String>>,
 
-    /// Attributes of each of the virtual functions; what is not named stays as it is.
+    /// Attributes of each virtual function; attributes not listed stay unchanged.
     pub vf: Option<attributes::VfTable>,
 
-    /// Mode of the physical function's eswitch: `legacy` forwards by MAC address and VLAN, with `switchdev` each virtual
-    /// function has a representor on the host. It is changed while there are no virtual functions.
+    /// Mode of the physical function's eswitch: `legacy` forwards by MAC address and VLAN; with `switchdev` each virtual
+    /// function has a representor on the host. Changed only while there are no virtual functions.
     #[cfg_attr(feature = "schemars", schemars(
         example = &"switchdev",
         extend("x-source" = "Documentation/networking/devlink/devlink-eswitch-attr.rst")
     ))]
     pub eswitch: Option<EswitchMode>,
-    /// Whether to make and remove virtual functions even where the host's default route goes through the physical function,
-    /// directly or by a bond, bridge or VLAN on it, or may do so by Open vSwitch; and to change its eswitch's mode there. Some
-    /// drivers reset the port for that (ixgbe, igb) or stop its queues (ice, bnxt_en), so that the host may be cut off. Also
-    /// whether to set what may cut off a virtual function (its address, VLAN, spoof check or link state) where the route goes
-    /// through that one.
+    /// Whether to create and remove virtual functions, and change the eswitch mode, even if this may cut off the host. That
+    /// is the case if the default route goes through the physical function, directly or by a bond, bridge or VLAN on it, or
+    /// possibly by Open vSwitch: some drivers reset the port (ixgbe, igb) or stop its queues (ice, bnxt_en). Also whether
+    /// to set attributes that may cut off a virtual function with the default route (address, VLAN, spoof check, link
+    /// state).
     #[cfg_attr(feature = "schemars", schemars(
         extend("default" = false),
         extend("x-source" = "drivers/net/ethernet/intel/ixgbe/ixgbe_sriov.c; drivers/net/ethernet/intel/igb/igb_main.c")
     ))]
     pub allow_disruption: Option<bool>,
 
-    /// Why; shown in plans.
+    /// Reason, shown in plans.
     pub why: Option<Spanned<String>>,
 
-    /// Where the fact stands.
+    /// Source of the fact.
     pub source: Option<Spanned<String>>,
 }
 
@@ -209,18 +209,18 @@ pub struct SelectTable {
     pub numa_node: Option<i32>,
 }
 
-/// How many virtual functions.
+/// Number of virtual functions.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Vfs {
     /// Exactly this many.
     Number(u16),
-    /// Counted on the host.
+    /// Determined on the host.
     Word(VfsWord),
 }
 
-/// A number of virtual functions that is counted on the host.
+/// Number of virtual functions, determined on the host.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -295,7 +295,7 @@ fn vf_driver(checker: &mut Checker<'_>, text: Spanned<String>) -> Option<VfDrive
             Some(VfDriver::Named(driver.to_owned()))
         }
         other => {
-            let message = format!("`{other}` cannot be the name of a driver");
+            let message = format!("`{other}` is not a valid driver name");
             let label = "expected `auto`, `none` or a driver such as `vfio-pci`";
             checker.error(text.place, "bad-driver", message, label, None);
             None

@@ -77,15 +77,15 @@ pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
 
 /// Item: driver probing is switched on again.
 pub(super) fn probing_again() -> Item {
-    let why = "an earlier run of bedplate was stopped before it could switch it on again";
+    let why = "an earlier run was interrupted before it could enable probing again";
     Item::new("driver probing", Some("off"), Some("on"), &[Rationale::because(why)])
 }
 
 /// Item: pending drivers are started.
 pub(super) fn starting(differing: &[VfDifference]) -> Option<Item> {
     let owed: Vec<u16> = differing.iter().filter(|vf| vf.owed).map(|vf| vf.number).collect();
-    let why = "an earlier run of bedplate was stopped before it could start the driver";
-    let (subject, after) = (format!("driver of {}", ranges(&owed)), "the one the kernel finds");
+    let why = "an earlier run was interrupted before it could start the driver";
+    let (subject, after) = (format!("driver of {}", ranges(&owed)), "the kernel's default driver");
     (!owed.is_empty())
         .then(|| Item::new(subject, Some("none"), Some(after), &[Rationale::because(why)]))
 }

@@ -16,13 +16,13 @@ pub(crate) fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec
         .filter_map(|vf| {
             let use_of = match tree.get(*vf) {
                 Some(function) => use_of(function, tree, reader),
-                None => Some("not among the PCI functions that can be seen".to_owned()),
+                None => Some("not visible among the PCI functions".to_owned()),
             };
             Some(format!("{vf} ({})", use_of?))
         })
         .collect();
     if sriov.vfs.len() < usize::from(present) {
-        users.push(format!("{} VFs that cannot be seen", usize::from(present) - sriov.vfs.len()));
+        users.push(format!("{} VFs that are not visible", usize::from(present) - sriov.vfs.len()));
     }
     users
 }
@@ -30,18 +30,18 @@ pub(crate) fn users(sriov: &SriovPf, tree: &PciTree, reader: &dyn Reader) -> Vec
 /// Describes the visible use of one VF.
 pub(super) fn use_of(vf: &Function, tree: &PciTree, reader: &dyn Reader) -> Option<String> {
     if let Some(reason) = tree.unread_drivers.get(&vf.address) {
-        return Some(format!("its driver is not known: {reason}"));
+        return Some(format!("driver unknown: {reason}"));
     }
     let driver = vf.driver.as_deref()?;
     if vf.vfio || driver.contains("vfio") {
-        return Some(format!("bound to {driver}: a guest may have it"));
+        return Some(format!("bound to {driver}: possibly assigned to a guest"));
     }
     if !vf.is_nic() {
         return Some(format!("bound to {driver}"));
     }
     if vf.net.is_empty() {
         return Some(format!(
-            "bound to {driver} without an interface here: it may be in another namespace"
+            "bound to {driver}, interface not visible here: possibly in another namespace"
         ));
     }
     let interfaces = vf.net.iter().find_map(|name| interface_use(name, reader));
@@ -65,7 +65,7 @@ pub(crate) fn is_up(name: &str, reader: &dyn Reader) -> Reading<bool> {
     };
     match u32::from_str_radix(text.trim_start_matches("0x"), 16) {
         Ok(flags) => Reading::Known(flags & IFF_UP != 0),
-        Err(_) => Reading::unknown("its flags make no sense"),
+        Err(_) => Reading::unknown("invalid interface flags"),
     }
 }
 

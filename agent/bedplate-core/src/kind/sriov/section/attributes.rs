@@ -31,7 +31,7 @@ impl WantedAttributes {
     }
 }
 
-/// An address that is made from the PF's.
+/// Address derived from the PF's.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -45,17 +45,17 @@ pub enum Derived {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VfTable {
-    /// Ethernet address: the PF's permanent one made local, with the number of the VF in bytes 2 and 3. A VF without one
-    /// gets a random address at every boot. Of no effect on InfiniBand.
+    /// Ethernet address: the PF's permanent address made local, with the number of the VF in bytes 2 and 3. Without it, a
+    /// VF gets a random address at every boot. No effect on InfiniBand.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "net/core/rtnetlink.c do_setvfinfo (IFLA_VF_MAC)")))]
     pub mac: Option<Derived>,
 
-    /// InfiniBand node and port GUID, made from the GUID of the PF's port. Without one the VF's port stays down. Of no
+    /// InfiniBand node and port GUID, derived from the GUID of the PF's port. Without it, the VF's port stays down. No
     /// effect on Ethernet.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_IB_NODE_GUID, IFLA_VF_IB_PORT_GUID")))]
     pub guid: Option<Derived>,
 
-    /// VLAN that the NIC puts the VF's traffic into, unseen by the VF; 0: none. 4095 is reserved (IEEE 802.1Q).
+    /// VLAN that the NIC assigns to the VF's traffic, invisible to the VF; 0 for no VLAN. 4095 is reserved (IEEE 802.1Q).
     #[cfg_attr(feature = "schemars", schemars(range(max = 4094), example = 100, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN")))]
     pub vlan: Option<u16>,
 
@@ -63,27 +63,27 @@ pub struct VfTable {
     #[cfg_attr(feature = "schemars", schemars(range(max = 7), extend("default" = 0)))]
     pub vlan_qos: Option<Spanned<u8>>,
 
-    /// Tag of the VLAN: `802.1ad` for the outer one of two, which few drivers can; needs `vlan`.
+    /// Tag of the VLAN: `802.1ad` for the outer tag of two, which few drivers support; needs `vlan`.
     #[cfg_attr(feature = "schemars", schemars(extend("default" = "802.1q", "x-source" = "include/uapi/linux/if_link.h IFLA_VF_VLAN_LIST")))]
     pub vlan_protocol: Option<Spanned<VlanProtocol>>,
 
-    /// Whether the VF may change its address, see all traffic and the like.
+    /// Whether the VF is trusted: it may change its address and see all traffic, among other things.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_TRUST")))]
     pub trust: Option<bool>,
 
-    /// Whether the NIC drops frames that the VF sends from another address than its own.
+    /// Whether the NIC drops frames that the VF sends from an address other than its own.
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_SPOOFCHK")))]
     pub spoof_check: Option<bool>,
 
-    /// Link of the VF: as the PF's (`auto`), always up (`enable`) or down (`disable`).
+    /// Link state of the VF: the PF's (`auto`), always up (`enable`) or down (`disable`).
     #[cfg_attr(feature = "schemars", schemars(extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_LINK_STATE")))]
     pub link_state: Option<VfLinkState>,
 
-    /// Mbit/s that the VF is promised; 0: nothing.
+    /// Guaranteed transmit rate of the VF in Mbit/s; 0 for no guarantee.
     #[cfg_attr(feature = "schemars", schemars(example = 1000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE")))]
     pub min_tx_rate: Option<Spanned<u32>>,
 
-    /// Mbit/s that the VF may send at most; 0: no limit.
+    /// Maximum transmit rate of the VF in Mbit/s; 0 for no limit.
     #[cfg_attr(feature = "schemars", schemars(example = 10000, extend("x-source" = "include/uapi/linux/if_link.h IFLA_VF_RATE")))]
     pub max_tx_rate: Option<u32>,
 }
@@ -125,7 +125,7 @@ fn vlan(checker: &mut Checker<'_>, given: &VfTable) -> Option<Vlan> {
         let protocol = given.vlan_protocol.as_ref().map(|at| ("vlan_protocol", at.place));
         for (key, place) in [qos, protocol].into_iter().flatten() {
             let message = format!("`{key}` without `vlan`");
-            checker.error(place, "bad-vlan", message, "says nothing by itself", None);
+            checker.error(place, "bad-vlan", message, "no effect by itself", None);
         }
         return None;
     };

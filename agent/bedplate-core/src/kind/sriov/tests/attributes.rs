@@ -99,7 +99,7 @@ fn only_differing_vfs_are_changed() {
     assert_eq!(the_change(&section).items[0].subject, "trust of VF 1");
     answer(&mut files, &[true, true]);
     let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);
-    assert_eq!(section.settled[0].state, "2 VFs with the driver the kernel finds; trust on");
+    assert_eq!(section.settled[0].state, "2 VFs with the kernel's default driver; trust on");
     // The kernel does not list one of them.
     answer(&mut files, &[true]);
     let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);

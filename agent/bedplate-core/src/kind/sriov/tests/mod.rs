@@ -118,7 +118,7 @@ fn matching_vfs_are_unchanged() {
     let none = plan_of(&auto(0), &lab());
     assert_eq!(
         (none.changes.len(), none.settled[0].state.as_str()),
-        (0, "0 VFs with the driver the kernel finds")
+        (0, "0 VFs with the kernel's default driver")
     );
 }
 
@@ -154,7 +154,7 @@ fn vfs_in_use_are_never_destroyed() {
     files.files.insert("/sys/class/net/vf000024101/flags".into(), "0x1003".into());
     refused(&machine, &files, "vf000024101 is up");
     files.files.insert("/sys/class/net/vf000024101/flags".into(), "nonsense".into());
-    refused(&machine, &files, "make no sense");
+    refused(&machine, &files, "invalid interface flags");
     files.files.remove("/sys/class/net/vf000024101/flags");
     refused(&machine, &files, "is not there");
 
@@ -165,10 +165,10 @@ fn vfs_in_use_are_never_destroyed() {
     refused(&machine, &files, "vfio-pci");
     let (mut machine, files) = with_vfs(3, None);
     machine.tree.functions.remove(&at("0000:24:10.2"));
-    refused(&machine, &files, "0000:24:10.2 (not among");
+    refused(&machine, &files, "0000:24:10.2 (not visible");
     let (mut machine, files) = with_vfs(3, None);
     machine.sriov(PF).vfs.truncate(1);
-    refused(&machine, &files, "2 VFs that cannot be seen");
+    refused(&machine, &files, "2 VFs that are not visible");
     let (mut machine, files) = with_vfs(3, Some("nvme"));
     machine.get("0000:24:10.0").class = 0x010802;
     refused(&machine, &files, "bound to nvme");

@@ -83,7 +83,7 @@ fn firmware_limit_blocker_names_the_command() {
         resolved.blockers[0].clone()
     };
     let text = blocker(&machine, SriovCount::Number(16));
-    assert_eq!(text.reason, "it can have at most 8 VFs, 16 are wanted");
+    assert_eq!(text.reason, "at most 8 VFs available, 16 requested");
     assert!(
         text.remedy.contains("`mlxconfig -d 0000:24:00.0 set SRIOV_EN=1 NUM_OF_VFS=16`"),
         "{}",
