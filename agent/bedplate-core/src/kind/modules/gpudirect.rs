@@ -26,16 +26,16 @@ const DMABUF_DRIVER: u32 = 515;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum DmabufObstacle {
-    /// The kernel modules are the proprietary ones.
+    /// Proprietary kernel modules.
     ProprietaryModules,
-    /// The driver is too old.
+    /// Driver too old.
     OldDriver {
-        /// Its version.
+        /// Driver version.
         version: String,
     },
-    /// The kernel is too old.
+    /// Kernel too old.
     OldKernel {
-        /// Its release.
+        /// Kernel release.
         release: String,
     },
 }
@@ -44,7 +44,7 @@ impl fmt::Display for DmabufObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DmabufObstacle::ProprietaryModules => {
-                f.write_str("the NVIDIA kernel modules are the proprietary ones")
+                f.write_str("proprietary NVIDIA kernel modules")
             }
             DmabufObstacle::OldDriver { version } => {
                 write!(f, "driver {version} is older than R{DMABUF_DRIVER}")
@@ -67,13 +67,13 @@ pub(super) fn resolve(
         functions.filter(|f| f.is_gpu() && f.vendor.0 == 0x10de).partition(|gpu| gpu.vfio);
     match asked {
         GpuDirect::None | GpuDirect::Dmabuf => None,
-        GpuDirect::Peermem => Some(peermem("the profile asks for the legacy path")),
+        GpuDirect::Peermem => Some(peermem("requested by the profile")),
         // AMD's amdgpu registers itself as a peer client or uses DMA-BUF: there is no module to load (handbook §6.3).
         GpuDirect::Auto if of_the_host.is_empty() => {
             desired.notes.extend((!for_guests.is_empty()).then(|| NAME.note(
                 SUBJECT,
-                "nothing to do for the host: all its NVIDIA GPUs are bound to VFIO drivers; memory registration is \
-                 for the guests that get them",
+                "no host setup needed: all NVIDIA GPUs are bound to VFIO drivers; guests register GPU memory \
+                 themselves",
             )));
             None
         }
@@ -92,9 +92,9 @@ pub(super) fn resolve(
 fn no_driver() -> Blocker {
     NAME.blocker(
         SUBJECT,
-        "there are NVIDIA GPUs, and no NVIDIA driver is loaded",
-        "install the NVIDIA driver and load it, which is noticed at once; on a host that needs none, set `gpudirect \
-         = \"none\"` in [modules] of the profile",
+        "NVIDIA GPUs present, but no NVIDIA driver is loaded",
+        "install and load the NVIDIA driver (detected at once). Host needs no driver? Set `gpudirect = \"none\"` in \
+         [modules] of the profile",
     )
 }
 
@@ -108,19 +108,19 @@ fn auto(
         Ok(None) => {
             desired.notes.push(NAME.note(
                 SUBJECT,
-                "DMA-BUF: open NVIDIA kernel modules and a kernel of 5.12 or later; no module to load. Measure with \
-                 `ib_write_bw --use_cuda=N --use_cuda_dmabuf`: without the last option it asks for nvidia_peermem",
+                "DMA-BUF: open NVIDIA kernel modules and kernel 5.12 or later; no module to load. Measure with \
+                 `ib_write_bw --use_cuda=N --use_cuda_dmabuf`; without the last option it requires nvidia_peermem",
             ));
             None
         }
         Ok(Some(obstacle)) => match &facts.gpu.peer_memory_symbols {
-            Reading::Known(true) => Some(peermem(&format!("DMA-BUF is out ({obstacle})"))),
+            Reading::Known(true) => Some(peermem(&format!("DMA-BUF unavailable ({obstacle})"))),
             Reading::Known(false) | Reading::Absent => {
                 desired.blockers.push(NAME.blocker(
                     SUBJECT,
                     format!(
-                        "neither path works: DMA-BUF is out ({obstacle}), and this kernel's ib_core has no \
-                            peer-memory symbols for nvidia_peermem"
+                        "no path works: DMA-BUF unavailable ({obstacle}), and this kernel's ib_core lacks the \
+                         peer-memory symbols for nvidia_peermem"
                     ),
                     "install the open NVIDIA kernel modules (DMA-BUF), or DOCA-OFED/MLNX_OFED (peermem)",
                 ));
@@ -149,11 +149,11 @@ pub(crate) fn dmabuf_obstacle(
     let kernel = match &facts.os.kernel {
         Reading::Known(release) => release,
         Reading::Absent | Reading::Unknown(_) => {
-            return Err("the running kernel is not known".into());
+            return Err("running kernel unknown".into());
         }
     };
     let version = KernelVersion::from_release(kernel)
-        .ok_or_else(|| format!("the version of kernel {kernel} is not known"))?;
+        .ok_or_else(|| format!("cannot parse the version of kernel {kernel}"))?;
     Ok(obstacle(driver, kernel, version))
 }
 
@@ -171,7 +171,7 @@ fn obstacle(driver: &NvidiaDriver, kernel: &str, version: KernelVersion) -> Opti
 
 fn peermem(reason: &str) -> WantedModule {
     let why = Rationale::new(
-        format!("{reason}: NCCL then registers GPU memory through nvidia_peermem"),
+        format!("{reason}: NCCL registers GPU memory through nvidia_peermem"),
         "nvidia open-gpu-kernel-modules kernel-open/nvidia-peermem; handbook §6.3",
     );
     #[allow(clippy::expect_used, reason = "a constant that the parser's own test covers")]

@@ -19,7 +19,7 @@ fn tool(reader: &dyn Reader) -> Option<Action> {
     let (_, argv) = TOOLS.iter().find(|(proof, _)| reader.exists(proof) == Ok(true))?;
     Some(Action::RunTool {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        purpose: "rebuild the initramfs: a module inside it would come up with its old options"
+        purpose: "rebuild the initramfs, which may load modules with their old options"
             .into(),
         touches: Vec::new(),
         way_back: WayBack::Repeat,
@@ -33,7 +33,7 @@ pub(crate) fn rebuild(context: &Context, change: &mut Change, section: &mut Kind
         Some(tool) => change.actions.push(tool),
         None => section.notes.push(NAME.note(
             MODPROBE_PATH,
-            "no update-initramfs or dracut here: if the initramfs holds one of these modules, rebuild it",
+            "update-initramfs and dracut not found; rebuild the initramfs by hand if it contains one of these modules",
         )),
     }
 }
@@ -46,16 +46,16 @@ pub(crate) fn pending_rebuild(context: &Context, section: &mut KindPlan) {
             let (argv, after) = (owed.argv.clone(), None);
             section.settled_tools.push(SettledTool { kind: NAME, argv, after });
             let (subject, state) =
-                ("initramfs".to_owned(), format!("made since {MODPROBE_PATH} changed"));
+                ("initramfs".to_owned(), format!("rebuilt since {MODPROBE_PATH} changed"));
             section.settled.push(NAME.up_to_date(subject, state));
             continue;
         }
         let why = Rationale::because(match context.reader.kind() {
             HostKind::Image => {
-                "modprobe.d was changed, and not every kernel has an initramfs that was made since: \
-                 `bedplate apply --chroot-tools` runs it, `--ran` says that it has run"
+                "modprobe.d changed, and some kernels have no newer initramfs: rebuild with `bedplate apply \
+                 --chroot-tools`, or report it done with `--ran`"
             }
-            _ => "an earlier apply changed modprobe.d and this tool has not succeeded since",
+            _ => "an earlier apply changed modprobe.d, but this tool has not succeeded since",
         });
         let item = Item::new("initramfs", Some("older than modprobe.d"), Some("rebuilt"), &[why]);
         section.changes.push(owed_change(NAME, owed, "initramfs", item));

@@ -42,7 +42,7 @@ pub(super) fn installed(
             return ModuleAvailability::NoKernel;
         }
         return ModuleAvailability::Unknown(
-            "no kernel is known whose modules could be looked up".into(),
+            "no kernel found to search for modules".into(),
         );
     };
     installed_for(reader, release, module)
@@ -63,7 +63,7 @@ pub(crate) fn installed_for(
             Err(error) if error.is_absent() && index == "modules.builtin" => {}
             Err(error) if error.is_absent() => {
                 return ModuleAvailability::Unknown(format!(
-                    "/lib/modules/{release}/modules.dep is not there"
+                    "/lib/modules/{release}/modules.dep is missing"
                 ));
             }
             Err(error) => return ModuleAvailability::Unknown(error.to_string()),

@@ -25,7 +25,7 @@ pub(crate) use initramfs_rebuild::digests as initramfs_digests;
 /// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
-    about: "modules-load.d, modprobe.d, and what is loaded now",
+    about: "modules-load.d, modprobe.d, and loaded modules",
     resolve: resolve::resolve,
     plan,
     contribute: resolve::contribute,

@@ -185,7 +185,7 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
                 let setting = format!("options {} {}", option.module, option.parameter);
                 let (subject, path) = (setting.clone(), file.path.clone());
                 let text =
-                    format!("{path} sorts after bedplate's file and sets another value: it wins");
+                    format!("overridden by {path}, which sorts after bedplate's file");
                 section.notes.push(NAME.note(subject, text));
                 section.overruled.push(Overruled { kind: NAME, setting, path });
             }

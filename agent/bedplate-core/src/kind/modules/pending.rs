@@ -119,7 +119,7 @@ pub(crate) fn pending(context: &Context, items: &[Item], section: &mut KindPlan)
         Pending {
             kind: NAME,
             subject: record.subject.clone(),
-            running: Some("loaded before that".to_owned()),
+            running: Some("loaded before the change".to_owned()),
             next: record.next.clone(),
             effect: Effect::NextBoot,
         }

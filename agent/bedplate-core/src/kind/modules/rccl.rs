@@ -44,20 +44,19 @@ pub(super) fn resolve(asked: GpuDirect, profile: &Profile, facts: &Facts, desire
     };
     if rccl.numa_balancing == Reading::Known(true) && !sysctl::sets(profile, NUMA_BALANCING, "0") {
         note(
-            "kernel.numa_balancing is on, and RCCL warns of it: [sysctl] set = { \"kernel.numa_balancing\" = 0 }",
+            "kernel.numa_balancing is on, and RCCL warns about it; add [sysctl] set = { \"kernel.numa_balancing\" = 0 }",
         );
     }
     let looks_in_vain = rccl.always_notifies && rccl.move_notify == Reading::Known(false);
     if looks_in_vain && !peer && rccl.is_forced != Reading::Known(true) && !forces(profile) {
         note(
-            "Linux 7.1 has no CONFIG_DMABUF_MOVE_NOTIFY any more, for which RCCL looks before it uses DMA-BUF: \
-             [nccl] set = { RCCL_FORCE_ENABLE_DMABUF = 1 }",
+            "Linux 7.1 removed CONFIG_DMABUF_MOVE_NOTIFY, which RCCL checks before it uses DMA-BUF; add [nccl] set = { \
+             RCCL_FORCE_ENABLE_DMABUF = 1 }",
         );
     }
     if rccl.says_pt == Reading::Known(false) && !writes_pt {
         note(
-            "RCCL looks for the word iommu=pt on the running kernel's command line and warns without it, whatever the \
-             IOMMU does",
+            "RCCL warns if iommu=pt is missing from the running command line, whatever the IOMMU mode",
         );
     }
 }
@@ -83,9 +82,8 @@ fn no_driver(facts: &Facts) -> Option<Blocker> {
     (!bare.is_empty()).then(|| KIND.blocker(
         SUBJECT,
         format!("no driver is bound to {}", some_of(bare.into_iter(), 8, "GPUs")),
-        "install the amdgpu driver and load it, which is noticed at once (where it is loaded, the kernel's log says \
-         why it does not take them); on a host that needs none, set `gpudirect = \"none\"` in [modules] of the \
-         profile",
+        "install and load the amdgpu driver (detected at once). Already loaded? The kernel log has the reason. Host \
+         needs no driver? Set `gpudirect = \"none\"` in [modules] of the profile",
     ))
 }
 
@@ -100,12 +98,12 @@ fn blocker(missing: &[&str]) -> Blocker {
     KIND.blocker(
         SUBJECT,
         format!(
-            "the running kernel was built without {}, which RCCL wants for DMA-BUF ({SOURCE})",
+            "the running kernel was built without {}, which RCCL requires for DMA-BUF ({SOURCE})",
             missing.join(" and ")
         ),
         format!(
-            "boot a kernel that has {}, or install DOCA-OFED/MLNX_OFED, with which amdgpu registers GPU memory itself; on a \
-             host that needs none, set `gpudirect = \"none\"` in [modules] of the profile",
+            "boot a kernel with {}, or install DOCA-OFED/MLNX_OFED, so that amdgpu registers GPU memory itself. Host \
+             needs neither? Set `gpudirect = \"none\"` in [modules] of the profile",
             missing.join(" and ")
         ),
     )

@@ -86,7 +86,7 @@ fn unload(module: &ModuleName) -> LiveOnly {
         what: format!("unload module {module}"),
         why: "only a running kernel has modules to unload".to_owned(),
         with_agent: format!(
-            "run `bedplate apply` on the host; `blacklist` in [modules] keeps {module} from auto-loading"
+            "run `bedplate apply` on the host; `blacklist` in [modules] prevents auto-loading of {module}"
         ),
         without_agent: format!(
             "add `module_blacklist={module}` to [cmdline] and reboot (Linux kernel/module/main.c; handbook §1.6)"

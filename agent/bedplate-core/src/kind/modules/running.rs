@@ -36,7 +36,7 @@ fn at_boot(context: &Context, module: &WantedModule, section: &mut KindPlan) {
 fn not_installed(module: &ModuleName, release: &str) -> Blocker {
     NAME.blocker(
         format!("module {module}"),
-        format!("it is not installed for kernel {release}"),
+        format!("not installed for kernel {release}"),
         remedy(module),
     )
 }
@@ -66,7 +66,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
         ModuleAvailability::No { release } => section.blockers.push(not_installed(&module.name, &release)),
         ModuleAvailability::NoKernel => section.notes.push(NAME.note(
             subject,
-            "this image has no kernel in /lib/modules yet: whether the module is there shows on the machine",
+            "the image has no kernel in /lib/modules yet; availability is checked on the machine",
         )),
         ModuleAvailability::Unknown(reason) => {
             section.unknowns.push(NAME.unknown(subject, reason))
@@ -99,15 +99,15 @@ fn remedy(module: &ModuleName) -> String {
                 .into()
         }
         // The only module with that prefix that the driver does not ship (handbook §6.4).
-        "nvidia_fs" => "install GPUDirect Storage (package nvidia-fs-dkms or nvidia-gds), which the NVIDIA driver does not \
-                        contain, or take nvidia_fs out of modules.load: cuFile needs none where it uses the kernel's own \
+        "nvidia_fs" => "install GPUDirect Storage (package nvidia-fs-dkms or nvidia-gds; not part of the NVIDIA \
+                        driver), or remove nvidia_fs from modules.load: cuFile does not need it with the kernel's own \
                         P2PDMA for NVMe (`use_pci_p2pdma` in cufile.json, open kernel modules)"
             .into(),
         name if name.starts_with("nvidia") => {
-            format!("install the NVIDIA driver for this kernel; on GPU Operator hosts take {name} out of modules.load \
-                (the driver container loads it)")
+            format!("install the NVIDIA driver for this kernel. GPU Operator host? Remove {name} from modules.load \
+                     (the driver container loads it)")
         }
-        name => format!("install the package that ships {name}.ko for this kernel, or take {name} out of modules.load"),
+        name => format!("install the package with {name}.ko for this kernel, or remove {name} from modules.load"),
     }
 }
 
@@ -141,8 +141,8 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Rationale], section
         let by = if holders.is_empty() { "open devices".to_owned() } else { holders.join(", ") };
         section.blockers.push(NAME.blocker(
             subject,
-            format!("it is in use (by {by}) and is not torn out from under its users"),
-            "stop what uses it, or leave it to the next boot: blacklisted modules do not come back",
+            format!("in use (by {by}), not unloaded"),
+            "stop its users, or blacklist it and wait for the next boot",
         ));
         return;
     }

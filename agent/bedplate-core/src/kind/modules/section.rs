@@ -11,18 +11,18 @@ mod lists;
 
 pub(crate) use lists::option_key;
 
-/// GPU memory registration path (handbook §6.3).
+/// Path for registering GPU memory (handbook §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuDirect {
-    /// DMA-BUF where its prerequisites hold, else nvidia_peermem where the stack exports its symbols, else a blocker.
+    /// DMA-BUF if its prerequisites are met, else nvidia_peermem if the stack exports its symbols, else a blocker.
     Auto,
-    /// DMA-BUF; nothing to load.
+    /// DMA-BUF; no module to load.
     Dmabuf,
     /// nvidia_peermem.
     Peermem,
-    /// Do not look.
+    /// No check.
     None,
 }
 
@@ -30,10 +30,10 @@ section! {
     /// `[modules]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
     "modules" Modules, ModulesFile {
-        /// When modules are loaded whose entry does not say.
+        /// When to load modules that have no `load` of their own.
         load_default: ModuleLoad = ModuleLoad::Now;
 
-        /// How the NIC driver gets at GPU memory.
+        /// How the NIC driver accesses GPU memory.
         #[schemars(
             example = &"auto",
             extend("x-source" = "NVIDIA GPU Operator, GPUDirect RDMA; nccl src/transport/net_ib/gdr.cc; handbook §6.3")
@@ -41,7 +41,7 @@ section! {
         gpudirect: GpuDirect = GpuDirect::None;
     }
     special lists::read {
-        /// Modules that must be loaded, now or from the next boot on. A module that is built in counts as loaded.
+        /// Modules that must be loaded, now or from the next boot on. A built-in module counts as loaded.
         #[schemars(
             extend("default" = [] as [&str; 0]),
             example = vec!["ib_umad"],
@@ -49,7 +49,7 @@ section! {
         )]
         load: Vec<ModuleEntry>;
 
-        /// Modules that are not to be loaded by alias. A module that is named explicitly still loads.
+        /// Modules that must not be loaded by alias. Loading by name still works.
         #[schemars(
             extend("default" = [] as [&str; 0]),
             example = vec!["nouveau"],
@@ -57,7 +57,7 @@ section! {
         )]
         blacklist: Vec<ModuleEntry>;
 
-        /// Modules that are unloaded now if they are loaded. Nothing is unloaded that this list does not name.
+        /// Modules to unload now if they are loaded. Modules not in this list are never unloaded.
         #[schemars(
             extend("default" = [] as [&str; 0]),
             example = vec!["nouveau"],
@@ -65,7 +65,7 @@ section! {
         )]
         unload: Vec<ModuleEntry>;
 
-        /// Module parameters, `options.MODULE = { PARAMETER = value }`. They count when the module is next loaded.
+        /// Module parameters, `options.MODULE = { PARAMETER = value }`. They take effect when the module is next loaded.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{ "nvidia": { "NVreg_EnableStreamMemOPs": 1 } }]),
@@ -74,11 +74,11 @@ section! {
         options: BTreeMap<Spanned<String>, Parameters>;
     }
     before {
-        /// In order.
+        /// In profile order.
         load: Vec<WantedModule>;
-        /// Sorted by module, parameter.
+        /// Sorted by module, then parameter.
         options: Vec<WantedOption>;
-        /// Blacklisted: alias auto-loading stopped (handbook §9).
+        /// Blacklisted: not loaded by alias (handbook §9).
         blacklist: Vec<WantedModule>;
         /// Unloaded now if loaded.
         unload: Vec<WantedModule>;
@@ -91,7 +91,7 @@ section! {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ModuleText(
-    /// A kernel module's name; `-` and `_` are the same.
+    /// Name of a kernel module; `-` and `_` are equivalent.
     // 55 = MODULE_NAME_LEN on 64-bit kernels less the NUL (include/linux/moduleparam.h).
     #[cfg_attr(
         feature = "schemars",
@@ -105,14 +105,14 @@ pub struct ModuleText(
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ModuleTable {
-    /// The module's name; `-` and `_` are the same.
+    /// Name of the module; `-` and `_` are equivalent.
     pub name: Spanned<ModuleText>,
-    /// When it is loaded. Default: `modules.load_default`. Only for `modules.load`.
+    /// When to load it. Default: `modules.load_default`. Only for `modules.load`.
     pub load: Option<Spanned<ModuleLoad>>,
-    /// Why; shown in plans.
+    /// Reason, shown in plans.
     #[cfg_attr(feature = "schemars", schemars(example = &"user-space verbs need /dev/infiniband/uverbsN"))]
     pub why: Option<Spanned<String>>,
-    /// Where the fact stands.
+    /// Source of the fact.
     #[cfg_attr(feature = "schemars", schemars(example = &"rdma-core kernel-boot/modules/rdma.conf"))]
     pub source: Option<Spanned<String>>,
 }

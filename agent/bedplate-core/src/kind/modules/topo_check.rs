@@ -90,7 +90,7 @@ fn parse_parameter(text: &str) -> Reading<u32> {
     match value.map(|value| value.trim().parse()) {
         None => Reading::Absent,
         Some(Ok(value)) => Reading::Known(value),
-        Some(Err(_)) => Reading::unknown(format!("{SHOWN} in {PARAMS} is no number")),
+        Some(Err(_)) => Reading::unknown(format!("{SHOWN} in {PARAMS} is not a number")),
     }
 }
 
@@ -104,7 +104,7 @@ fn configured(reader: &dyn Reader) -> Result<Reading<(u32, String)>, ReadError> 
         };
         found = match value.trim_matches('"').parse() {
             Ok(value) => Reading::Known((value, file.path)),
-            Err(_) => Reading::unknown(format!("{PARAMETER} in {} is no number", file.path)),
+            Err(_) => Reading::unknown(format!("{PARAMETER} in {} is not a number", file.path)),
         };
     }
     Ok(found)

@@ -78,12 +78,12 @@ fn check_lists(
     for entry in blacklist.iter().chain(unload) {
         if let Some(load) = &entry.load {
             let message =
-                format!("`load` means nothing for {}, which is not to be loaded", entry.name);
+                format!("`load` has no effect for {}: blacklisted or unloaded", entry.name);
             checker.error(load.place, "load-without-load", message, "drop this", None);
         }
         if let Some(wanted) = load.iter().find(|wanted| wanted.name == entry.name) {
-            let message = format!("module {} is to be loaded and to be kept out", entry.name);
-            let (at, with) = ((entry.place, "kept out here"), (wanted.place, "loaded here"));
+            let message = format!("module {} is both loaded and excluded", entry.name);
+            let (at, with) = ((entry.place, "excluded here"), (wanted.place, "loaded here"));
             checker.clash("contradiction", message, at, with, None);
         }
     }
@@ -106,7 +106,7 @@ fn module_list(
         let text = Spanned { value: text, place };
         let Some(name) = checker.parse::<ModuleName>(&text, "bad-module-name") else { continue };
         if let Some(first) = out.iter().find(|listed| listed.name == name) {
-            let message = format!("module {name} is twice in `modules.{list}`");
+            let message = format!("module {name} is listed twice in `modules.{list}`");
             let (at, with) = ((place, "again here"), (first.place, "first here"));
             checker.clash("duplicate", message, at, with, None);
             continue;
@@ -142,15 +142,15 @@ fn option(
     let (value, reason) = entry.into_parts();
     let good = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
     if parameter.is_empty() || !parameter.chars().all(good) {
-        let message = format!("`{parameter}` cannot be the name of a module parameter");
+        let message = format!("`{parameter}` is not a valid module parameter name");
         checker.error(place, "bad-parameter", message, "expected letters, digits and `_`", None);
         return None;
     }
     if let Scalar::Text(text) = &value
         && text.chars().any(char::is_control)
     {
-        let message = format!("the value of `{parameter}` holds a control character");
-        let help = "modprobe.d has one line for each option, and no escape for a line break";
+        let message = format!("the value of `{parameter}` contains a control character");
+        let help = "modprobe.d has one line per option and no escape for line breaks";
         checker.error(value_place, "bad-parameter", message, "", Some(help));
         return None;
     }
