@@ -47,7 +47,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     let before = || listed.clone().map(variable);
     if context.facts.host == HostKind::Image {
         let text =
-            "the machine itself has to tell: `bedplate apply` writes it there at the first boot";
+            "depends on the machine: `bedplate apply` writes it at the first boot";
         note(out, text.to_owned());
         return before();
     }
@@ -69,21 +69,20 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
         chosen.iter().filter(|port| !port.is_active()).map(|port| port.name.as_str()).collect();
     if !down.is_empty() {
         let down = down.join(", ");
-        note(out, format!("kept in the list while not ACTIVE, where NCCL skips them: {down}"));
+        note(out, format!("listed although not ACTIVE (NCCL skips them): {down}"));
     }
     let value = exact_port_list(chosen.iter().copied());
     let reason = match value.len() {
         _ if chosen.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
         bytes if bytes > LONGEST_VALUE => {
-            format!("the list has {bytes} bytes, and NCCL reads {LONGEST_VALUE} from a file")
+            format!("the list has {bytes} bytes; NCCL reads at most {LONGEST_VALUE} from a file")
         }
         _ => return Some(variable(value)),
     };
     out.blockers.push(NAME.blocker(
         HCA,
         reason,
-        "`bedplate verify --check rdma` and `bedplate topology` say more; or leave the ports to NCCL: [nccl] hca = \
-         \"automatic\"",
+        "run `bedplate verify --check rdma` and `bedplate topology`; or let NCCL choose: [nccl] hca = \"automatic\"",
     ));
     before()
 }
@@ -96,7 +95,7 @@ fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
         Superchip::No => Distance::Pxb,
         Superchip::Translated | Superchip::Either => Distance::Node,
         Superchip::NotKnown(why) => {
-            return Err(format!("which ports are near GPUs is not known: {why}"));
+            return Err(format!("cannot determine which ports are near GPUs: {why}"));
         }
     };
     let ports = ports::of_host(context.reader, tree);
@@ -104,7 +103,7 @@ fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
     let is_near = |one: &PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
     let near: Vec<RdmaPort> = ports.into_iter().filter(is_near).map(|one| one.port).collect();
     for port in &near {
-        let unknown = |why| format!("the state of port {} is not known: {why}", port.name);
+        let unknown = |why| format!("state of port {} unknown: {why}", port.name);
         port.state.optional().map_err(unknown)?;
     }
     Ok(near)
@@ -145,6 +144,6 @@ fn listed(context: &Context) -> Option<String> {
 
 fn variable(value: String) -> Variable {
     let why =
-        vec![Rationale::new("the RDMA ports near GPUs: `bedplate topology`", "handbook §8.5")];
+        vec![Rationale::new("RDMA ports near GPUs, as in `bedplate topology`", "handbook §8.5")];
     Variable { name: HCA.to_owned(), value, why }
 }

@@ -13,22 +13,22 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
         // bedplate writes plain text, so the file has no block.
         Err(_) if wanted.is_empty() => return,
         Err(_) => {
-            return refuse(out, path, "it is not UTF-8 text", "correct the file, or remove it");
+            return refuse(out, path, "not UTF-8 text", "correct the file, or remove it");
         }
     };
     let conf = match Conf::parse(&text) {
         Ok(conf) => conf,
         Err(BlockError::Twice(line)) => {
-            let reason = format!("bedplate's lines begin a second time on line {line}");
-            return refuse(out, path, &reason, "remove one of the two blocks, marks included");
+            let reason = format!("bedplate's block begins a second time on line {line}");
+            return refuse(out, path, &reason, "remove one of the two blocks with its markers");
         }
         Err(BlockError::NoEnd(line)) => {
-            let reason = format!("bedplate's lines begin on line {line} and have no end");
+            let reason = format!("bedplate's block begins on line {line} and has no end");
             return refuse(
                 out,
                 path,
                 &reason,
-                "put `# END bedplate` below the last of them, or remove them with the line `# BEGIN bedplate`",
+                "add `# END bedplate` below its last line, or remove its lines, including `# BEGIN bedplate`",
             );
         }
     };
@@ -82,7 +82,7 @@ fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
         NAME.note(
             name.to_owned(),
             format!(
-                "{path}:{line} sets {value}; the first line for a name counts, which is bedplate's"
+                "{path}:{line} sets {value}, without effect: bedplate's line comes first"
             ),
         )
     });

@@ -21,7 +21,7 @@ use section::HcaList;
 /// Entry in the registry of kinds.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
-    about: "what NCCL or RCCL is told, in /etc/nccl.conf or /etc/rccl.conf, and a topology file",
+    about: "NCCL or RCCL settings in /etc/nccl.conf or /etc/rccl.conf, and a topology file",
     resolve: nothing_to_resolve,
     plan,
     contribute,
@@ -56,8 +56,8 @@ fn plan(context: &Context) -> KindPlan {
 fn no_file() -> Blocker {
     NAME.blocker(
         conf::NCCL,
-        "the GPUs are Intel's, and oneCCL reads no file of variables",
-        "set them in the job (`bedplate nccl env`), and drop [nccl] from the profile",
+        "oneCCL, the library for Intel GPUs, reads no file of variables",
+        "set the variables in the job (`bedplate nccl env`), and remove [nccl] from the profile",
     )
 }
 
@@ -74,7 +74,7 @@ fn contribute(
         out.nccl = variables.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
         let text = conf::block(&variables, &profile.name);
         out.notes.push(format!(
-            "{} is NCCL's: for RCCL `bedplate apply` moves the lines to {} on hosts with AMD GPUs",
+            "{} is NCCL's file; on hosts with AMD GPUs `bedplate apply` moves the lines to {} for RCCL",
             conf::NCCL,
             conf::RCCL
         ));
@@ -84,18 +84,18 @@ fn contribute(
         out.live_only.push(LiveOnly {
             id: format!("{NAME}/hca"),
             what: format!("NCCL_IB_HCA, the RDMA ports near GPUs, in {}", conf::NCCL),
-            why: "their names are the machine's own".to_owned(),
+            why: "the port names differ per machine".to_owned(),
             with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
-            without_agent: "take it from `bedplate nccl env` on one machine of the model, and set it in the job".to_owned(),
+            without_agent: "copy it from `bedplate nccl env` on one machine of the model, and set it in the job".to_owned(),
         });
     }
     if section.topology_file {
         out.live_only.push(LiveOnly {
             id: format!("{NAME}/topology_file"),
             what: format!("NCCL's topology file, {}, and {}", topology::PATH, topology::VARIABLE),
-            why: "it is the machine's own topology".to_owned(),
+            why: "the topology differs per machine".to_owned(),
             with_agent: "`bedplate apply` writes it at the first boot".to_owned(),
-            without_agent: "leave it out: NCCL looks at sysfs itself".to_owned(),
+            without_agent: "omit it: NCCL then reads sysfs itself".to_owned(),
         });
     }
     Ok(())

@@ -15,14 +15,14 @@ pub(crate) const HCA: &str = "NCCL_IB_HCA";
 /// Variable that `socket_interface` sets.
 pub(crate) const SOCKET_INTERFACE: &str = "NCCL_SOCKET_IFNAME";
 
-/// Which RDMA ports NCCL is told to use.
+/// RDMA ports that NCCL uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum HcaList {
-    /// None: NCCL takes every ACTIVE port.
+    /// NCCL's choice: every ACTIVE port.
     Automatic,
-    /// Those near GPUs.
+    /// Ports near GPUs.
     NearGpus,
 }
 
@@ -34,7 +34,7 @@ impl Check for ConfValue {
     const ID: &'static str = "bad-nccl";
 
     fn fault(key: &str, text: &String) -> Option<Fault> {
-        let message = format!("the value of `{key}` cannot stand in /etc/nccl.conf");
+        let message = format!("the value of `{key}` cannot be written to /etc/nccl.conf");
         value_fault(text).map(|label| (message, label, None))
     }
 }
@@ -43,26 +43,26 @@ section! {
     /// `[nccl]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
     "nccl" Nccl, NcclFile {
-        /// Which RDMA ports NCCL is told to use: `automatic` leaves it to NCCL, which takes every ACTIVE port; `near-gpus`
-        /// lists those near GPUs in `NCCL_IB_HCA`, each once it is ACTIVE. A port that goes down later stays in the list:
-        /// NCCL passes it by.
+        /// RDMA ports that NCCL uses: `automatic` leaves the choice to NCCL, which uses every ACTIVE port; `near-gpus`
+        /// lists the ports near GPUs in `NCCL_IB_HCA`, each once it is ACTIVE. A port that goes down later stays in the
+        /// list; NCCL skips it.
         #[schemars(
             example = &"near-gpus",
             extend("x-source" = "nccl src/transport/net_ib; handbook §5.3, §8.5")
         )]
         hca: HcaList = HcaList::Automatic;
 
-        /// The network interface over which NCCL's ranks find each other, as `NCCL_SOCKET_IFNAME` has it: `=bond0` is this one,
-        /// `eth` all whose names begin so, `^docker` all others. Without it NCCL chooses.
+        /// Network interface over which NCCL's ranks find each other, in the syntax of `NCCL_SOCKET_IFNAME`: `=bond0` is
+        /// this one, `eth` every name that begins with it, `^docker` every other name. By default NCCL chooses.
         #[schemars(
             example = &"=bond0",
             extend("x-source" = "nccl src/misc/socket.cc; handbook §8.5")
         )]
         socket_interface: String as Checked<ConfValue>;
 
-        /// Whether NCCL is given the machine's topology in a file, `/etc/nccl-topology.xml`, and told of it in `NCCL_TOPO_FILE`:
-        /// GPUs, NICs and the switches between them as sysfs has them, for jobs that see another sysfs or none. For NCCL 2.8 and
-        /// later; a container needs both files mounted.
+        /// Whether to write the machine's topology to `/etc/nccl-topology.xml` and pass it to NCCL in `NCCL_TOPO_FILE`:
+        /// GPUs, NICs and the switches between them from the host's sysfs, for jobs with another sysfs or without one. For
+        /// NCCL 2.8 and later; a container needs both files mounted.
         #[schemars(
             example = &true,
             extend("x-source" = "nccl src/graph/xml.cc, src/graph/topo.cc; handbook §8.7")
@@ -70,8 +70,8 @@ section! {
         topology_file: bool = false;
     }
     special read_variables {
-        /// Further variables, `set = { "NAME" = value }`, in /etc/nccl.conf. What a job sets itself goes before. A later file
-        /// replaces single variables.
+        /// Further variables, `set = { "NAME" = value }`, in /etc/nccl.conf. A job's own variables override them. A later
+        /// file replaces single variables.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{ "NCCL_DEBUG": "WARN" }]),
@@ -97,7 +97,7 @@ fn read_variables(section: &mut Nccl, files: Vec<NcclFile>, checker: &mut Checke
     let given = files.into_iter().filter_map(|file| file.set).flatten();
     for (Spanned { value: name, place }, entry) in given {
         if !is_name(&name) {
-            let message = format!("`{name}` is not the name of a variable");
+            let message = format!("`{name}` is not a variable of NCCL or its plugins");
             checker.error(place, "bad-nccl", message, "expected a name like `NCCL_DEBUG`", None);
             continue;
         }
@@ -125,16 +125,16 @@ fn is_name(name: &str) -> bool {
 /// Returns the reason why the file cannot carry a value, if any.
 fn value_fault(value: &str) -> Option<String> {
     match value {
-        "" => Some("it is empty".to_owned()),
-        _ if value.chars().any(char::is_control) => Some("it holds a control character".to_owned()),
+        "" => Some("empty".to_owned()),
+        _ if value.chars().any(char::is_control) => Some("contains a control character".to_owned()),
         _ if value.trim() != value => {
-            Some("NCCL takes blanks around it for a part of it".to_owned())
+            Some("NCCL includes surrounding blanks in the value".to_owned())
         }
         _ if value.starts_with('"') || value.ends_with('"') => {
-            Some("NCCL takes quotes for a part of it".to_owned())
+            Some("NCCL includes quotes in the value".to_owned())
         }
         _ if value.len() > LONGEST_VALUE => {
-            Some(format!("it has {} bytes, and NCCL reads {LONGEST_VALUE}", value.len()))
+            Some(format!("{} bytes long; NCCL reads at most {LONGEST_VALUE}", value.len()))
         }
         _ => None,
     }
@@ -157,8 +157,8 @@ fn report_set_twice(section: &Nccl, checker: &mut Checker<'_>) {
         let set = checker.place(&key_of("nccl.set", name));
         let own = checker.place(&format!("nccl.{key}"));
         if let (Some(set), Some(own)) = (set, own) {
-            let message = format!("`{key}` in [nccl] sets {name}, and `set` sets it, too");
-            let (at, with) = ((set, "drop one of them"), (own, "set by this"));
+            let message = format!("`{key}` in [nccl] and `set` both set {name}");
+            let (at, with) = ((set, "remove one of them"), (own, "also set here"));
             return checker.clash("contradiction", message, at, with, None);
         }
     }

@@ -21,7 +21,7 @@ pub(crate) const VARIABLE: &str = "NCCL_TOPO_FILE";
 
 /// Returns the variable with the file's path.
 pub(crate) fn variable() -> Variable {
-    let why = vec![Rationale::new("the profile asks for a topology file", "nccl.topology_file")];
+    let why = vec![Rationale::new("the profile requests a topology file", "nccl.topology_file")];
     Variable { name: VARIABLE.to_owned(), value: PATH.to_owned(), why }
 }
 
@@ -33,7 +33,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     let is_ours = text.is_some_and(is_ours);
     if !asked {
         if is_ours {
-            let item = removed("topology", "as bedplate wrote it");
+            let item = removed("topology", "written by bedplate");
             out.changes.push(file.change(None::<String>, vec![item]));
         }
         return false;
@@ -41,21 +41,22 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     if is_there && !is_ours {
         refuse(
             out,
-            "the file is not bedplate's".to_owned(),
-            "move it away; or name it in the profile instead: [nccl] set = { NCCL_TOPO_FILE = \"/etc/nccl-topology.xml\" }",
+            "not written by bedplate".to_owned(),
+            "move the file away, or set it in the profile: [nccl] set = { NCCL_TOPO_FILE = \"/etc/nccl-topology.xml\" }",
         );
         return false;
     }
     let Some(body) = body(context, out) else { return is_ours };
     if text.is_some_and(|text| without_heading(text) == body) {
-        let state = "as this machine is".to_owned();
+        let state = "matches this machine".to_owned();
         out.settled.push(NAME.up_to_date(PATH.to_owned(), state));
         return true;
     }
-    let why = Rationale::new("NCCL takes the machine's topology from it", "nccl.topology_file");
+    let why =
+        Rationale::new("NCCL reads the machine's topology from this file", "nccl.topology_file");
     let (from, to) = match is_there {
-        true => (Some("of another state of this machine"), "as this machine is"),
-        false => (None, "where the GPUs, NICs and switches of this machine are"),
+        true => (Some("outdated"), "matches this machine"),
+        false => (None, "locations of this machine's GPUs, NICs and switches"),
     };
     let after = format!("<!-- {} -->\n{body}", heading(&context.profile.name).trim_end());
     let item = Item::new("topology", from, Some(to), &[why]);
@@ -68,7 +69,7 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     let subject = || PATH.to_owned();
     if context.facts.host == HostKind::Image {
         let text =
-            "the machine itself has to tell: `bedplate apply` writes it there at the first boot";
+            "depends on the machine: `bedplate apply` writes it at the first boot";
         out.notes.push(NAME.note(subject(), text.to_owned()));
         return None;
     }
@@ -90,7 +91,7 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     let unread = tree.unread();
     if !unread.is_empty() {
         let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
-        unknown(format!("{named} could not be read, and may be a GPU or a NIC"));
+        unknown(format!("{named} could not be read; may be a GPU or a NIC"));
         return None;
     }
     let placement = placement::observe(context.reader, &tree);
@@ -99,8 +100,8 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     if devices.gpus.is_empty() {
         refuse(
             out,
-            "this host has no GPU".to_owned(),
-            "`bedplate topology` shows what there is; or drop `topology_file` from [nccl]",
+            "no GPU on this host".to_owned(),
+            "check `bedplate topology`, or remove `topology_file` from [nccl]",
         );
         return None;
     }
