@@ -33,7 +33,7 @@ pub(crate) enum NotEditable {
     #[error("{PATH}:{}: {}", .0.line, .0.problem)]
     Wrong(Mistake),
     /// A parent of the key is not an object.
-    #[error("{PATH}:{line}: `{above}` is {what}, and `{key}` needs it to be an object")]
+    #[error("{PATH}:{line}: `{above}` is {what}, but `{key}` needs an object there")]
     NotAnObject {
         /// Line number, from 1 on.
         line: usize,
@@ -45,7 +45,7 @@ pub(crate) enum NotEditable {
         key: String,
     },
     /// A duplicate name; which one is valid depends on the library.
-    #[error("{PATH}:{line}: `{name}` is there twice")]
+    #[error("{PATH}:{line}: duplicate `{name}`")]
     Twice {
         /// Line number of the second, from 1 on.
         line: usize,
@@ -70,13 +70,13 @@ impl NotEditable {
     pub(super) fn remedy(&self) -> String {
         match self {
             NotEditable::Wrong(_) => {
-                "correct the file: GPUDirect Storage does not read it either".to_owned()
+                "correct the file; GPUDirect Storage cannot read it either".to_owned()
             }
             NotEditable::NotAnObject { above, key, .. } => {
-                format!("make `{above}` an object in {PATH}, or take `{key}` out of the profile")
+                format!("make `{above}` an object in {PATH}, or remove `{key}` from the profile")
             }
             NotEditable::Twice { .. } => {
-                "remove one of the two from the file: most JSON readers take the last".to_owned()
+                "remove one of the two from the file (most JSON readers use the last)".to_owned()
             }
         }
     }
@@ -233,9 +233,9 @@ fn kind(value: &Node) -> &'static str {
     match value {
         Node::Object(_) => "an object",
         Node::Array(_) => "a list",
-        Node::StringLit(_) => "a text",
+        Node::StringLit(_) => "a string",
         Node::NumberLit(_) => "a number",
-        Node::BooleanLit(_) => "a switch",
+        Node::BooleanLit(_) => "a boolean",
         Node::NullKeyword(_) => "null",
     }
 }

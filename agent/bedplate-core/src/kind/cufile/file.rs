@@ -57,7 +57,7 @@ fn read(bytes: &[u8]) -> Result<Document, Blocker> {
         NAME.blocker(
             PATH,
             format!("{PATH} is not UTF-8 text"),
-            "correct the file: GPUDirect Storage does not read it either",
+            "correct the file; GPUDirect Storage cannot read it either",
         )
     })?;
     Document::parse(text).map_err(|error| refused(&error))
@@ -75,8 +75,8 @@ fn readable(before: &str, after: &str) -> Result<(), Blocker> {
     }
     let error = NotEditable::from(wrong);
     Err(Blocker {
-        reason: format!("with the profile's keys the library could not read it: {error}"),
-        remedy: "take the key out of the profile, or correct it".to_owned(),
+        reason: format!("with the profile's keys, the library could not read the file: {error}"),
+        remedy: "remove the key from the profile, or correct it".to_owned(),
         ..refused(&error)
     })
 }
@@ -107,7 +107,7 @@ impl<'a> Work<'a> {
         if let Some(now) = now.as_ref().filter(|now| now.value == setting.value) {
             match self.unchanged_own(&key, Some(now)) {
                 Some(ours) => self.own.push(ours.clone()),
-                None => self.forget(earlier.next(), "it has that value from others since"),
+                None => self.forget(earlier.next(), "another tool has set the same value since"),
             }
             self.out.settled.push(NAME.up_to_date(key, format!("{}, in {PATH}", setting.value)));
             return Ok(());
@@ -157,10 +157,10 @@ impl<'a> Work<'a> {
         let Some((ours, now)) = self.unchanged_own(&name, now.as_ref()).zip(now.as_ref()) else {
             let last = self.earlier.iter().find(|one| one.key == name);
             let why = match now {
-                Some(now) => format!("it was changed to {} since: it stays", now.source),
-                None => "it is gone already".to_owned(),
+                Some(now) => format!("changed to {} since, and stays", now.source),
+                None => "already removed".to_owned(),
             };
-            self.forget(last, &format!("the profile no longer sets it, and {why}"));
+            self.forget(last, &format!("no longer set by the profile; {why}"));
             return Ok(());
         };
         let source = ours.source();

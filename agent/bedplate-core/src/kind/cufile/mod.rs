@@ -69,8 +69,8 @@ fn contribute(
     let text = document.text().to_owned();
     out.files.push(ConfigFile { path: PATH, text, settings: Vec::new() });
     out.notes.push(format!(
-        "{PATH} replaces one that the image has, and names the profile's keys alone: where that one says more, run `bedplate apply \
-         --root` on the image instead"
+        "{PATH} replaces the image's file and contains only the profile's keys. Does the image's file have more? Run \
+         `bedplate apply --root` on the image instead"
     ));
     Ok(())
 }

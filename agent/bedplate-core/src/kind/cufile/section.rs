@@ -17,8 +17,8 @@ section! {
     #[derive(Debug, Clone, PartialEq, Serialize)]
     "cufile" Cufile, CufileFile {}
     special read_keys {
-        /// Keys of /etc/cufile.json, by their path: `set = { "properties.use_pci_p2pdma" = true }`. Everything else in the file
-        /// stays as it is, comments included. A later file replaces single keys.
+        /// Keys of /etc/cufile.json, by their path: `set = { "properties.use_pci_p2pdma" = true }`. Everything else in the
+        /// file stays unchanged, including comments. A later file replaces single keys.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{ "properties.use_pci_p2pdma": true }]),
@@ -75,7 +75,7 @@ impl Serialize for Key {
     }
 }
 
-/// What a key may be set to.
+/// Value of a key.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -101,27 +101,27 @@ impl From<SettingValue> for Value {
     }
 }
 
-/// A value, with or without a reason.
+/// Value, with or without a reason.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum SettingEntry {
-    /// Just the value.
+    /// The value alone.
     Short(SettingValue),
-    /// With its reason.
+    /// The value with its reason.
     Long(SettingTable),
 }
 
-/// A value with its reason.
+/// Value with its reason.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SettingTable {
-    /// The value.
+    /// Value.
     pub value: SettingValue,
-    /// Why; shown in plans.
+    /// Reason, shown in plans.
     pub why: Option<String>,
-    /// Where the fact stands.
+    /// Source of the fact.
     pub source: Option<String>,
 }
 
@@ -143,7 +143,7 @@ fn read_keys(section: &mut Cufile, files: Vec<CufileFile>, checker: &mut Checker
         let Some(key) = checker.parse::<Key>(&name, "bad-cufile") else { continue };
         if let Some((label, help)) = no_single_value(&name.value) {
             let message =
-                format!("nothing can be set at `{key}`: the library could not read the file");
+                format!("cannot set `{key}`: the library could not read the file");
             checker.error(name.place, "bad-cufile", message, label, Some(&help));
             continue;
         }
@@ -156,7 +156,7 @@ fn read_keys(section: &mut Cufile, files: Vec<CufileFile>, checker: &mut Checker
             let message = format!("`{key}` cannot be {value}");
             let label = format!("expected {}", expected.description());
             let help = (expected == Type::Table)
-                .then_some("only single values can be set: write it into the file itself");
+                .then_some("only single values can be set; edit the file itself");
             checker.error(place, "bad-cufile", message, label, help);
             continue;
         }
@@ -185,10 +185,10 @@ fn report_nested_keys(section: &Cufile, checker: &mut Checker<'_>) {
     let below = |pair: &&[Setting]| pair[1].key.0.starts_with(&pair[0].key.0);
     let Some([upper, lower]) = section.set.windows(2).find(below) else { return };
     let message =
-        format!("`{}` is a single value, and `{}` needs it to be an object", upper.key, lower.key);
+        format!("`{}` is a single value, but `{}` needs an object there", upper.key, lower.key);
     let place = |setting: &Setting| checker.place(&key_of("cufile.set", &setting.key.to_string()));
     if let (Some(upper), Some(lower)) = (place(upper), place(lower)) {
-        let (at, with) = ((lower, "drop one of them"), (upper, "a single value by this"));
+        let (at, with) = ((lower, "remove one of them"), (upper, "single value set here"));
         checker.clash("contradiction", message, at, with, None);
     }
 }

@@ -131,16 +131,16 @@ fn non_object_parents_and_duplicates_are_rejected() {
     for (text, said) in [
         (
             "{\n\"a\": [1]}",
-            "/etc/cufile.json:2: `a` is a list, and `a.b.c` needs it to be an object",
+            "/etc/cufile.json:2: `a` is a list, but `a.b.c` needs an object there",
         ),
         (
             "{\"a\": {\"b\":\n1}}",
-            "/etc/cufile.json:2: `a.b` is a number, and `a.b.c` needs it to be an object",
+            "/etc/cufile.json:2: `a.b` is a number, but `a.b.c` needs an object there",
         ),
-        ("{\"a\": {},\n\"a\": {}}", "/etc/cufile.json:2: `a` is there twice"),
+        ("{\"a\": {},\n\"a\": {}}", "/etc/cufile.json:2: duplicate `a`"),
         (
             "{\"a\": {\"b\": {\"c\": 1,\n\n\"\\u0063\": 2}}}",
-            "/etc/cufile.json:3: `a.b.c` is there twice",
+            "/etc/cufile.json:3: duplicate `a.b.c`",
         ),
     ] {
         let mut document = document(text);
