@@ -82,7 +82,7 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     };
     for file in drop_in::after(&files, PATH) {
         let text =
-            format!("{} sorts after {PATH} and sets another value: it wins at boot", file.path);
+            format!("overridden at boot by {}, which sorts after {PATH}", file.path);
         let notes = contradictions(file, wanted, &text);
         section.overruled.extend(notes.iter().map(|note| Overruled {
             kind: NAME,
@@ -96,7 +96,7 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         Ok(Some(text)) => {
             let file = ConfFile { path: SYSCTL_CONF.into(), text };
             let text = format!(
-                "{SYSCTL_CONF} sets another value: `sysctl --system` and `sysctl -p` apply that one"
+                "{SYSCTL_CONF} sets another value, which `sysctl --system` and `sysctl -p` apply"
             );
             section.notes.extend(contradictions(&file, wanted, &text));
         }

@@ -28,7 +28,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
                 subject.as_str(),
                 format!("the running kernel has no {}", setting.key.path()),
                 format!(
-                    "{}, or correct `{subject}` in [sysctl] set or drop it there",
+                    "{}, or correct or remove `{subject}` in [sysctl] set",
                     provider(context, setting)
                 ),
             )),
@@ -44,9 +44,9 @@ fn provider(context: &Context, setting: &Setting) -> String {
     match setting.key.interface() {
         // udev has the file applied to an interface when it appears (systemd rules.d/99-systemd.rules).
         Some((name, directory)) if context.reader.exists(&directory) == Ok(false) => {
-            format!("set up the network interface {name}: {PATH} is applied when it appears")
+            format!("set up network interface {name}: {PATH} is applied when it appears")
         }
-        _ => "load the module that brings it ([modules] load)".to_owned(),
+        _ => "load the module that provides it ([modules] load)".to_owned(),
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn left_behind(
         let stays = record.kind == NAME
             && boot_id::read(context.reader).is_ok_and(|boot| boot == record.boot)
             && context.reader.attribute(path).is_ok_and(|now| record.is_ours(&now));
-        let before = format!(" (it was {} before bedplate set it)", folded(&record.action.before));
+        let before = format!(" (previously {})", folded(&record.action.before));
         stays.then(|| Some((Key::of_path(path)?, before)))?
     });
     let mut stays: BTreeMap<Key, String> = in_file.collect();
@@ -73,7 +73,7 @@ pub(crate) fn left_behind(
         NAME.note(
             key.to_string(),
             format!(
-                "its running value stays until the next boot: the profile no longer sets it{before}"
+                "the running value stays until the next boot; the profile no longer sets it{before}"
             ),
         )
     }));

@@ -14,8 +14,8 @@ section! {
     "sysctl" Sysctl, SysctlFile {}
     special read_keys {
         /// Kernel parameters, `set = { "KEY" = value }`, set now and at every boot. Keys as in sysctl.d: with dots, or with
-        /// slashes where a name has dots in it (`net/ipv4/conf/eth0.100/rp_filter`). A later file replaces single keys.
-        /// Parameters that name a program (`kernel.core_pattern`, `kernel.modprobe`) are refused.
+        /// slashes if a name contains dots (`net/ipv4/conf/eth0.100/rp_filter`). A later file replaces single keys.
+        /// Parameters that name a program (`kernel.core_pattern`, `kernel.modprobe`) are rejected.
         #[schemars(
             extend("default" = {}),
             extend("examples" = [{ "kernel.numa_balancing": 0 }]),
@@ -33,11 +33,11 @@ section! {
 /// One kernel parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Which.
+    /// Name of the parameter.
     pub key: Key,
-    /// Its value, with single blanks.
+    /// Value, with single blanks.
     pub value: String,
-    /// Where and why.
+    /// Location in the profile, and reason.
     pub why: Vec<Rationale>,
 }
 
@@ -52,7 +52,8 @@ fn read_keys(section: &mut Sysctl, files: Vec<SysctlFile>, checker: &mut Checker
             let text = value.to_string();
             let control = text.chars().any(|c| c.is_control() && c != '\t');
             if control || folded(&text).is_empty() {
-                let message = format!("the value of `{key}` is empty or holds a control character");
+                let message =
+                    format!("the value of `{key}` is empty or contains a control character");
                 let label = "expected one line of text";
                 checker.error(value_place, "bad-sysctl", message, label, None);
                 continue;
@@ -80,14 +81,14 @@ fn read_key(checker: &mut Checker<'_>, name: &Spanned<String>) -> Option<Key> {
         Err(error) => refuse(
             error.to_string(),
             format!("expected {}", error.expected),
-            "name each key by itself: patterns and `..` are not taken; write slashes where a name has dots in it, as in \
+            "name each key separately: patterns and `..` are not supported; use slashes if a name contains dots, as in \
              `net/ipv4/conf/eth0.100/rp_filter`",
         ),
         Ok(key) if key.names_program() => refuse(
             format!("`{key}` names a program that the kernel runs"),
             "expected another parameter".to_owned(),
-            "write it to a file of your own in /etc/sysctl.d: bedplate sets no such parameter, so that nobody who gets at \
-             its records can name a program",
+            "set it in your own file in /etc/sysctl.d; bedplate never writes such keys, because write access to its \
+             records would then run programs as root",
         ),
         Ok(key) => Some(key),
     }

@@ -90,8 +90,8 @@ fn removed_key_is_noted_until_next_boot() {
         section.notes.into_iter().map(|note| format!("{}: {}", note.subject, note.text))
     };
     let said: Vec<String> = after("this boot", "0", "{}").collect();
-    let text = "kernel.numa_balancing: its running value stays until the next boot: \
-                the profile no longer sets it (it was 1 before bedplate set it)";
+    let text = "kernel.numa_balancing: the running value stays until the next boot; \
+                the profile no longer sets it (previously 1)";
     assert_eq!(said, [text]);
     assert_eq!(after("the next", "0", "{}").count(), 0, "the boot took it away");
     assert_eq!(after("this boot", "1", "{}").count(), 0, "others have set it since");
