@@ -39,7 +39,7 @@ pub(crate) fn is_vendor_file(path: &str, ours: &str) -> bool {
 pub(crate) fn left_in_image(kind: KindId, path: &str) -> Note {
     kind.note(
         path.to_owned(),
-        "of the image, is in force, and the profile asks for nothing that is in it: build the image without it",
+        "file of the image, in force although the profile requests nothing in it; rebuild the image without it",
     )
 }
 

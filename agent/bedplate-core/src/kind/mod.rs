@@ -185,5 +185,5 @@ pub(crate) fn plan_alone(
 
 /// Reason for removing a line that bedplate wrote.
 pub(crate) fn dropped() -> Rationale {
-    Rationale::because("bedplate put it there and the profile no longer asks for it")
+    Rationale::because("written by bedplate, no longer in the profile")
 }

@@ -103,9 +103,9 @@ pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
     let any = |of: &dyn Fn(&WriteScope) -> bool| KINDS.iter().any(|kind| of(&kind.owns));
     let files = ledger.files.iter().find_map(|(path, record)| {
         if !any(&|owns| owns.file(path)) {
-            return Some(format!("it names {path}, and no kind of bedplate writes that file"));
+            return Some(format!("entry for {path}, a file that bedplate never writes"));
         }
-        rights(record).map(|what| format!("it gives {path} {what}"))
+        rights(record).map(|what| format!("entry that gives {path} {what}"))
     });
     let generators = ledger.files.values().flat_map(|record| {
         record.generator.iter().chain(&record.readers).map(|tool| tool.argv.as_slice())
@@ -115,23 +115,23 @@ pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
     let tool = || {
         let foreign = |argv: &&[String]| !any(&|owns| owns.tool(argv));
         let argv = generators.chain(owed).chain(undo).find(foreign)?;
-        Some(format!("it would run `{}`, and no kind of bedplate runs that", argv.join(" ")))
+        Some(format!("entry that would run `{}`, which bedplate never runs", argv.join(" ")))
     };
     let directory = || {
         let path = ledger.directories.iter().find(|path| !any(&|owns| owns.directory(path)))?;
-        Some(format!("it names the directory {path}, and bedplate makes none there"))
+        Some(format!("entry for directory {path}, which bedplate never creates"))
     };
     let attribute = || {
         let runs = |path: &str| Key::of_path(path).is_some_and(|key| key.names_program());
         let foreign = |path: &&String| runs(path) || !any(&|owns| owns.attribute(path));
         let path = ledger.attributes.keys().find(foreign)?;
-        Some(format!("it names {path}, and no kind of bedplate writes that"))
+        Some(format!("entry for {path}, which bedplate never writes"))
     };
     let register = || {
         let good = |offset: &u16| any(&|owns| owns.registers) && EXTENDED.contains(offset);
         let record = ledger.registers.values().find(|record| !good(&record.action.offset))?;
         let SetConfigBits { address, offset, .. } = &record.action;
-        Some(format!("it names the register {offset:#x} of {address}, which bedplate never writes"))
+        Some(format!("entry for register {offset:#x} of {address}, which bedplate never writes"))
     };
     let nic = || {
         let mut names =
@@ -151,7 +151,7 @@ pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
 }
 
 fn foreign(name: &str) -> String {
-    format!("it names {name:?}, and no kind of bedplate sets that")
+    format!("entry {name:?}, which bedplate never sets")
 }
 
 /// Returns the first record whose name does not match its setting.
