@@ -101,11 +101,7 @@ pub(crate) fn used_by(tree: &PciTree, guests: &[PciAddress], place: &str) -> Str
     if !used.is_empty() {
         parts.push(format!("{} uses {}", assigned_by(tree, &used), named(&used)));
     } else if !to_come.is_empty() {
-        parts.push(format!(
-            "{} will get VFs of {}",
-            assigned_by(tree, &to_come),
-            named(&to_come)
-        ));
+        parts.push(format!("{} will get VFs of {}", assigned_by(tree, &to_come), named(&to_come)));
     }
     if let Some(reason) = unread.first().and_then(|guest| tree.unread_drivers.get(guest)) {
         let them = if unread.len() == 1 { "it" } else { "them" };

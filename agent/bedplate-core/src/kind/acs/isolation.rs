@@ -253,26 +253,21 @@ fn report_ats(found: &Ats, decisive: &[PciAddress], tree: &PciTree, resolved: &m
     };
     if !lacking.is_empty() {
         let how = match mlxconfig(lacking, 1) {
-            Some(command) => {
-                format!("enable it in the firmware ({command}, then a cold reboot)")
-            }
+            Some(command) => format!("enable it in the firmware ({command}, then a cold reboot)"),
             None => "enable ATS in the NIC's firmware, then reboot cold".to_owned(),
         };
         resolved.blockers.push(NAME.blocker(
             subject(lacking),
             "no ATS: a switch for guests passes only translated requests directly, and this NIC cannot translate \
              (rdma-core kernel-boot/rdma_topo; handbook §14.1)",
-            format!(
-                "{how}, or set acs.guests = false if no guest uses it"
-            ),
+            format!("{how}, or set acs.guests = false if no guest uses it"),
         ));
     }
     let mut note = |nics: &[PciAddress], text: String| {
         resolved.notes.push(NAME.note(subject(nics), text));
     };
     if !needless.is_empty() {
-        let how =
-            mlxconfig(needless, 0).unwrap_or("disable ATS in the NIC's firmware".to_owned());
+        let how = mlxconfig(needless, 0).unwrap_or("disable ATS in the NIC's firmware".to_owned());
         let text = format!(
             "ATS is enabled in its firmware; NVIDIA requires it off on bare metal ({how}; handbook §14.1)"
         );

@@ -142,8 +142,7 @@ fn read_keys(section: &mut Cufile, files: Vec<CufileFile>, checker: &mut Checker
     for (name, Spanned { value: entry, place }) in given {
         let Some(key) = checker.parse::<Key>(&name, "bad-cufile") else { continue };
         if let Some((label, help)) = no_single_value(&name.value) {
-            let message =
-                format!("cannot set `{key}`: the library could not read the file");
+            let message = format!("cannot set `{key}`: the library could not read the file");
             checker.error(name.place, "bad-cufile", message, label, Some(&help));
             continue;
         }

@@ -43,9 +43,7 @@ pub enum DmabufObstacle {
 impl fmt::Display for DmabufObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DmabufObstacle::ProprietaryModules => {
-                f.write_str("proprietary NVIDIA kernel modules")
-            }
+            DmabufObstacle::ProprietaryModules => f.write_str("proprietary NVIDIA kernel modules"),
             DmabufObstacle::OldDriver { version } => {
                 write!(f, "driver {version} is older than R{DMABUF_DRIVER}")
             }

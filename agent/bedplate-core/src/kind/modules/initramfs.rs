@@ -19,8 +19,7 @@ fn tool(reader: &dyn Reader) -> Option<Action> {
     let (_, argv) = TOOLS.iter().find(|(proof, _)| reader.exists(proof) == Ok(true))?;
     Some(Action::RunTool {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        purpose: "rebuild the initramfs, which may load modules with their old options"
-            .into(),
+        purpose: "rebuild the initramfs, which may load modules with their old options".into(),
         touches: Vec::new(),
         way_back: WayBack::Repeat,
         limit_s: OWED_LIMIT_S,

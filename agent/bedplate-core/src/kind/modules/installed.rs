@@ -41,9 +41,7 @@ pub(super) fn installed(
         if facts.host == HostKind::Image {
             return ModuleAvailability::NoKernel;
         }
-        return ModuleAvailability::Unknown(
-            "no kernel found to search for modules".into(),
-        );
+        return ModuleAvailability::Unknown("no kernel found to search for modules".into());
     };
     installed_for(reader, release, module)
 }

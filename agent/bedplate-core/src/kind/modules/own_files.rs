@@ -184,8 +184,7 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
             if theirs.options.get(&key).is_some_and(|value| *value != option.value) {
                 let setting = format!("options {} {}", option.module, option.parameter);
                 let (subject, path) = (setting.clone(), file.path.clone());
-                let text =
-                    format!("overridden by {path}, which sorts after bedplate's file");
+                let text = format!("overridden by {path}, which sorts after bedplate's file");
                 section.notes.push(NAME.note(subject, text));
                 section.overruled.push(Overruled { kind: NAME, setting, path });
             }

@@ -46,8 +46,7 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     let listed = listed(context);
     let before = || listed.clone().map(variable);
     if context.facts.host == HostKind::Image {
-        let text =
-            "depends on the machine: `bedplate apply` writes it at the first boot";
+        let text = "depends on the machine: `bedplate apply` writes it at the first boot";
         note(out, text.to_owned());
         return before();
     }

@@ -81,9 +81,7 @@ fn later(conf: &Conf, path: &str, target: &[(&str, &str)], out: &mut KindPlan) {
     let notes = conf.unmanaged_settings().into_iter().filter(other).map(|(line, (name, value))| {
         NAME.note(
             name.to_owned(),
-            format!(
-                "{path}:{line} sets {value}, without effect: bedplate's line comes first"
-            ),
+            format!("{path}:{line} sets {value}, without effect: bedplate's line comes first"),
         )
     });
     out.notes.extend(notes);

@@ -68,8 +68,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
 fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
     let subject = || PATH.to_owned();
     if context.facts.host == HostKind::Image {
-        let text =
-            "depends on the machine: `bedplate apply` writes it at the first boot";
+        let text = "depends on the machine: `bedplate apply` writes it at the first boot";
         out.notes.push(NAME.note(subject(), text.to_owned()));
         return None;
     }

@@ -71,8 +71,7 @@ pub fn resolve(profile: &Sriov, facts: &Facts) -> ResolvedSriov {
     if profile.managed == SriovManaged::External {
         let pfs = claims.iter().flatten().map(|pf| pf.address.to_string()).collect::<Vec<_>>();
         if !pfs.is_empty() {
-            let text =
-                "skipped: another tool creates their VFs (sriov.managed in the profile)";
+            let text = "skipped: another tool creates their VFs (sriov.managed in the profile)";
             resolved.note(format!("PF {}", some_of(pfs.into_iter(), 8, "PFs")), text);
         }
         return resolved;

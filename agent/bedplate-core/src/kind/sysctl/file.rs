@@ -81,8 +81,7 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
         Err(error) => return drop_in::unknown(NAME, section, "sysctl.d", &error),
     };
     for file in drop_in::after(&files, PATH) {
-        let text =
-            format!("overridden at boot by {}, which sorts after {PATH}", file.path);
+        let text = format!("overridden at boot by {}, which sorts after {PATH}", file.path);
         let notes = contradictions(file, wanted, &text);
         section.overruled.extend(notes.iter().map(|note| Overruled {
             kind: NAME,

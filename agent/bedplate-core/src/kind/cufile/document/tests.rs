@@ -129,10 +129,7 @@ fn original_value_is_restored_verbatim() {
 #[test]
 fn non_object_parents_and_duplicates_are_rejected() {
     for (text, said) in [
-        (
-            "{\n\"a\": [1]}",
-            "/etc/cufile.json:2: `a` is a list, but `a.b.c` needs an object there",
-        ),
+        ("{\n\"a\": [1]}", "/etc/cufile.json:2: `a` is a list, but `a.b.c` needs an object there"),
         (
             "{\"a\": {\"b\":\n1}}",
             "/etc/cufile.json:2: `a.b` is a number, but `a.b.c` needs an object there",
