@@ -33,7 +33,7 @@ pub(super) use sources::read;
 pub(crate) struct Family {
     /// Directory of drop-ins that grub-mkconfig reads after the main file. Upstream GRUB has no drop-ins.
     drop_ins: Option<&'static str>,
-    /// Default /bin/sh, used if the link there cannot be read.
+    /// Shell assumed for /bin/sh if the link there cannot be read.
     shell: Shell,
     /// Variable that takes bedplate's arguments.
     variable: &'static str,

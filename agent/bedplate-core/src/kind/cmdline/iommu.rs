@@ -129,8 +129,8 @@ const AMD: &str = "linux drivers/iommu/amd/init.c; handbook §1.3";
 const X86: &str = "linux arch/x86/kernel/pci-dma.c; handbook §1.3";
 const CORE: &str = "linux drivers/iommu/iommu.c; handbook §1.3";
 
-/// Marks tokens as absent that would silently defeat the mode: `iommu=off` ends detection early, and `amd_iommu=off` is
-/// sticky (no later value turns it back on; handbook §1.2).
+/// Adds tokens to `absent` that would silently defeat the mode: `iommu=off` ends detection early, and `amd_iommu=off`
+/// is sticky (no later value turns it back on; handbook §1.2).
 fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdline) {
     if mode == IommuMode::Off {
         return;

@@ -127,7 +127,7 @@ impl ObservedLines {
 pub(crate) struct Steps {
     /// Title of the change.
     pub subject: String,
-    /// Actions in order. The check of the next boot is the last one.
+    /// Actions in order. A check of the next boot is last.
     pub actions: Vec<Action>,
     /// Disruptions.
     pub disrupts: Vec<String>,

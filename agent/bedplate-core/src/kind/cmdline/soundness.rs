@@ -89,8 +89,8 @@ fn has_menu(reader: &dyn Reader) -> bool {
     ["/boot/grub", "/boot/grub2"].into_iter().any(holds)
 }
 
-/// Returns the evidence that an existing file is neither kernel nor initrd, or `None` if it may be one. A power cut may leave
-/// a file of zeros. Snapshots show only whether a file is empty.
+/// Returns the evidence that an existing file is neither kernel nor initrd, or `None` if it may be one. A power cut may
+/// leave a file of zeros. Snapshots show only whether a file is empty.
 fn corruption(reader: &dyn Reader, path: &str) -> Result<Option<String>, Reason> {
     let start = match reader.read_start(path, START) {
         Ok(bytes) => bytes,

@@ -35,7 +35,8 @@ pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<Source
     Ok(sources)
 }
 
-/// Returns the shell that runs grub-mkconfig (`#!/bin/sh`), by the target of that link, else the default of the family.
+/// Returns the shell that runs grub-mkconfig (`#!/bin/sh`), by the target of the link /bin/sh, else the default of the
+/// family.
 fn shell(reader: &dyn Reader, family: &Family) -> Shell {
     let target = reader.link("/bin/sh").ok();
     match target.as_deref().and_then(|target| target.rsplit('/').next()) {
