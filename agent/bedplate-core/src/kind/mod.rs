@@ -135,7 +135,7 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 pub const KINDS: &[Kind] =
     &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
 
-/// Returns the privacy of a kind; [`Privacy::OPEN`] for an id without an entry, because its plans quote nothing.
+/// Returns the privacy of a kind; `Privacy::OPEN` for an id without an entry, because its plans quote nothing.
 pub fn privacy(id: KindId) -> Privacy {
     KINDS.iter().find(|kind| kind.id == id).map_or(Privacy::OPEN, |kind| kind.privacy)
 }
