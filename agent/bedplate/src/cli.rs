@@ -45,18 +45,17 @@ pub(crate) use error::{CliError, Context};
 pub(crate) use exit::Exit;
 use words::{Word, one_of};
 
-/// Prepare bare-metal GPU hosts for GPUDirect RDMA, and prove that they are ready.
+/// Prepare bare-metal GPU hosts for GPUDirect RDMA, and verify that they are ready.
 ///
-/// bedplate reads one TOML profile, compares it with the machine (kernel command line, modules, sysctl, PCIe
-/// ACS, SR-IOV VFs), shows the difference, makes it so, and can take it back.
+/// bedplate compares one TOML profile with the machine (kernel command line, modules, sysctl, PCIe ACS, SR-IOV VFs). It
+/// shows the differences, applies the profile, and can revert its changes.
 #[derive(Debug, Parser)]
 #[command(name = "bedplate", version, max_term_width = 100, propagate_version = true)]
 #[command(
-    after_help = "Exit status: 0 done, nothing to do, or ready; 1 error; 2 plan --exit-code found changes, render --check \
-different files, revert --dry-run --exit-code something applied, seal --dry-run --exit-code something to remove, topology --import a disagreement; \
-3 waits for a reboot; \
-4 blocked or not ready, doctor found a cause, render --strict something that cannot be expressed, or a lint of level error; \
-5 cannot tell: something could not be read, and no other status holds; 6 the image build still has to run tools; 64 usage."
+    after_help = "Exit status: 0 done, no changes, or ready; 1 error; 2 differences found (plan --exit-code, render --check, \
+revert or seal --dry-run --exit-code, topology --import); 3 reboot pending; \
+4 blocked or not ready, doctor found a cause, render --strict cannot express a setting, or an error-level lint; \
+5 unknown: something could not be read, and no other status applies; 6 the image build must still run tools; 64 usage."
 )]
 pub(crate) struct Cli {
     /// Colour: on a terminal (unless NO_COLOR is set), always, or never.
@@ -74,33 +73,33 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what would change; writes nothing.
+    /// Show pending changes; writes nothing.
     Plan(plan::PlanArgs),
-    /// Make the host what the profile says; the second run does nothing.
+    /// Apply the profile (idempotent).
     Apply(apply::ApplyArgs),
-    /// Put back what bedplate found before it changed anything.
+    /// Restore the settings that bedplate replaced.
     Revert(revert::RevertArgs),
-    /// End a hold (`bedplate revert --hold`): the daemon makes the host what its profile says again.
+    /// End a pause (`bedplate revert --hold`): the daemon resumes enforcement.
     #[cfg(feature = "daemon")]
     Release(daemon::release::ReleaseArgs),
     /// Remove state that identifies this host or image, before its disk is cloned.
     Seal(seal::SealArgs),
-    /// Show what bedplate did on this host.
+    /// Show the changes that bedplate made on this host.
     History(history::HistoryArgs),
-    /// Show what the host is: CPU, boot loader, IOMMU, GPUs, NICs, the PCI tree.
+    /// Show the host: CPU, boot loader, IOMMU, GPUs, NICs, PCI tree.
     Inspect(inspect::InspectArgs),
-    /// Show how far GPUs, NICs and NVMe disks are from each other, and which should be used together.
+    /// Show distances between GPUs, NICs and NVMe disks, and recommended pairs.
     Topology(topology::TopologyArgs),
-    /// Say whether this host is ready for GPUDirect RDMA, and if not, why.
+    /// Check whether this host is ready for GPUDirect RDMA.
     Verify(verify::VerifyArgs),
-    /// Find the cause of a symptom on this host: a slow job, a module that does not load, a line of a log.
+    /// Find the cause of a symptom: a slow job, a module that does not load, a log line.
     Doctor(doctor::DoctorArgs),
-    /// What to tell NCCL on this host, what it said in a job, and whether a benchmark's result is what it should be.
+    /// Print NCCL settings, analyze NCCL logs, and evaluate benchmark results.
     #[command(subcommand)]
     Nccl(nccl::NcclCommand),
-    /// Write one page of a host (verdict, topology, plan, reboots, history), to attach to a ticket.
+    /// Write a one-page report of a host (verdict, topology, plan, reboots, history) for a ticket.
     Report(report::ReportArgs),
-    /// Record a host in one file that every reading command can replay anywhere.
+    /// Record a host in one file that read-only commands can replay anywhere.
     Snapshot(snapshot::SnapshotArgs),
     /// Write the profile as files for an image builder or another tool.
     Render(Box<render::RenderArgs>),
@@ -120,18 +119,17 @@ enum Command {
     Man(completions::ManArgs),
 }
 
-/// Which host to look at. Without any: the running machine.
+/// Host to inspect. Default: the running machine.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HostArgs {
-    /// Look at a root directory that is not running (an image, a mounted disk).
+    /// Inspect a root directory that is not running (an image, a mounted disk).
     #[arg(long, value_name = "DIR", group = "which_host", help_heading = "Host")]
     root: Option<PathBuf>,
-    /// Look at a recorded host (see `bedplate snapshot`). Given several times, or with a glob pattern in quotes, one after the other.
-    /// Then one that cannot be used does not keep the others from being looked at, and `--json` writes one document
-    /// after the other, each naming its `file`.
+    /// Inspect a recorded host (see `bedplate snapshot`). Repeatable; accepts a glob pattern in quotes. With several
+    /// hosts, unusable snapshots are reported and skipped, and `--json` writes one document per host, with its `file`.
     #[arg(long, value_name = "FILE", group = "which_host", help_heading = "Host")]
     snapshot: Vec<String>,
-    /// Look at a built-in demo host.
+    /// Inspect a built-in demo host.
     #[arg(long, value_name = "NAME", group = "which_host", value_parser = demo_names(), help_heading = "Host")]
     demo: Option<String>,
 }
@@ -139,7 +137,7 @@ pub(crate) struct HostArgs {
 impl HostArgs {
     /// Rejects `--root` with the given reason.
     fn needs_machine(&self, why: &str) -> Result<(), CliError> {
-        let hint = "look at the running machine, or at a recording of it: `bedplate snapshot`, then --snapshot FILE";
+        let hint = "use the running machine, or record it with `bedplate snapshot` and pass --snapshot FILE";
         if self.root.is_some() { Err(CliError::new(why).hinting(hint)) } else { Ok(()) }
     }
 }
@@ -151,13 +149,13 @@ fn demo_names() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
-/// Which profile, and what it resolves against.
+/// Profile, and the CPU vendor that it is resolved for.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProfileArgs {
-    /// A shipped profile's name, a TOML file, or a directory of TOML files of which the best match is taken.
+    /// Name of a shipped profile, a TOML file, or a directory of TOML files (the best match is used).
     ///
-    /// Default: /etc/bedplate/profile.toml of the host, else /etc/bedplate/profiles/, else the shipped profile
-    /// that matches the hardware best. /etc/bedplate/profile.d/*.toml is laid over it in sorted order.
+    /// Default: /etc/bedplate/profile.toml of the host, else /etc/bedplate/profiles/, else the shipped profile that
+    /// best matches the hardware. /etc/bedplate/profile.d/*.toml overrides it in sorted order.
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
     /// CPU vendor to assume (an image root has no CPU of its own).
@@ -173,10 +171,10 @@ impl ProfileArgs {
     }
 }
 
-/// Kinds of settings that an image build makes without bedplate.
+/// Resource types that an image build sets without bedplate.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WithoutArgs {
-    /// Leave one kind of settings to the image build (`cmdline` where it makes the kernel command line). Repeatable.
+    /// Leave one resource type to the image build (`cmdline` if it sets the kernel command line). Repeatable.
     #[arg(long, value_name = "KIND", requires = "root", value_parser = kind_name, help_heading = "Host")]
     without: Vec<KindId>,
 }
@@ -193,7 +191,7 @@ impl WithoutArgs {
 /// If the name is unknown. The message lists the valid names.
 fn kind_name(text: &str) -> Result<KindId, String> {
     let names = || kind::KINDS.iter().map(|kind| kind.id.name()).collect::<Vec<_>>().join(", ");
-    kind::named(text).ok_or_else(|| format!("kinds are {}", names()))
+    kind::named(text).ok_or_else(|| format!("valid kinds: {}", names()))
 }
 
 /// CPU vendors that can be assumed.

@@ -20,13 +20,13 @@ use bedplate_core::plan::RebootNeed;
 use bedplate_facts::names::Names;
 use bedplate_host::{LockError, Reader};
 
-/// Which host to change.
+/// Host to change.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TargetArgs {
     /// Change a root directory that is not running (an image, a mounted disk) instead of this machine.
     #[arg(long, value_name = "DIR", help_heading = "Host")]
     root: Option<PathBuf>,
-    /// Run the image's own tools (update-grub …) inside it by chroot; without it, the report names the tools to run.
+    /// Run the image's own tools (update-grub …) in it by chroot. Otherwise the report lists the tools to run.
     #[arg(long, requires = "root", help_heading = "Host")]
     chroot_tools: bool,
 }
@@ -34,8 +34,8 @@ pub(crate) struct TargetArgs {
 /// `bedplate apply`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 applied, or nothing to do; 3 applied, and a reboot is pending; 4 something is blocked, or a lint of \
-    level error; 5 something could not be read; 6 an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
+    after_help = "Exit status: 0 applied, or no changes; 3 applied, reboot pending; 4 something is blocked, or an error-level lint; \
+    5 something could not be read; 6 tools must still be run in the image; 1 some changes failed; 64 usage."
 )]
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
@@ -44,21 +44,22 @@ pub(crate) struct ApplyArgs {
     profile: ProfileArgs,
     #[command(flatten)]
     lints: LintArgs,
-    /// A tool that an earlier apply left to be run has been run in the image: its command, or its program's name. Repeatable.
+    /// Record that a tool left pending by an earlier apply has run in the image: its command or program name.
+    /// Repeatable.
     #[arg(long, value_name = "TOOL", requires = "root", help_heading = "Host")]
     ran: Vec<String>,
     #[command(flatten)]
     without: WithoutArgs,
-    /// Only apply what acts on the running machine and needs no reboot: modules, sysctls, ACS, VFs.
+    /// Apply only runtime changes that need no reboot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
-    /// Do not ask for confirmation. Without a terminal, none is asked for.
+    /// Do not ask for confirmation. Without a terminal, apply never asks.
     #[arg(long, short)]
     yes: bool,
-    /// Name every port and file, no matter how many.
+    /// List every port and file.
     #[arg(long, short)]
     verbose: bool,
-    /// Machine-readable report.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -115,13 +116,13 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         true => {
             let name = &first.loaded.profile.name;
             format!(
-                "no profile is in /etc/bedplate: {name} was picked by hardware match. Apply this plan"
+                "no profile in /etc/bedplate; {name} was chosen by hardware match. Apply this plan"
             )
         }
         false => "apply this plan".to_owned(),
     };
     if !args.yes && !confirm(&question)? {
-        return Err(CliError::new("nothing was changed"));
+        return Err(CliError::new("no changes made"));
     }
     let mut as_shown = |again: &mut PreparedPlan| {
         // An operator may have changed the host between the question and the lock.
@@ -143,7 +144,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         output::status(&line);
     }
     for tool in newly_run_commands(&done.before, &after) {
-        output::status(&format!("{tool}: noted that it has run"));
+        output::status(&format!("{tool}: recorded as run"));
     }
     finish(args, &done.report, &after)
 }
@@ -173,7 +174,7 @@ pub(crate) fn retry_locked<T>(
             Err(EngineError::Lock(LockError::Held { by })) if began.elapsed() < PATIENCE => {
                 if !std::mem::replace(&mut is_said, true) {
                     let by = by.map(|by| format!(" ({by})")).unwrap_or_default();
-                    output::status(&format!("… waits for another bedplate on this host{by}"));
+                    output::status(&format!("… waiting for another bedplate process on this host{by}"));
                 }
                 std::thread::sleep(Duration::from_millis(200));
             }
@@ -186,7 +187,7 @@ pub(crate) fn retry_locked<T>(
 pub(crate) fn still_running(arguments: &[String]) {
     if !arguments.is_empty() {
         output::status(&format!(
-            "the running kernel keeps {} until it is booted again",
+            "the running kernel keeps {} until the next reboot",
             arguments.join(" ")
         ));
     }
@@ -261,7 +262,7 @@ pub(crate) fn confirm(what: &str) -> Result<bool, CliError> {
     if !can_be_asked() {
         return Ok(true);
     }
-    let failed = "cannot ask";
+    let failed = "cannot ask for confirmation";
     let mut terminal = std::io::stderr();
     write!(terminal, "{what}? [y/N] ").and_then(|()| terminal.flush()).context(failed)?;
     let mut answer = String::new();

@@ -11,14 +11,14 @@ use super::{Cli, CliError, Context as _, Exit, manual, output};
 /// `bedplate completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// Shell to generate the script for.
     shell: Shell,
 }
 
 /// `bedplate man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Directory to write into: `man1`, `man5` and `man7` below it.
+    /// Output directory; pages go into `man1`, `man5` and `man7` below it.
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
 }

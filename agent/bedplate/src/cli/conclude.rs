@@ -19,8 +19,8 @@ impl From<EngineError> for CliError {
             }
             EngineError::NotOwed { ref owed, .. } => {
                 let hint = match owed.as_slice() {
-                    [] => "no tool is owed".to_owned(),
-                    owed => format!("owed: {}", owed.join("; ")),
+                    [] => "no tool is pending".to_owned(),
+                    owed => format!("pending: {}", owed.join("; ")),
                 };
                 CliError::usage(error.to_string()).hinting(hint)
             }

@@ -18,17 +18,17 @@ use clap::Subcommand;
 
 use super::{CliError, Exit};
 
-/// Commands for people.
+/// Commands for operators.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {
-    /// Show where this host stands, as its daemon says: ready or not, and why.
+    /// Show readiness and daemon state.
     Status(status::StatusArgs),
-    /// Have the daemon check again and retry what it gave up on.
+    /// Re-check the host and retry failed changes now.
     Reconcile(reconcile::ReconcileArgs),
-    /// Show which reboot is due and what is in its way; announce, cancel, hold, release.
+    /// Show, schedule, cancel, or hold the pending reboot.
     #[command(subcommand)]
     Reboot(reboot::RebootCommand),
-    /// Keep this host what its profile says; systemd starts it (bedplate.service).
+    /// Enforce the profile on this host; started by systemd (bedplate.service).
     Daemon(run::DaemonArgs),
 }
 
@@ -47,19 +47,19 @@ impl DaemonCommand {
 /// Commands for units, for the daemon itself and for the scripts of packages.
 #[derive(Debug, Subcommand)]
 pub(crate) enum UnitCommand {
-    /// Put back early in a boot what the reboot took away, in bounded time (bedplate-boot.service).
+    /// Restore, early in boot and in bounded time, the settings that the reboot reset (bedplate-boot.service).
     #[command(hide = true)]
     Boot(boot::BootArgs),
-    /// One look at the host or one change of it, for the daemon.
+    /// Run one observation or change for the daemon.
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
-    /// One of the daemon's small tasks that need rights.
+    /// Run one small privileged task for the daemon.
     #[command(hide = true)]
     Helper(helper::HelperArgs),
-    /// Serve one connection of the daemon, with the rights of the unit that this runs in.
+    /// Serve one connection of the daemon, with the privileges of this unit.
     #[command(hide = true)]
     Relay(relay::RelayArgs),
-    /// Remove what bedplate tells others about this host, before it is uninstalled.
+    /// Remove published metrics, labels, and status before uninstall.
     #[command(hide = true)]
     Withdraw(withdraw::WithdrawArgs),
 }

@@ -22,22 +22,22 @@ const REPEATED: usize = 80;
 /// `bedplate doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Symptoms:\n{}\nExit status: 0 every symptom was looked for and none was found; 4 a cause found, or a log shows a symptom; 5 none of the known causes of the \
-     one symptom is present, something could not be read, or a log shows nothing that is known; 64 the words name no symptom; 1 error.",
+    "Symptoms:\n{}\nExit status: 0 every symptom was checked and none was found; 4 a cause was found, or a log shows a symptom; 5 no known cause of the \
+     one symptom is present, something could not be read, or the log shows nothing known; 64 unknown symptom; 1 error.",
     text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
 ))]
 pub(crate) struct DoctorArgs {
-    /// A symptom by its id or in words, or a log: NCCL's debug output or the kernel's log, `-` for standard input.
+    /// Symptom (id or words) or log file: NCCL debug output or the kernel log; `-` for standard input.
     ///
-    /// If none is given, every symptom is checked.
+    /// Default: every symptom.
     #[arg(value_name = "SYMPTOM|LOG", num_args = 0..)]
     what: Vec<String>,
     #[command(flatten)]
     host: HostArgs,
-    /// Check against this profile as well, as `bedplate verify` does.
+    /// Also check against this profile, as `bedplate verify` does.
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
-    /// Machine-readable (its JSON Schema: `bedplate doctor --json-schema`).
+    /// Print JSON (schema: `bedplate doctor --json-schema`).
     #[arg(long)]
     json: bool,
     /// Print the JSON Schema of `--json` and exit.
@@ -82,27 +82,27 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
                 return Ok(Question::Symptom(symptom));
             }
             let shown = brief(word, REPEATED);
-            let unreadable = format!("cannot read the log {shown}");
+            let unreadable = format!("cannot read log {shown}");
             if word == "-" {
                 let log = read(std::io::stdin().lock()).context(unreadable)?;
                 return Ok(Question::Log("stdin".to_owned(), log));
             }
             if Path::new(word).is_dir() {
                 return Err(CliError::usage(format!("{shown} is a directory"))
-                    .hinting("name a log, or a symptom; `bedplate doctor --help` lists these"));
+                    .hinting("pass a log or a symptom; `bedplate doctor --help` lists symptoms"));
             }
             if Path::new(word).exists() || is_path(word) {
                 let log = File::open(word).and_then(read).context(unreadable)?;
                 if log.is_snapshot {
-                    return Err(CliError::usage(format!("{shown} is a recording of a host"))
-                        .hinting("`bedplate doctor --snapshot FILE` looks at it"));
+                    return Err(CliError::usage(format!("{shown} is a snapshot of a host"))
+                        .hinting("run `bedplate doctor --snapshot FILE`"));
                 }
                 return Ok(Question::Log(word.clone(), log));
             }
         }
         several if several.iter().all(|word| Path::new(word).is_file()) => {
             return Err(
-                CliError::usage("one log at a time").hinting("`cat FILES | bedplate doctor -`")
+                CliError::usage("one log at a time").hinting("run `cat FILES | bedplate doctor -`")
             );
         }
         _ => {}
@@ -111,9 +111,9 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
     let said = brief(&text, REPEATED);
     match matching(&text).as_slice() {
         [symptom] => Ok(Question::Symptom(symptom)),
-        [] => Err(CliError::usage(format!("`{said}` is neither a known symptom nor an existing file"))
+        [] => Err(CliError::usage(format!("`{said}` is not a known symptom or an existing file"))
             .hinting(match nearest(&text).as_slice() {
-                [] => "`bedplate doctor` without an argument looks for all; `bedplate doctor --help` lists them".to_owned(),
+                [] => "run `bedplate doctor` for all symptoms; `bedplate doctor --help` lists them".to_owned(),
                 near => {
                     let ids: Vec<&str> = near.iter().map(|symptom| symptom.id).collect();
                     let perhaps = if ids.len() == 1 { "perhaps" } else { "perhaps one of" };
@@ -122,7 +122,7 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
             })),
         several => {
             let ids: Vec<&str> = several.iter().map(|symptom| symptom.id).collect();
-            Err(CliError::usage(format!("`{said}` may be one of several symptoms"))
+            Err(CliError::usage(format!("`{said}` matches several symptoms"))
                 .hinting(format!("name one: {}", ids.join(", "))))
         }
     }

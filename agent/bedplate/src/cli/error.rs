@@ -9,7 +9,7 @@ use bedplate_core::engine::EngineError;
 pub(crate) const AS_ROOT: &str = "run as root";
 
 /// Hint for an error-level lint.
-const LET_PASS: &str = "correct the profile, or let a lint pass with `--allow-lint 'ID=REASON'`; for the daemon, with \
+const LET_PASS: &str = "correct the profile, or allow a lint with `--allow-lint 'ID=REASON'`; for the daemon, with \
     `allow` in [lints] of the profile";
 
 /// Error that ends a command early.
@@ -98,7 +98,7 @@ impl CliError {
         match self {
             CliError::Engine(EngineError::Lints { .. }) => Some(LET_PASS),
             CliError::Stopped { hint, .. } => hint.as_deref(),
-            CliError::Json(_) => Some("this is a bug of bedplate: report it with the command"),
+            CliError::Json(_) => Some("bug in bedplate; report it with the command"),
             _ => None,
         }
     }

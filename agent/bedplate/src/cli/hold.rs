@@ -20,9 +20,9 @@ pub(crate) fn revert_refusal() -> Option<String> {
     }
     running::enforcing_daemon().map(|who| {
         format!(
-            "{who} and would undo this within seconds: nothing was put back\n  \
-             either `bedplate revert --hold`: the daemon leaves this host as it is until `bedplate release`\n  \
-             or `systemctl disable --now bedplate bedplate-boot` before `bedplate revert`"
+            "{who} and would undo this within seconds; nothing was reverted\n  \
+             either run `bedplate revert --hold` to pause enforcement until `bedplate release`\n  \
+             or run `systemctl disable --now bedplate bedplate-boot` before `bedplate revert`"
         )
     })
 }
@@ -59,7 +59,7 @@ impl HoldGuard {
 impl Drop for HoldGuard {
     fn drop(&mut self) {
         if self.ours && EnforceHold::release(Path::new(HOST)).is_err() {
-            output::warn("the hold stays: `bedplate release` ends it");
+            output::warn("enforcement stays paused; run `bedplate release` to resume");
         }
     }
 }

@@ -37,7 +37,7 @@ impl OpenHost {
 
     /// Returns the record of earlier changes by bedplate.
     pub(super) fn ledger(&self) -> Result<Ledger, CliError> {
-        Ledger::load(self.reader.as_ref()).context("cannot tell what bedplate did before")
+        Ledger::load(self.reader.as_ref()).context("cannot read the record of bedplate's changes")
     }
 
     /// Returns the heading line of a report, if several hosts are reported.
@@ -103,7 +103,7 @@ fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError
         return open_image(dir).map(OpenHost::alone);
     }
     if let Some(name) = &args.demo {
-        let unknown = || CliError::new(format!("no demo host is called `{name}`"));
+        let unknown = || CliError::new(format!("unknown demo host `{name}`"));
         return demo::snapshot(name).map(OpenHost::alone).ok_or_else(unknown);
     }
     match files.as_slice() {
@@ -112,7 +112,7 @@ fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError
         several => {
             let count = several.len();
             Err(CliError::new(format!(
-                "this command takes one host, and --snapshot names {count} files"
+                "this command takes one host, but --snapshot names {count} files"
             )))
         }
     }
@@ -135,7 +135,7 @@ pub(crate) fn of_target(target: &Target) -> OpenHost {
 fn warn_of_mounts(reader: &DirReader) {
     for mount in reader.foreign_mounts() {
         output::warn(&format!(
-            "{mount} inside the image is a mount of the build machine: it is not read"
+            "{mount} in the image is a mount of the build machine; it is not read"
         ));
     }
 }
@@ -147,9 +147,9 @@ fn snapshot(file: &str) -> Result<Snapshot, CliError> {
         file.take(LARGEST_SNAPSHOT + 1).read_to_string(&mut text).map(|_| text)
     };
     let text =
-        File::open(file).and_then(read).context(format!("cannot read the snapshot {file}"))?;
+        File::open(file).and_then(read).context(format!("cannot read snapshot {file}"))?;
     if text.len() as u64 > LARGEST_SNAPSHOT {
-        return Err(CliError::new(format!("{file} is larger than 64 MiB: that is no snapshot")));
+        return Err(CliError::new(format!("{file} exceeds the 64 MiB snapshot limit")));
     }
     Snapshot::from_text(&text).context(format!("{file} is not a usable snapshot"))
 }
@@ -167,11 +167,11 @@ fn expand(pattern: &str) -> Result<Vec<String>, CliError> {
         return Ok(vec![pattern.to_owned()]);
     }
     let paths = glob::glob(pattern)
-        .context(format!("--snapshot {pattern} is neither a file nor a pattern"))?;
+        .context(format!("--snapshot {pattern} is not a file or a valid pattern"))?;
     let files = paths
         .map(|path| path.map(|path| path.display().to_string()))
         .collect::<Result<Vec<_>, _>>()
-        .context(format!("cannot look for {pattern}"))?;
+        .context(format!("cannot search for {pattern}"))?;
     if files.is_empty() {
         return Err(CliError::new(format!("no file matches --snapshot {pattern}")));
     }

@@ -13,17 +13,17 @@ use bedplate_facts::names::Names;
 pub(crate) struct InspectArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// The PCI tree: links, NUMA nodes, ACS bits, IOMMU groups, drivers, VFs.
+    /// Print the PCI tree: links, NUMA nodes, ACS bits, IOMMU groups, drivers, VFs.
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// All of this, machine-readable.
+    /// Print everything as JSON.
     #[arg(long)]
     json: bool,
-    /// Registers, NUMA nodes and group types of every PCI function, not only of those that GPU traffic depends on; --tree
-    /// reads them all.
+    /// Read registers, NUMA nodes and group types of every PCI function, not only of those on GPU traffic paths. --tree
+    /// always reads all.
     #[arg(long)]
     all: bool,
-    /// Say on stderr what reading cost: system calls and config-space dwords.
+    /// Print the read cost to stderr: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
 }

@@ -8,11 +8,11 @@ use clap::Args;
 use bedplate_core::plan::allowed_lints::AllowedLint;
 use bedplate_core::profile;
 
-/// Lints that are let pass.
+/// Lints to allow.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LintArgs {
-    /// Let a lint of level error pass, which would otherwise stop the command (exit status 4); the history keeps the reason. Can
-    /// be given several times. For the daemon: `allow` in [lints] of the profile.
+    /// Allow an error-level lint, which would otherwise stop the command (exit status 4). The history records the
+    /// reason. Repeatable. For the daemon, use `allow` in [lints] of the profile.
     #[arg(long, value_name = "ID=REASON", value_parser = allowed, help_heading = "Profile")]
     pub allow_lint: Vec<AllowedLint>,
 }
@@ -22,10 +22,10 @@ fn allowed(text: &str) -> Result<AllowedLint, String> {
     if !profile::lint_ids().contains(&id) {
         let near = profile::nearest(id, profile::lint_ids())
             .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-        return Err(format!("no lint is called `{id}`{near}"));
+        return Err(format!("unknown lint `{id}`{near}"));
     }
     match reason.trim() {
-        "" => Err("a reason is missing: write ID=REASON".to_owned()),
+        "" => Err("missing reason; write ID=REASON".to_owned()),
         reason => Ok(AllowedLint { id: id.to_owned(), reason: reason.to_owned() }),
     }
 }

@@ -15,29 +15,29 @@ pub(crate) const TITLE: &str = "bedplate manual";
 pub(crate) const SOURCE: &str = concat!("bedplate ", env!("CARGO_PKG_VERSION"));
 
 const EXIT_STATUS: [(&str, &str); 8] = [
-    ("0", "Done, or nothing to do. Of `status`: this host is ready."),
-    ("1", "Something failed; what, and what to do, stands on standard error."),
+    ("0", "Done, or no changes. For `status`: ready."),
+    ("1", "Failed. The error and its fix are on standard error."),
     (
         "2",
-        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found something to put back, `seal --dry-run --exit-code` \
-         something to remove; files in the directory of `render --check` differ.",
+        "`plan --exit-code` found changes; `revert --dry-run --exit-code` found settings to restore, `seal --dry-run --exit-code` \
+         state to remove; files in the directory of `render --check` differ.",
     ),
     ("3", "A reboot is pending."),
     (
         "4",
-        "Blocked, or not ready: an operator has to decide, to repair something or to correct the profile, which may have a \
-         lint of level error.",
+        "Blocked, or not ready: an operator must decide, repair something, or correct the profile, which may have an \
+         error-level lint.",
     ),
     (
         "5",
-        "Nothing else, and something could not be read (`plan --exit-code`, `apply`); `reboot status`: it is not known yet \
-         whether a reboot is due.",
+        "Unknown: no other status applies, and something could not be read (`plan --exit-code`, `apply`); `reboot status`: it is \
+         not yet known whether a reboot is needed.",
     ),
     (
         "6",
-        "The files of an image are written, and the image build still has to run tools (`apply`, `plan --exit-code`).",
+        "The files of an image are written, but the image build must still run tools (`apply`, `plan --exit-code`).",
     ),
-    ("64", "The command line was not understood."),
+    ("64", "Invalid command line."),
 ];
 
 const FILES: [(&str, &str); 10] = [
@@ -47,30 +47,30 @@ const FILES: [(&str, &str); 10] = [
     ),
     (
         "/etc/bedplate/profiles/",
-        "Where there is no profile.toml: profiles of a mixed fleet, of which the best match is taken.",
+        "Used without a profile.toml: profiles of a mixed fleet; the best match is used.",
     ),
-    ("/etc/bedplate/profile.d/*.toml", "Laid over the profile, in the order of their names."),
+    ("/etc/bedplate/profile.d/*.toml", "Overrides of the profile, applied in the order of their names."),
     ("/usr/share/doc/bedplate/profile.toml", "A sample profile with comments."),
     (
         "/var/lib/bedplate/",
-        "What bedplate changed, and what it found before: what `history` shows and `revert` puts back. For root only.",
+        "Changes by bedplate and the replaced settings, for `history` and `revert`. Root only.",
     ),
     (
         "/var/lib/bedplate/daemon/",
-        "State of the daemon: the reboot that is arranged, attempts, known devices. For root only.",
+        "State of the daemon: scheduled reboot, attempts, known devices. Root only.",
     ),
-    ("/run/bedplate/status.json", "What the daemon knows, for those who have no bus."),
+    ("/run/bedplate/status.json", "Status of the daemon, for clients without the bus."),
     (
         "/run/bedplate/bedplate.prom",
-        "Metrics; where Debian's node exporter looks, if it is installed.",
+        "Metrics; in the directory of Debian's node exporter, if it is installed.",
     ),
     (
         "/etc/default/grub.d/zz-bedplate.cfg",
-        "Kernel arguments, where GRUB is set up as Debian does. Other boot loaders: `bedplate plan` names the files.",
+        "Kernel arguments, with Debian's GRUB setup. For other boot loaders, `bedplate plan` names the files.",
     ),
     (
         "/etc/modules-load.d/bedplate.conf, /etc/modprobe.d/zz-bedplate.conf",
-        "Modules to load, their options, and those kept from being loaded.",
+        "Modules to load, module options, and blocked modules.",
     ),
 ];
 
@@ -94,9 +94,9 @@ pub(crate) fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result
         &[
             (
                 "NO_COLOR, CLICOLOR_FORCE",
-                "No colour, or colour in a pipe as well; `--color` overrides both.",
+                "No color, or color also in a pipe; `--color` overrides both.",
             ),
-            ("COLUMNS", "The width that reports are wrapped at, instead of the terminal's."),
+            ("COLUMNS", "Width of reports, instead of the terminal's."),
         ],
     );
     roff.to_writer(out)?;
@@ -150,20 +150,20 @@ pub(crate) fn profile_format() -> String {
     let mut roff = Roff::new();
     roff.control("TH", ["bedplate-profile", "5", "", SOURCE, TITLE]);
     roff.control("SH", ["NAME"]);
-    roff.text([roman("bedplate-profile - what a host is to be like, for bedplate")]);
+    roff.text([roman("bedplate-profile - desired state of a host, for bedplate")]);
     roff.control("SH", ["DESCRIPTION"]);
     roff.text(inline(profile::about()));
     roff.control("PP", []);
     roff.text(inline(
         "A profile is a TOML file (toml.io). `bedplate profile init` writes one for a host, `bedplate profile check` \
-         checks it, `bedplate profile show --origin` prints all values in force and where each comes from, \
-         `bedplate profile schema` is for editors. Keys that are not described here are errors.",
+         checks it, `bedplate profile show --origin` prints all effective values with their origin, \
+         `bedplate profile schema` is for editors. Unknown keys are errors.",
     ));
     roff.control("PP", []);
     roff.text(inline(
-        "It decides what runs as root. So the file, its directory, and those of drop-ins must belong to root (for an image \
-         also to the user who changes it), and others must not be able to write them; else nothing \
-         is applied, and the message has the `chown` or `chmod` to run.",
+        "The profile controls changes made as root. So the file, its directory, and those of drop-ins must belong to root (for an \
+         image also to the user who changes it), and must not be writable by other users. Otherwise nothing \
+         is applied, and the error has the `chown` or `chmod` to run.",
     ));
     roff.control("SH", ["EXAMPLE"]);
     roff.control("nf", []);
@@ -188,17 +188,17 @@ pub(crate) fn checks() -> String {
     let mut roff = Roff::new();
     roff.control("TH", ["bedplate-checks", "7", "", SOURCE, TITLE]);
     roff.control("SH", ["NAME"]);
-    roff.text([roman("bedplate-checks - what bedplate looks at before it calls a host ready")]);
+    roff.text([roman("bedplate-checks - checks that a host must pass to be ready")]);
     roff.control("SH", ["DESCRIPTION"]);
     roff.text(inline(
-        "`bedplate verify` says whether a host is ready for GPUDirect RDMA. These are its checks, in the order in which what \
-         they find is to be dealt with. A check of level `fail` that does not pass makes the host not ready, one of level \
-         `warn` does not; `[verify]` of the profile may change a level, with a reason. What is not known is never counted \
-         as passed. `bedplate verify --explain ID` shows one of them.",
+        "`bedplate verify` reports whether a host is ready for GPUDirect RDMA. These are its checks, in order of priority. \
+         A check of level `fail` that does not pass makes the host not ready; one of level `warn` does not. \
+         `[verify]` of the profile may change a level, with a reason. An unknown result never counts \
+         as passed. `bedplate verify --explain ID` shows one check.",
     ));
     roff.control("PP", []);
     roff.text(inline(&format!(
-        "Not looked at, and not covered by the word ready: {NOT_LOOKED_AT}."
+        "Not checked, and not part of ready: {NOT_LOOKED_AT}."
     )));
     roff.control("SH", ["CHECKS"]);
     CHECKS.iter().for_each(|check| check_entry(&mut roff, check));
@@ -213,7 +213,7 @@ fn check_entry(roff: &mut Roff, check: &Check) {
     let root = if check.needs_root { ", needs root" } else { "" };
     let level = format!(" ({}, {}{root})", check.group.name(), check.severity.name());
     roff.text([bold(check.id), roman(level)]);
-    roff.text(inline(&format!("Proves that {}.", check.proves)));
+    roff.text(inline(&format!("Verifies that {}.", check.proves)));
     for (name, text) in
         [("What", check.what), ("Why", check.why), ("How", check.how), ("Source", check.source)]
     {

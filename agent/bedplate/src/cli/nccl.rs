@@ -12,11 +12,11 @@ use super::{CliError, Exit};
 /// `bedplate nccl`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NcclCommand {
-    /// Print the few variables that NCCL needs on this host, with their reasons.
+    /// Print the variables that NCCL needs on this host, with reasons.
     Env(env::EnvArgs),
-    /// Say how the ranks of a job were connected, and what got in the way, from its log.
+    /// Analyze a job's NCCL log: how its ranks were connected, and what prevented direct connections.
     Log(log::LogArgs),
-    /// Judge what nccl-tests, RCCL-tests or perftest measured against what this host's links can do.
+    /// Compare results of nccl-tests, RCCL-tests or perftest with the limits of this host's links.
     Perf(perf::PerfArgs),
 }
 

@@ -38,15 +38,15 @@ fn width(stream: impl AsFd) -> Option<usize> {
         .or_else(|| shown().filter(|columns| *columns >= wrap::LEAST))
 }
 
-/// Colour: asked for, or only where it is seen (NO_COLOR and CLICOLOR_FORCE are heard).
+/// When to use color. NO_COLOR and CLICOLOR_FORCE are respected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
-    /// In a pipe or file as well.
+    /// Also in a pipe or file.
     Always,
-    /// Nowhere.
+    /// Never.
     Never,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn to(file: &Path, text: &str) -> Result<(), CliError> {
         let there = error.kind() == ErrorKind::AlreadyExists;
         let failed = CliError::while_doing(format!("cannot write {shown}"), error);
         match there {
-            true => failed.hinting("name another file with -o, or remove this one first"),
+            true => failed.hinting("select another file with -o, or remove this file first"),
             false => failed,
         }
     })

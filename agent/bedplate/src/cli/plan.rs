@@ -23,23 +23,23 @@ pub(crate) struct PlanArgs {
     without: WithoutArgs,
     #[command(flatten)]
     lints: LintArgs,
-    /// Machine-readable plan (its JSON Schema: `bedplate plan --json-schema`).
+    /// Print the plan as JSON (schema: `bedplate plan --json-schema`).
     #[arg(long, conflicts_with = "diff")]
     json: bool,
-    /// Unified diff of files, and a line for each register, attribute and tool.
+    /// Print a unified diff of files, and one line per register, attribute and tool.
     #[arg(long)]
     diff: bool,
     /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
-    /// Every reason with its source, and everything that is already right.
+    /// Show every reason with its source, and everything that is unchanged.
     #[arg(long, short)]
     verbose: bool,
-    /// Say on stderr what reading cost: system calls and config-space dwords.
+    /// Print the read cost to stderr: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
-    /// Exit with 2 if there are changes, 4 if something is in the way, 3 if only a reboot is pending, 6 if the image build
-    /// still has to run tools, 5 if something could not be read.
+    /// Exit with 2 if there are changes, 4 if blocked, 3 if only a reboot is pending, 6 if the image build must still
+    /// run tools, 5 if something could not be read.
     #[arg(long)]
     exit_code: bool,
 }

@@ -20,15 +20,15 @@ use bedplate_facts::Depth;
 pub(crate) enum ProfileCommand {
     /// Write a commented profile for this host, to start from.
     Init(InitArgs),
-    /// The shipped profiles, which of them are for this host, and why.
+    /// List the shipped profiles, and why each fits this host or not.
     List(ListArgs),
-    /// The merged profile as TOML.
+    /// Print the merged profile as TOML.
     Show(ShowArgs),
-    /// Parse, merge, validate and lint profile files, or what is installed.
+    /// Parse, merge, validate and lint profile files or the installed profiles.
     Check(CheckArgs),
-    /// JSON Schema (draft 2020-12) of profile files, for editors.
+    /// Print the JSON Schema (draft 2020-12) of profile files, for editors.
     Schema,
-    /// Explain what a key means, which values it takes, and where that comes from.
+    /// Explain a key: meaning, values, source.
     Explain(ExplainArgs),
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct ShowArgs {
     profile: ProfileArgs,
     #[command(flatten)]
     host: HostArgs,
-    /// Which file and line every value came from.
+    /// Show the file and line of every value.
     #[arg(long)]
     origin: bool,
-    /// The typed profile, machine-readable.
+    /// Print the typed profile as JSON.
     #[arg(long, conflicts_with = "origin")]
     json: bool,
 }
@@ -50,11 +50,10 @@ pub(crate) struct ShowArgs {
 /// `profile check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// A profile file and the layers over it, in this order. If none is given: what is installed in /etc/bedplate, with the
-    /// layers in profile.d.
+    /// Profile file and its overlays, in order. Default: the profiles in /etc/bedplate, with the overlays in profile.d.
     #[arg(value_name = "FILE", conflicts_with = "which_host")]
     files: Vec<PathBuf>,
-    /// The same as one FILE, as other commands have it.
+    /// Same as one FILE, as in other commands.
     #[arg(long, short, value_name = "NAME|FILE", conflicts_with_all = ["files", "which_host"])]
     profile: Option<PathBuf>,
     #[command(flatten)]
@@ -67,7 +66,7 @@ pub(crate) struct CheckArgs {
 /// `profile explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A dotted key such as `acs.policy`; without one, all keys are listed.
+    /// Dotted key such as `acs.policy`. Default: list all keys.
     key: Option<String>,
 }
 
@@ -115,11 +114,11 @@ fn check_installed(args: &CheckArgs) -> Result<Exit, CliError> {
     let (profiles, layers) = profile_source::installed(host.reader.as_ref())?;
     if profiles.is_empty() {
         let none = format!(
-            "no profile is installed on this host, neither {} nor a file in {}",
+            "no profile is installed: neither {} nor a file in {} exists",
             profile_source::HOST_PROFILE,
             profile_source::HOST_PROFILES
         );
-        let hint = "write one with `bedplate profile init`, or name the file to check";
+        let hint = "run `bedplate profile init`, or pass the file to check";
         return Err(CliError::new(none).hinting(hint));
     }
     let mut worst = Exit::Done;
@@ -139,14 +138,14 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
     let loaded = match profile_source::finish(layers) {
         Err(error @ SourceError::Invalid(_)) => {
             conclude::print(&error.into());
-            output::status(&format!("{names}: {}", paint(BAD, "not good")));
+            output::status(&format!("{names}: {}", paint(BAD, "invalid")));
             return Ok(Exit::Failed);
         }
         loaded => loaded?,
     };
     output::lints(&loaded);
     if loaded.lints.is_empty() {
-        output::status(&format!("{names}: {}", paint(GOOD, "good")));
+        output::status(&format!("{names}: {}", paint(GOOD, "valid")));
         return Ok(Exit::Done);
     }
     let is_error = |lint: &&profile::Diagnostic| lint.severity == profile::Severity::Error;
@@ -154,13 +153,13 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
     let wrong = engine::LintVerdict::new(&loaded, &[]).stopping().len();
     let warnings = loaded.lints.len() - errors;
     let (verdict, exit) = match (wrong, warnings, strict) {
-        (0, 1.., true) => (paint(BAD, "not good (--strict)"), Exit::Failed),
+        (0, 1.., true) => (paint(BAD, "invalid (--strict)"), Exit::Failed),
         (0, _, _) => (paint(WARN, "usable"), Exit::Done),
-        (_, _, _) => (paint(BAD, "not good"), Exit::Failed),
+        (_, _, _) => (paint(BAD, "invalid"), Exit::Failed),
     };
     let let_pass = match errors - wrong {
         0 => String::new(),
-        n => format!(", {} let pass", counted(n, "error")),
+        n => format!(", {} allowed", counted(n, "error")),
     };
     output::status(&format!(
         "{names}: {verdict}: {}, {}{let_pass}",
@@ -181,8 +180,8 @@ fn explain(args: &ExplainArgs) -> Result<Exit, CliError> {
         None => {
             let meant = profile::similar_key(key).map(|near| format!("did you mean `{near}`? "));
             let hint =
-                format!("{}`bedplate profile explain` lists them all", meant.unwrap_or_default());
-            return Err(CliError::new(format!("no key is called `{key}`")).hinting(hint));
+                format!("{}run `bedplate profile explain` for the list", meant.unwrap_or_default());
+            return Err(CliError::new(format!("unknown key `{key}`")).hinting(hint));
         }
     }
     Ok(Exit::Done)

@@ -17,24 +17,24 @@ use bedplate_facts::{Depth, Facts};
 use bedplate_host::write::DirWriter;
 use bedplate_host::{HostKind, Reader, Writer as _, file};
 
-/// Shipped profile for hosts whose VMs get GPUs and NICs.
+/// Shipped profile for hosts that give GPUs and NICs to VMs.
 const GUESTS: &str = "vfio";
 
 /// `profile init`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The profile extends the shipped one whose [match] fits the hardware best. Its [reboot] section \
-asks when this host may be rebooted: until `windows` is filled in there, bedplate reboots nothing by itself."
+    after_help = "The profile extends the shipped one whose [match] best fits the hardware. Set the reboot `windows` in its \
+[reboot] section: until then, bedplate never reboots this host on its own."
 )]
 pub(crate) struct InitArgs {
-    /// File to write; `-` = standard output. Default: /etc/bedplate/profile.toml of the host; standard output for one that
-    /// is recorded or a demo.
+    /// File to write; `-` for standard output. Default: /etc/bedplate/profile.toml of the host; standard output for a
+    /// snapshot or demo host.
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
-    /// The shipped profile to extend, instead of the one that fits best.
+    /// Shipped profile to extend, instead of the best match.
     #[arg(long, value_name = "NAME", value_parser = shipped_names())]
     extends: Option<String>,
     #[command(flatten)]
@@ -61,8 +61,8 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
         && writer.file_meta(path).context(CANNOT)?.is_some()
     {
         // The file may contain an operator's edits.
-        let hint = "look at what would be written with `bedplate profile init -o -`, or write over it with --force";
-        let there = format!("{} already exists and was left unchanged", display_path(args, path));
+        let hint = "run `bedplate profile init -o -` to see the new content, or overwrite with --force";
+        let there = format!("{} already exists; not changed", display_path(args, path));
         return Err(CliError::new(there).hinting(hint));
     }
     let facts = host.facts(Depth::Plan);
@@ -102,12 +102,12 @@ fn display_path(args: &InitArgs, path: &str) -> String {
 }
 
 /// Note if the profile causes a reboot.
-const UNTIL_FILLED_IN: &str = "kernel arguments of this profile take effect at the next boot, and `windows = [\"never\"]` keeps \
-    bedplate from rebooting: reboot by hand, or fill in `windows`";
+const UNTIL_FILLED_IN: &str = "kernel arguments of this profile take effect at the next boot; `windows = [\"never\"]` prevents \
+    automatic reboots: reboot manually, or set `windows`";
 /// Note for an image.
-const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds the ACS argument of the node, which needs a second \
-    boot, and `windows = [\"never\"]` keeps bedplate from rebooting: fill in `windows`, reboot by hand, or set `persistence = \
-    \"live\"` in [acs], which needs one boot only";
+const AFTER_FIRST_BOOT: &str = "in the first boot of this image the daemon adds the node's ACS argument, which requires a second \
+    boot; `windows = [\"never\"]` prevents automatic reboots: set `windows`, reboot manually, or set `persistence = \
+    \"live\"` in [acs], which needs only one boot";
 
 /// Returns the note about the reboot that a profile extending `base` causes, or `None` if it causes no reboot or cannot
 /// be planned.
@@ -155,8 +155,8 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
 /// Returns the name of the best-matching shipped profile.
 fn best(facts: &Facts) -> Result<String, CliError> {
     profile_source::best_shipped(facts).map_err(|error| {
-        CliError::while_doing("cannot tell which shipped profile is for this host", error)
-            .hinting("name one with --extends")
+        CliError::while_doing("cannot choose a shipped profile for this host", error)
+            .hinting("select one with --extends")
     })
 }
 

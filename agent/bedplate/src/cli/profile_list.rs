@@ -14,7 +14,7 @@ use bedplate_facts::Depth;
 pub(crate) struct ListArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// Machine-readable.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -53,13 +53,13 @@ pub(crate) fn run(args: &ListArgs) -> Result<Exit, CliError> {
 }
 
 fn text(host: &str, rows: &[Row]) -> String {
-    let mut out = format!("shipped profiles, and whether they are for this host: {host}\n\n");
+    let mut out = format!("shipped profiles and how they match this host: {host}\n\n");
     for Row { name, description, fits, best, why } in rows {
         let why = why.join("; ");
         let verdict = match (fits, best) {
-            (true, true) => paint(GOOD, &format!("✓ the best match: {why}")),
+            (true, true) => paint(GOOD, &format!("✓ best match: {why}")),
             (true, false) => format!("· also fits: {why}"),
-            (false, _) => paint(FAINT, &format!("· not for this host: {why}")),
+            (false, _) => paint(FAINT, &format!("· does not fit: {why}")),
         };
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{}: {description}\n  {verdict}", paint(HEAD, name));

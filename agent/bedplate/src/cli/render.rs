@@ -30,52 +30,53 @@ use message::{print_messages, printed};
 /// `bedplate render`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What the profile resolves against: with --cpu alone, a machine of that vendor about which nothing \
-else is known; with --snapshot, --root or --demo, that host; with neither, the running machine. What a target cannot \
-express is listed on stderr, and in JSON as `not_expressible`.
+    after_help = "The profile is resolved for: with only --cpu, a machine of that vendor, otherwise unknown; with --snapshot, \
+--root or --demo, that host; by default, the running machine. Settings that a target cannot express are listed on stderr, and \
+in JSON as `not_expressible`.
 
-Exit status: 0 rendered; 1 the profile or a file cannot be read or written; 2 with --check, files differ; 4 nothing is \
-written, since the target cannot express something (--strict), or no VFs at all though it is about VFs alone; 64 usage."
+Exit status: 0 rendered; 1 the profile or a file cannot be read or written; 2 with --check, files differ; 4 nothing \
+written: the target cannot express a setting (--strict), or a target for VFs only cannot express any VFs; 64 usage."
 )]
 pub(crate) struct RenderArgs {
-    /// What to render for.
+    /// Target to render for.
     #[arg(value_name = "TARGET", value_parser = targets())]
     target: String,
-    /// Directory to write the files into; without it they are printed.
+    /// Output directory. Default: print the files.
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Remove files in DIR that an earlier rendering for this target wrote and this one no longer has.
+    /// Remove files in DIR that an earlier rendering for this target wrote and that are no longer part of it.
     #[arg(long, requires = "out")]
     prune: bool,
-    /// Write over files in DIR that bedplate has not rendered.
+    /// Overwrite files in DIR that bedplate did not render.
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Write nothing, compare: print how the files in DIR differ from those that would be written, as a unified diff.
-    /// Exit status 2 if one differs, is missing, is not executable as it should be, or is left over: written for this
-    /// target earlier, but no longer part of it. Other files are ignored. 0 if nothing differs.
+    /// Write nothing; compare the files in DIR with the rendered ones and print a unified diff. Exit status 2 if a file
+    /// differs, is missing, has the wrong executable bit, or was rendered for this target earlier and is no longer part
+    /// of it; otherwise 0. Ignores other files.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "json"])]
     check: Option<PathBuf>,
-    /// Fail with exit status 4, and write nothing, if the target cannot express something that the profile asks for.
+    /// Fail with exit status 4 and write nothing if the target cannot express a setting of the profile.
     #[arg(long)]
     strict: bool,
-    /// Let something pass that the target cannot express: its id (`sriov/compute`, `cmdline/pci`), or the part before the slash for
-    /// all of that kind, and the reason. Can be given several times.
+    /// Accept, with a reason, an item that the target cannot express: its id (`sriov/compute`, `cmdline/pci`), or the
+    /// part before the slash for all of that type. Repeatable.
     #[arg(long, value_name = "ID=REASON", value_parser = accepted)]
     accept: Vec<AcceptedItem>,
-    /// Give VFs to the PCI addresses of the host, in place of whatever their rules select: the files then fit only machines with the same
+    /// Select VFs by the host's PCI addresses instead of by rule. The files then fit only machines with the same
     /// addresses.
     #[arg(long)]
     pin_addresses: bool,
-    /// Print files, notes and what could not be expressed as JSON.
+    /// Print files, notes and inexpressible settings as JSON.
     #[arg(long, conflicts_with = "out")]
     json: bool,
-    /// Talos release the patch is for, such as 1.11.
+    /// Talos release of the patch, such as 1.11.
     #[arg(long, value_name = "VERSION", help_heading = "Target: talos")]
     talos_version: Option<String>,
-    /// Official system extension to put into the Image Factory schematic.
+    /// Official system extension to add to the Image Factory schematic.
     #[arg(long, value_name = "NAME", help_heading = "Target: talos")]
     talos_extension: Vec<String>,
-    /// Which conventions GRUB's configuration follows; with --snapshot, --root or --demo that host's own, else Debian's.
+    /// Conventions of GRUB's configuration. Default: those of the host given by --snapshot, --root or --demo, otherwise
+    /// Debian's.
     #[arg(long, value_name = "FAMILY", value_parser = one_of(&FAMILIES), help_heading = "Targets: grub, ansible, cloud-init")]
     family: Option<GrubFamily>,
     /// Machine config pool.
@@ -115,13 +116,13 @@ fn accepted(text: &str) -> Result<AcceptedItem, &'static str> {
         Some((id, reason)) if !id.is_empty() && !reason.is_empty() => {
             Ok(AcceptedItem { id: id.to_owned(), reason: reason.to_owned() })
         }
-        _ => Err("write ID=REASON; --json lists the ids"),
+        _ => Err("expected ID=REASON; --json lists the ids"),
     }
 }
 
 const FAMILIES: [Word<GrubFamily>; 2] = [
-    ("debian", "Debian, Ubuntu and kin: /etc/default/grub.d drop-ins", GrubFamily::Debian),
-    ("rhel", "RHEL, Fedora and kin: BLS entries, grubby", GrubFamily::Rhel),
+    ("debian", "Debian, Ubuntu and similar: /etc/default/grub.d drop-ins", GrubFamily::Debian),
+    ("rhel", "RHEL, Fedora and similar: BLS entries, grubby", GrubFamily::Rhel),
 ];
 
 fn targets() -> clap::builder::PossibleValuesParser {
@@ -150,8 +151,8 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
         }
     }
     if args.pin_addresses && !facts.sees_devices() {
-        return Err(CliError::usage("--pin-addresses needs a host of which the devices are known")
-            .hinting("name one: --snapshot FILE or --demo NAME"));
+        return Err(CliError::usage("--pin-addresses requires a host with known devices")
+            .hinting("pass --snapshot FILE or --demo NAME"));
     }
     let reader = opened.reader.as_ref();
     let ChosenProfile { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
@@ -206,15 +207,15 @@ impl RenderArgs {
         };
         match (asked, GrubFamily::from_facts(host)) {
             (Some(asked), Some(own)) if asked != own => {
-                let what = format!("the host is of the {own} family, not {asked}");
-                Err(CliError::usage(what).hinting("leave --family out, or name the host that the files are for"))
+                let what = format!("the host uses the {own} family, not {asked}");
+                Err(CliError::usage(what).hinting("omit --family, or select the host that the files are for"))
             }
             (asked, own) => asked.or(own).ok_or_else(|| {
                 let id = host.os.id.known().map_or("unknown", String::as_str);
                 CliError::usage(format!(
-                    "no GRUB of the Debian or RHEL family was found on this host (os-release ID {id})"
+                    "no GRUB of the Debian or RHEL family found on this host (os-release ID {id})"
                 ))
-                .hinting("--family debian: /etc/default/grub.d is read; --family rhel: boot entries are changed by grubby")
+                .hinting("use --family debian if GRUB reads /etc/default/grub.d, or --family rhel if grubby changes the boot entries")
             }),
         }
     }
@@ -275,23 +276,23 @@ fn emit(
         let why = match target.is_for_vfs
             && !rendered.inexpressible.iter().any(Inexpressible::is_of_vfs)
         {
-            true => "the profile makes no VFs: ",
+            true => "the profile creates no VFs: ",
             false => "",
         };
-        output::status(&format!("{why}nothing to write for {}", args.target));
+        output::status(&format!("{why}no files for {}", args.target));
     }
     print_messages(args, rendered);
     if refused {
         let why = match args.strict {
-            true => "everything that the profile asks for, and --strict was given",
+            true => "every setting of the profile (--strict)",
             false => "the VFs of any rule",
         };
         output::status(&format!(
-            "{}: {} cannot express {why}; nothing was written",
+            "{}: {} cannot express {why}; nothing written",
             output::error_word(),
             args.target
         ));
-        output::status("hint: `--accept ID=REASON` lets an item pass; its id is in brackets");
+        output::status("hint: accept an item with `--accept ID=REASON`; its id is in brackets");
         exit = Exit::Blocked;
     }
     Ok(exit)
@@ -306,10 +307,10 @@ fn write_all(
     let found = check::found(dir, paths, rendered)?;
     if let Some(first) = found.foreign.first().filter(|_| !args.overwrite) {
         return Err(CliError::usage(format!(
-            "{} is not bedplate's, and nothing was written",
+            "{} was not rendered by bedplate; nothing written",
             dir.join(first).display()
         ))
-        .hinting("move it away, or write over it with --overwrite"));
+        .hinting("move the file, or overwrite it with --overwrite"));
     }
     for file in &rendered.files {
         write(dir, file)?;
@@ -319,10 +320,10 @@ fn write_all(
         let shown = dir.join(path);
         if args.prune {
             remove(dir, path)?;
-            output::status(&format!("removed {}: this profile has no such file", shown.display()));
+            output::status(&format!("removed {}: no longer part of the rendering", shown.display()));
         } else {
             output::warn(&format!(
-                "{} is left of an earlier rendering: this profile has no such file; --prune removes it",
+                "{} is left over from an earlier rendering; remove it with --prune",
                 shown.display()
             ));
         }
@@ -333,7 +334,7 @@ fn write_all(
 fn write(dir: &Path, file: &bedplate_render::OutFile) -> Result<(), CliError> {
     let cannot = format!("cannot write to {}", dir.display());
     std::fs::create_dir_all(dir)
-        .context(format!("cannot create the directory {}", dir.display()))?;
+        .context(format!("cannot create directory {}", dir.display()))?;
     // DIR may be an image root, with links that lead out of it.
     let mut writer = DirWriter::image(dir, false).context(&cannot)?;
     let path = format!("/{}", file.path);

@@ -19,17 +19,17 @@ use bedplate_host::{HostKind, Reader};
 /// `bedplate report`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 written, whatever the verdict and the profile; 1 error; 64 usage."
+    after_help = "Exit status: 0 written, with any verdict and profile; 1 error; 64 usage."
 )]
 pub(crate) struct ReportArgs {
-    /// File to write, a new one; `-` = standard output.
+    /// New file to write; `-` for standard output.
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids. Other values that bedplate does not know
-    /// to be harmless are masked all the same.
+    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids. Other values not known to be harmless are
+    /// always masked.
     #[arg(long)]
     with_identifiers: bool,
-    /// Name the host by its hostname; of a recording that was made with `bedplate snapshot --with-hostname`.
+    /// Name the host by its hostname. Snapshots must be made with `bedplate snapshot --with-hostname`.
     #[arg(long, conflicts_with = "title")]
     with_hostname: bool,
     /// Name the host by this text.
@@ -82,8 +82,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
 
 fn hostname(reader: &dyn Reader) -> Result<String, CliError> {
     reader.attribute(record::HOSTNAME).map_err(|_| {
-        CliError::new("the hostname is not in this recording").hinting(
-            "record the host with `bedplate snapshot --with-hostname`, or give a `--title`",
+        CliError::new("this snapshot has no hostname").hinting(
+            "record the host with `bedplate snapshot --with-hostname`, or pass `--title`",
         )
     })
 }

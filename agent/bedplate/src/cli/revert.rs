@@ -11,27 +11,28 @@ use bedplate_core::revert::{RevertPlan, Step};
 /// `bedplate revert`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 put back, or nothing to put back; 2 --dry-run --exit-code found something; 3 put back, and the running \
-    kernel keeps it until the next boot; 4 refused: a daemon enforces the profile, or others have changed something since (--force); 6 put \
-    back in an image, whose own tools still have to be run; 1 part of it failed; 64 usage."
+    after_help = "Exit status: 0 reverted, or nothing to revert; 2 --dry-run --exit-code found something; 3 reverted, and the running \
+    kernel keeps the old arguments until the next boot; 4 refused: a daemon enforces the profile, or other tools changed a setting (--force); \
+    6 reverted in an image, where tools must still be run; 1 some changes failed; 64 usage."
 )]
 pub(crate) struct RevertArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Show what would be put back, and exit.
+    /// Show what would be reverted, and exit.
     #[arg(long)]
     dry_run: bool,
-    /// With `--dry-run`: exit with 2 if there is anything to put back.
+    /// With `--dry-run`: exit with 2 if there is anything to revert.
     #[arg(long, requires = "dry_run")]
     exit_code: bool,
-    /// Also put back what others have changed since.
+    /// Also revert settings changed by other tools.
     #[arg(long)]
     force: bool,
-    /// Keep the daemon from undoing it: it only observes, even across reboots, until `bedplate release`. Without this, a revert is
-    /// refused while a daemon enforces the profile.
+    /// Pause the daemon, even across reboots, until `bedplate release`; it then only observes. Without this, a revert
+    /// is refused while a daemon enforces the profile.
     #[arg(long, conflicts_with = "root")]
     hold: bool,
-    /// A tool that an earlier revert left to be run has been run in the image: its command, or its program's name. Repeatable.
+    /// Record that a tool left pending by an earlier revert has run in the image: its command or program name.
+    /// Repeatable.
     #[arg(
         long,
         value_name = "TOOL",
@@ -43,10 +44,10 @@ pub(crate) struct RevertArgs {
     /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
-    /// Name every port and file, no matter how many.
+    /// List every port and file.
     #[arg(long, short)]
     verbose: bool,
-    /// Machine-readable report.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -76,8 +77,8 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
         let steps = RevertPlan { owed: Vec::new(), ..shown };
         output::status(applied::revert_plan(&steps, args.verbose).trim_end());
     }
-    if has_steps && !args.yes && !confirm("put this back")? {
-        return Err(CliError::new("nothing was changed"));
+    if has_steps && !args.yes && !confirm("revert these changes")? {
+        return Err(CliError::new("no changes made"));
     }
     note_ran(&target, args)?;
     // Set before the lock: a worker of the daemon that takes the lock next must see the pause.

@@ -21,13 +21,13 @@ pub(crate) fn enforcing_daemon() -> Option<String> {
     match client::status() {
         Ok(status) if status.mode == Some(AgentMode::Observe) => None,
         Ok(status) if status.profile.is_empty() => {
-            Some("bedplate.service runs, and may enforce a profile".into())
+            Some("bedplate.service is running and may enforce a profile".into())
         }
         Ok(status) => Some(format!("bedplate.service enforces profile {}", status.profile)),
         Err(_) if !unit_runs() => None,
         Err(why) => match export::read(Path::new("/")) {
             Some(last) if last.mode == Some(AgentMode::Observe) => None,
-            _ => Some(format!("bedplate.service runs, though it does not answer ({why})")),
+            _ => Some(format!("bedplate.service is running but unreachable ({why})")),
         },
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn enforcing_daemon() -> Option<String> {
 /// Returns a description of the running daemon that would undo a revert, if any.
 #[cfg(not(feature = "daemon"))]
 pub(crate) fn enforcing_daemon() -> Option<String> {
-    unit_runs().then(|| "bedplate.service runs, and may enforce a profile".into())
+    unit_runs().then(|| "bedplate.service is running and may enforce a profile".into())
 }
 
 /// Whether the daemon of this machine is running, with or without the bus.

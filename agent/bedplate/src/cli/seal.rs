@@ -20,10 +20,10 @@ const HOST: &str = "/";
 /// `bedplate seal`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The profile and every file that bedplate wrote stay, with the record that `revert` needs. /etc/machine-id, ssh host \
+    after_help = "Keeps the profile and every file that bedplate wrote, with the record that `revert` needs. /etc/machine-id, ssh host \
     keys and cloud-init's state belong to other tools.\n\nExit status: 0 sealed, or nothing to remove; 2 --dry-run --exit-code found \
-    something to remove; 4 refused: the daemon or a system in DIR runs, a change is unfinished, tools are still to run, a reboot is \
-    scheduled, or a link leads to files of others; 1 part of it failed; 64 usage."
+    something to remove; 4 refused: the daemon or a system in DIR is running, a change is unfinished, tools are pending, a reboot is \
+    scheduled, or a link leads to unmanaged files; 1 some removals failed; 64 usage."
 )]
 pub(crate) struct SealArgs {
     /// Seal a root directory that is not running (an image, a mounted disk) instead of this machine.
@@ -35,13 +35,13 @@ pub(crate) struct SealArgs {
     /// With `--dry-run`: exit with 2 if there is anything to remove.
     #[arg(long, requires = "dry_run")]
     exit_code: bool,
-    /// Do not ask for confirmation. Without a terminal, none is asked for.
+    /// Do not ask for confirmation. Without a terminal, seal never asks.
     #[arg(long, short)]
     yes: bool,
-    /// Name every entry.
+    /// List every entry.
     #[arg(long, short)]
     verbose: bool,
-    /// Machine-readable table of what is removed and kept, and why.
+    /// Print removed and retained entries, with reasons, as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +59,7 @@ struct Document<'a, T: Serialize> {
 pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     let target = target(args.root.as_deref())?;
     if matches!(target, Target::Live) && !geteuid().is_root() {
-        return Err(CliError::new("only root can seal this host").hinting(AS_ROOT));
+        return Err(CliError::new("permission denied: sealing this host requires root").hinting(AS_ROOT));
     }
     // Warns of mounts in an image, which are not read.
     host::of_target(&target);
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
         output::status(text::plan(&shown, args.verbose).trim_end());
     }
     if !args.yes && !confirm("remove this")? {
-        return Err(CliError::new("nothing was removed"));
+        return Err(CliError::new("nothing removed"));
     }
     let done = retry_locked(|| engine::seal(&target, &mut machine))?;
     output::either(args.json, &document(&done), || text::sealed(&done))?;
@@ -116,21 +116,21 @@ impl Machine for OfTarget<'_> {
         if self.0.has_running_system() {
             return Some(Refused {
                 subject: "a running system".into(),
-                reason: "a system runs in this directory: it has /run/systemd/system, or is the root directory of a container".into(),
-                remedy: "stop that system, or run `bedplate seal` inside it; if nothing runs there, empty DIR/run".into(),
+                reason: "a system is running in this directory: it has /run/systemd/system, or is the root directory of a container".into(),
+                remedy: "stop that system, or run `bedplate seal` in it. Not running? Empty DIR/run.".into(),
             });
         }
         if cfg!(not(feature = "daemon")) && self.0.is_running_machine() {
             return Some(Refused {
                 subject: "this program".into(),
-                reason: "it was built without the daemon, and cannot remove what a daemon publishes about a running machine".into(),
-                remedy: "seal it with a bedplate that has `bedplate daemon`, or seal its image with `--root DIR`".into(),
+                reason: "built without the daemon; cannot remove the data that a daemon publishes about a running machine".into(),
+                remedy: "use a bedplate built with the daemon, or seal the image with `--root DIR`".into(),
             });
         }
         (self.0.is_running_machine() && running::daemon_runs()).then(|| Refused {
             subject: "bedplate.service".into(),
-            reason: "the daemon runs, and would write its state again".into(),
-            remedy: "`systemctl stop bedplate`, then seal, then shut down; it stays enabled for the clones".into(),
+            reason: "the daemon is running and would write its state again".into(),
+            remedy: "run `systemctl stop bedplate`, seal, shut down; the unit stays enabled for the clones".into(),
         })
     }
 

@@ -10,17 +10,17 @@ use bedplate_core::record::{self, HostNames};
 /// `bedplate snapshot`.
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotArgs {
-    /// File to write, a new one; `-` = standard output.
+    /// New file to write; `-` for standard output.
     #[arg(short, long, value_name = "FILE", default_value = "host.bp")]
     out: PathBuf,
-    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids where they are known to stand. Other values
-    /// that bedplate does not know to be harmless are masked all the same, tokens and hashes too.
+    /// Keep hardware addresses, GUIDs, serial numbers, UUIDs and machine ids at their known locations. Other values not
+    /// known to be harmless are always masked, including tokens and hashes.
     #[arg(long)]
     with_identifiers: bool,
-    /// Record the hostname, too.
+    /// Also record the hostname.
     #[arg(long)]
     with_hostname: bool,
-    /// Say what was masked or left out of each file.
+    /// Report what was masked or left out of each file.
     #[arg(long)]
     show_redactions: bool,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &SnapshotArgs) -> Result<Exit, CliError> {
     }
     let shown = args.out.display();
     output::status(&format!(
-        "wrote {shown} ({} KiB): look at it anywhere with `bedplate inspect --snapshot {shown}`",
+        "wrote {shown} ({} KiB); view it anywhere with `bedplate inspect --snapshot {shown}`",
         text.len().div_ceil(1024)
     ));
     Ok(Exit::Done)

@@ -15,48 +15,49 @@ use bedplate_facts::{Depth, placement};
 use bedplate_nccl::topology_file::{self, ImportedTopology};
 
 /// Note about properties that sysfs does not have.
-const LEFT_OUT: &str = "sysfs does not know NVLink, the GPUs' compute capability and ranks, the NICs' GUIDs in NCCL's form, and \
-    whether GPUDirect RDMA works: they are left out, and NCCL adds them when it reads the file on this host. It numbers nets \
+const LEFT_OUT: &str = "not in sysfs and left out: NVLink, the GPUs' compute capability and ranks, the NICs' GUIDs in NCCL's form, \
+    GPUDirect RDMA support. NCCL adds them when it reads the file on this host, and numbers nets \
     itself.";
 
 /// `bedplate topology`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 shown; 2 --import found a disagreement; 5 the PCI devices cannot be read, or \
-        for --nccl-xml not all of them; 1 error; 64 usage. Of \
+    after_help = "Exit status: 0 shown; 2 --import found a disagreement; 5 the PCI devices cannot be read (with \
+        --nccl-xml, not all of them); 1 error; 64 usage. For \
         several hosts: 1 if one could not be shown, otherwise the first of 2, 5, 0 that applies."
 )]
 pub(crate) struct TopologyArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// VFs of NICs, too.
+    /// Include VFs of NICs.
     #[arg(long)]
     vfs: bool,
-    /// Rows for NICs and disks as well, not for GPUs alone.
+    /// Print rows for NICs and disks too, not only for GPUs.
     #[arg(long, short)]
     all: bool,
-    /// Machine-readable, with the bridges above each device (its JSON Schema: `bedplate topology --json-schema`).
+    /// Print JSON, with the bridges above each device (schema: `bedplate topology --json-schema`).
     #[arg(long)]
     json: bool,
     /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
-    /// The file that NCCL dumps and reads (NCCL_TOPO_FILE), as far as it can be derived from sysfs; for one host.
+    /// Print the file that NCCL dumps and reads (NCCL_TOPO_FILE), as far as sysfs provides its content; one host only.
     #[arg(long, conflicts_with_all = ["json", "all", "vfs"])]
     nccl_xml: bool,
-    /// Say where FILE and sysfs disagree: an XML topology of NCCL, or the text of `nvidia-smi topo -m`. Exit with 2 if they do.
+    /// Compare FILE with sysfs: an XML topology of NCCL, or the output of `nvidia-smi topo -m`. Exit with 2 if they
+    /// differ.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "all", "vfs", "nccl_xml"])]
     import: Option<PathBuf>,
-    /// A standalone picture that shows what was read when you point at something; for one host.
+    /// Print a standalone picture with details on hover; one host only.
     #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import"])]
     svg: bool,
-    /// A page with the picture, the matrix, and the pairs with their reasons: one file without script; for one host.
+    /// Print a page without scripts: the picture, the matrix, and the pairs with reasons; one host only.
     #[arg(long, conflicts_with_all = ["json", "all", "vfs", "nccl_xml", "import", "svg"])]
     html: bool,
-    /// File to write the picture or page to, a new one; without, or `-`: standard output.
+    /// New file for the picture or page. Default, or `-`: standard output.
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say on stderr what reading cost: system calls and config-space dwords.
+    /// Print the read cost to stderr: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
 }
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
         return output::data(topology::SCHEMA).map(|()| Exit::Done);
     }
     if args.out.is_some() && !args.svg && !args.html {
-        return Err(CliError::new("-o is for --svg and --html; the rest goes to standard output"));
+        return Err(CliError::new("-o requires --svg or --html"));
     }
     args.host.needs_machine("a root directory has no PCI devices to compare")?;
     let imported = args.import.as_deref().map(read).transpose()?;
@@ -90,7 +91,7 @@ fn read(path: &Path) -> Result<(String, ImportedTopology), CliError> {
     });
     file.context(format!("cannot read {shown}"))?;
     let imported = topology_file::parse(&String::from_utf8_lossy(&text));
-    let imported = imported.context(format!("{shown} cannot be compared"))?;
+    let imported = imported.context(format!("cannot compare {shown}"))?;
     Ok((shown, imported))
 }
 
@@ -105,11 +106,11 @@ fn show_host(
     let tree = match &facts.pci {
         Reading::Known(tree) => tree,
         Reading::Absent => {
-            output::warn(&format!("{}this host has no PCI", named(opened)));
+            output::warn(&format!("{}this host has no PCI bus", named(opened)));
             return Ok(Exit::Done);
         }
         Reading::Unknown(why) => {
-            output::warn(&format!("{}the PCI devices cannot be read: {why}", named(opened)));
+            output::warn(&format!("{}cannot read PCI devices: {why}", named(opened)));
             return Ok(Exit::CannotTell);
         }
     };

@@ -16,60 +16,60 @@ use bedplate_core::profile::nearest;
 use bedplate_core::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection};
 use bedplate_host::{HostKind, boot_id};
 
-/// The level from which the exit status is 4.
+/// Lowest level with exit status 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FailOn {
-    /// Not ready.
+    /// Host not ready.
     Fail,
-    /// A warning.
+    /// Any warning.
     Warn,
 }
 
 /// `bedplate verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = format!("Not looked at: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready, or with `--fail-on warn` \
-        ready with a warning; 5 cannot tell: something could not be read; 1 error; 64 usage. An image (`--root`) is judged by its files: \
-        boot entry, files of the profile, tools of the build, units; every other check is not applicable to it. Of several hosts: 1 if one could not be \
-        judged, otherwise the first of 4, 5, 0 that applies.")
+    after_help = format!("Not checked: {NOT_LOOKED_AT}.\n\nExit status: 0 ready; 4 not ready, or with `--fail-on warn` \
+        ready with a warning; 5 unknown: something could not be read; 1 error; 64 usage. For an image (`--root`), only its files are checked: \
+        boot entry, files of the profile, tools of the build, units. For several hosts: 1 if one could not be \
+        checked, otherwise the first of 4, 5, 0 that applies.")
 )]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// Check against this profile as well: a shipped profile's name, a TOML file, or a directory of TOML files of which the best match
-    /// is taken. Default: what is in /etc/bedplate of the host; without one the host alone is judged.
+    /// Also check against this profile: name of a shipped profile, a TOML file, or a directory of TOML files (the best
+    /// match is used). Default: the profile in /etc/bedplate of the host, if any.
     #[arg(long, short, value_name = "NAME|FILE|DIR", help_heading = "Profile")]
     profile: Option<String>,
-    /// CPU vendor to assume of an image, which has no CPU of its own.
+    /// CPU vendor to assume for an image, which has no CPU of its own.
     #[arg(long, value_name = "VENDOR", value_parser = one_of(&VENDORS), help_heading = "Profile")]
     cpu: Option<CpuVendor>,
     #[command(flatten)]
     without: WithoutArgs,
-    /// Only these checks: an id, a group, or a pattern such as 'pcie.link-*'. May be given more than once.
+    /// Run only these checks: an id, a group, or a pattern such as 'pcie.link-*'. Repeatable.
     #[arg(long, value_name = "ID", help_heading = "Checks")]
     check: Vec<String>,
-    /// All but these checks, named in the same way.
+    /// Skip these checks: an id, a group, or a pattern. Repeatable.
     #[arg(long, value_name = "ID", help_heading = "Checks")]
     skip: Vec<String>,
-    /// Exit with status 4 for a host that is not ready (`fail`), or for a warning, too (`warn`).
+    /// Exit with status 4 if the host is not ready (`fail`), or also for a warning (`warn`).
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Fail, help_heading = "Checks")]
     fail_on: FailOn,
-    /// What a check looks at, why, how, and where the facts come from; an id, a group, a pattern, or `all`.
+    /// Explain checks: what they read, why, how, sources. An id, a group, a pattern, or `all`.
     #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
     explain: Option<String>,
     /// List the checks, one line each, and exit.
     #[arg(long, exclusive = true, help_heading = "Checks")]
     list: bool,
-    /// Machine-readable (its JSON Schema: `bedplate verify --json-schema`).
+    /// Print JSON (schema: `bedplate verify --json-schema`).
     #[arg(long)]
     json: bool,
     /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
-    /// What passed as well, and everything that was read.
+    /// Also show passed checks, and all evidence.
     #[arg(long, short)]
     verbose: bool,
-    /// Say on stderr what reading cost: system calls and config-space dwords.
+    /// Print the read cost to stderr: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
 }
@@ -133,9 +133,9 @@ fn choice(profile: Option<&str>) -> Choice<'_> {
 /// Returns the error for an image without a profile: an image is checked only against its profile.
 fn no_profile() -> CliError {
     CliError::new(
-        "an image is judged by its profile, and there is none in /etc/bedplate of this one",
+        "an image is checked against its profile, and this image has none in /etc/bedplate",
     )
-    .hinting("name one with --profile")
+    .hinting("pass --profile")
 }
 
 /// Reports problems of the host's profile, and that the host was checked without it.
@@ -143,11 +143,11 @@ pub(crate) fn warn_of_profile(verified: &VerifyOutcome) {
     match &verified.unusable {
         Some(EngineError::Profile(SourceError::Invalid(findings))) => {
             output::diagnostics(&output::findings(findings));
-            output::warn("the profile on this host cannot be used: the host is judged without it");
+            output::warn("unusable profile on this host; checked without it");
         }
         Some(error) => {
             let why = chain(error);
-            output::warn(&format!("this host is judged without its profile: {why}"));
+            output::warn(&format!("this host is checked without its profile: {why}"));
         }
         None => {}
     }
@@ -156,8 +156,8 @@ pub(crate) fn warn_of_profile(verified: &VerifyOutcome) {
 /// Returns the error for an image, which cannot be checked here.
 pub(crate) fn not_running() -> CliError {
     let what =
-        "an image is not running: it has no registers, no IOMMU groups and no drivers to report on";
-    let hint = "`bedplate verify --root DIR` checks what an image holds; report on the machine that runs it";
+        "an image is not running: it has no registers, IOMMU groups or drivers to report";
+    let hint = "check the files of an image with `bedplate verify --root DIR`; report on the machine that runs it";
     CliError::new(what).hinting(hint)
 }
 
@@ -225,7 +225,7 @@ fn unknown(error: &SelectError) -> CliError {
     };
     let hint = match near {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "`bedplate verify --list` shows all".to_owned(),
+        None => "run `bedplate verify --list` for all checks".to_owned(),
     };
     CliError::new(error.to_string()).hinting(hint)
 }

@@ -12,10 +12,10 @@ use bedplate_daemon::{early_boot, journal};
 /// `bedplate boot`.
 #[derive(Debug, Args)]
 pub(crate) struct BootArgs {
-    /// Have rounds done by this program instead of this one.
+    /// Run rounds with this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
-    /// Look for an operator's hold below this directory.
+    /// Look for an enforcement pause below this directory.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
 }
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &BootArgs) -> Result<Exit, CliError> {
     journal::start();
     let worker = args.worker.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"));
     let worker = Launch::Children(worker);
-    let done = block_on(early_boot::put_back(&worker, &args.state_root)).context("cannot begin")?;
-    let is_whole = done.context("cannot put back what the reboot took away")?;
+    let done = block_on(early_boot::put_back(&worker, &args.state_root)).context("cannot start")?;
+    let is_whole = done.context("cannot restore the settings that the reboot reset")?;
     Ok(if is_whole { Exit::Done } else { Exit::Blocked })
 }

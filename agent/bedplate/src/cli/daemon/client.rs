@@ -19,22 +19,22 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     /// No bus is available.
-    #[error("the system bus cannot be reached")]
+    #[error("cannot reach the system bus")]
     NoBus,
     /// The bus disconnected after the request was sent.
-    #[error("the system bus went away before the daemon answered")]
+    #[error("the system bus disconnected before the daemon answered")]
     BusGone,
     /// No process owns the daemon's bus name.
-    #[error("bedplate.service does not run")]
+    #[error("bedplate.service is not running")]
     NotRunning,
     /// The daemon owns the name and does not reply.
-    #[error("bedplate.service does not answer")]
+    #[error("bedplate.service does not respond")]
     Silent,
     /// The bus or polkit refused the call.
-    #[error("only root, or a user whom polkit allows it, may ask that of the daemon")]
+    #[error("permission denied: requires root or polkit authorization")]
     Refused,
     /// The reply cannot be parsed.
-    #[error("the daemon is of another version than this program")]
+    #[error("daemon and client versions differ")]
     OtherVersion,
     /// Error text of the daemon.
     #[error("{0}")]
@@ -49,21 +49,20 @@ impl CallError {
     pub(crate) fn remedy(&self) -> Option<&'static str> {
         match self {
             CallError::NoBus => Some(
-                "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it",
+                "check `systemctl status dbus`; `bedplate plan` and `bedplate apply` work without the bus",
             ),
             CallError::BusGone => {
-                Some("`bedplate status` says what came of it once the bus is back")
+                Some("run `bedplate status` for the result once the bus is back")
             }
             CallError::NotRunning => Some(
-                "start it with `systemctl start bedplate`; if it does not stay up, `journalctl -x -u bedplate` says why",
+                "run `systemctl start bedplate`; if it does not stay up, see `journalctl -x -u bedplate`",
             ),
             CallError::Silent => {
-                Some("`journalctl -u bedplate` shows what it is at; ask again in a minute")
+                Some("see `journalctl -u bedplate`; retry in a minute")
             }
-            CallError::Refused => Some("run it with sudo"),
+            CallError::Refused => Some("run with sudo"),
             CallError::OtherVersion => Some(
-                "it may have done what was asked all the same (`bedplate reboot status`); restart it with `systemctl \
-                    restart bedplate`",
+                "the request may have been executed (check `bedplate reboot status`); run `systemctl restart bedplate`",
             ),
             CallError::Reported(_) | CallError::SetUp(_) => None,
         }

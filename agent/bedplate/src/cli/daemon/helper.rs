@@ -11,7 +11,7 @@ use bedplate_daemon::helper;
 /// `bedplate helper`.
 #[derive(Debug, Args)]
 pub(crate) struct HelperArgs {
-    /// Below this directory is the host.
+    /// Root directory of the host.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
 }

@@ -26,17 +26,17 @@ use bedplate_host::{DirReader, Reader as _, file, process};
 /// `bedplate reboot`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RebootCommand {
-    /// Show whether a reboot is needed, for what, how, when, and what is blocking it; and which one was the last.
+    /// Show whether a reboot is needed, why, how, when and what blocks it, and the last reboot.
     Status(StatusArgs),
-    /// Reboot this host the way its profile says. Holds, busy devices, inhibitors and the fleet's lock still apply.
+    /// Reboot this host as its profile configures. Holds, busy devices, inhibitors and the reboot lock still apply.
     Schedule(ScheduleArgs),
-    /// Cancel a reboot that bedplate has announced.
+    /// Cancel a reboot that bedplate scheduled.
     Cancel(HostArgs),
     /// Keep bedplate from rebooting this host.
     Hold(HoldArgs),
-    /// Lift a hold.
+    /// Release a hold.
     Release(HostArgs),
-    /// Have the BMC cycle the power: the last step of a shutdown that the daemon announced so.
+    /// Cycle the power through the BMC, as the last step of a shutdown that the daemon scheduled.
     #[command(hide = true)]
     PowerCycle,
 }
@@ -44,20 +44,20 @@ pub(crate) enum RebootCommand {
 /// `bedplate reboot status`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 no reboot is needed; 3 one is; 5 not known yet; 1 error; 64 usage."
+    after_help = "Exit status: 0 no reboot needed; 3 reboot needed; 5 unknown; 1 error; 64 usage."
 )]
 pub(crate) struct StatusArgs {
-    /// Machine-readable.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     host: HostArgs,
 }
 
-/// Where the host's files are.
+/// Location of the host's files.
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
-    /// Where the daemon keeps its files.
+    /// Root directory of the daemon's files.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
 }
@@ -65,7 +65,7 @@ pub(crate) struct HostArgs {
 /// `bedplate reboot schedule`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 the reboot is announced, or begun; 4 something is in its way (the request stays until the next boot); \
+    after_help = "Exit status: 0 the reboot is scheduled or has begun; 4 blocked (the request stays until the next boot); \
     1 error; 64 usage."
 )]
 pub(crate) struct ScheduleArgs {
@@ -75,10 +75,11 @@ pub(crate) struct ScheduleArgs {
     /// Not before this time: 2026-03-03T03:00Z, or with an offset.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Timestamp>,
-    /// Why: shown to everybody who is logged in.
-    #[arg(long, value_name = "TEXT", default_value = "an operator asked for it", value_parser = parse_reason)]
+    /// Reason, shown to all logged-in users.
+    #[arg(long, value_name = "TEXT", default_value = "requested by an operator", value_parser = parse_reason)]
     why: String,
-    /// Reboot also where the next boot entry is not known to be sound: the host may not come back. For this request only.
+    /// Reboot even if the next boot entry is not known to be sound; the host may not come back. Applies to this request
+    /// only.
     #[arg(long)]
     force: bool,
 }
@@ -86,14 +87,14 @@ pub(crate) struct ScheduleArgs {
 /// `bedplate reboot hold`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 the hold is in force, and logind has confirmed that an announced reboot is cancelled; 1 error, which \
-    says whether the hold is in force; 64 usage."
+    after_help = "Exit status: 0 the hold is in force, and logind confirmed that a scheduled reboot is cancelled; 1 error, with the \
+    state of the hold; 64 usage."
 )]
 pub(crate) struct HoldArgs {
-    /// How long: 30m, 4h, 2d. If omitted: until it is released.
+    /// Duration: 30m, 4h, 2d. Default: until released.
     #[arg(long = "for", value_name = "TIME", value_parser = reboot_hold::parse_length)]
     length: Option<SignedDuration>,
-    /// Why: shown in the status and the log.
+    /// Reason, shown in the status and the log.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     why: String,
     #[command(flatten)]
@@ -119,11 +120,11 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
             Some(status) => {
                 let remedy = why.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
                 output::status(&format!(
-                    "no daemon answers ({why}): this is what bedplate has kept{remedy}"
+                    "daemon unreachable ({why}); showing saved state{remedy}"
                 ));
                 status
             }
-            None => return Err(why.kept_from("the daemon decides about reboots, and ")),
+            None => return Err(why.kept_from("reboot status requires the daemon: ")),
         },
     };
     output::either(args.json, &status.reboot, || text::reboot(&status))?;
@@ -158,14 +159,14 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     if let Some(past) = args.at.filter(|at| *at <= now) {
         return Err(CliError::new(format!(
-            "{} has passed: nothing was scheduled",
+            "{} is in the past; reboot not scheduled",
             format_utc(past)
         )));
     }
     let at = args.after.map(|after| now + after).or(args.at);
     let usec = at.map_or(0, bedplate_daemon::logind::usec);
     let (why, force) = (args.why.clone(), args.force);
-    let (state, said) = client::call("nothing was scheduled", move |agent| async move {
+    let (state, said) = client::call("reboot not scheduled", move |agent| async move {
         match force {
             true => agent.force_reboot(&why, usec).await,
             false => agent.schedule_reboot(&why, usec).await,
@@ -186,7 +187,7 @@ fn delay(text: &str) -> Result<SignedDuration, HoldError> {
 }
 
 fn moment(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|_| "it is not a time such as 2026-03-03T03:00:00Z".to_owned())
+    text.parse().map_err(|_| "expected a time such as 2026-03-03T03:00:00Z".to_owned())
 }
 
 /// Requires a reason: the next operator has nothing else to decide by.
@@ -201,7 +202,7 @@ fn reason(text: &str) -> Result<String, String> {
 fn parse_reason(text: &str) -> Result<String, String> {
     match text.chars().count() <= reboot_hold::LONGEST_REASON {
         true => Ok(text.to_owned()),
-        false => Err(format!("a reason has at most {} characters", reboot_hold::LONGEST_REASON)),
+        false => Err(format!("reason is longer than {} characters", reboot_hold::LONGEST_REASON)),
     }
 }
 
@@ -231,7 +232,7 @@ fn hold(args: &HoldArgs) -> Result<Exit, CliError> {
     let cancelled = without_daemon::reconcile(root, "the hold is in force for bedplate")?;
     without_daemon::tell_daemon();
     if let Some(at) = cancelled {
-        output::status(&format!("the reboot announced for {} is cancelled", format_utc(at)));
+        output::status(&format!("cancelled the reboot scheduled for {}", format_utc(at)));
     }
     output::report(&format!("{}\n", hold.describe(now)))?;
     Ok(Exit::Done)
@@ -248,7 +249,7 @@ fn power_cycle() -> Result<Exit, CliError> {
     // systemd-shutdown replaces the first process. Its name is truncated to 15 bytes (prctl(2), PR_SET_NAME).
     let first = DirReader::live().text("/proc/1/comm").unwrap_or_default();
     if !first.starts_with("systemd-shutdow") && first.trim() != "shutdown" {
-        return Err(CliError::new("the machine is not shutting down: nothing is done"));
+        return Err(CliError::new("the machine is not shutting down; power not cycled"));
     }
     let failed = bmc::power_cycle(Path::new("/"), &Device::first(), bmc::ACTS_WITHIN);
     Err(CliError::while_doing("the BMC did not cycle the power", failed))
@@ -258,13 +259,13 @@ fn power_cycle() -> Result<Exit, CliError> {
 fn release(root: &Path) -> Result<Exit, CliError> {
     let file = below(root);
     if file.exists() {
-        without_daemon::reconcile(root, "the hold stays")?;
+        without_daemon::reconcile(root, "hold not released")?;
     }
     let removed = remove_own_file(&file).map_err(|error| {
         CliError::while_doing(format!("cannot remove {}", reboot_hold::HOLD), error)
             .hinting(AS_ROOT)
     })?;
     without_daemon::tell_daemon();
-    output::report(if removed { "the hold is released\n" } else { "there is no hold\n" })?;
+    output::report(if removed { "hold released\n" } else { "no hold in force\n" })?;
     Ok(Exit::Done)
 }

@@ -9,16 +9,16 @@ use crate::cli::{CliError, Exit, output};
 /// `bedplate reconcile`.
 #[derive(Debug, Args)]
 pub(crate) struct ReconcileArgs {
-    /// No longer expect GPUs and NICs that were here and are gone: they were taken out for good.
+    /// Stop expecting GPUs and NICs that are gone; they were removed for good.
     #[arg(long)]
     forget_missing: bool,
-    /// Machine-readable.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 /// Message if the daemon cannot receive the request.
-const UNCHANGED: &str = "nothing was changed";
+const UNCHANGED: &str = "no changes made";
 
 /// Has the daemon clear failures and conflicts, observe and remediate the host; then prints the status, as `status`
 /// does.

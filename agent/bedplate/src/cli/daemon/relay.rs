@@ -13,20 +13,20 @@ use bedplate_daemon::unit::Unit;
 /// `bedplate relay`.
 #[derive(Debug, Args)]
 pub(crate) struct RelayArgs {
-    /// The unit that this runs in, without its instance (`%p`): only its tasks are done.
+    /// Unit that this runs in, without its instance (`%p`); only its tasks are run.
     #[arg(long = "for", value_name = "UNIT", value_parser = unit)]
     unit: Unit,
-    /// Have rounds done by this program instead of this one.
+    /// Run rounds with this program instead of this one.
     #[arg(long, value_name = "PROGRAM", default_value = "/proc/self/exe", hide = true)]
     worker: PathBuf,
-    /// Below this directory is the host.
+    /// Root directory of the host.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
 }
 
 fn unit(name: &str) -> Result<Unit, String> {
     let known = |unit: &Unit| name.strip_prefix("bedplate-") == Some(unit.name());
-    Unit::ALL.into_iter().find(known).ok_or_else(|| "no unit of the daemon's".to_owned())
+    Unit::ALL.into_iter().find(known).ok_or_else(|| "not a unit of the daemon".to_owned())
 }
 
 /// Serves one connection.

@@ -31,17 +31,17 @@ pub(crate) fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
         || Hold::load(&DirReader::live()).is_some_and(|hold| hold.is_in_force(Timestamp::now()));
     let said = match (released, unusable) {
         (false, _) if reboots() => {
-            "enforcement is not held; reboots are held: `bedplate reboot release`".to_owned()
+            "enforcement is not paused; reboots are held: run `bedplate reboot release`".to_owned()
         }
-        (false, _) => "nothing is held".to_owned(),
+        (false, _) => "enforcement is not paused".to_owned(),
         (true, Some(why)) => {
             format!(
-                "released; bedplate.service enforces nothing until there is a profile that it can use: {why}"
+                "pause ended; bedplate.service has no usable profile to enforce: {why}"
             )
         }
         (true, None) => match running::enforcing_daemon() {
-            Some(_) => "released: bedplate.service makes this host what its profile says again",
-            None => "released; no daemon that enforces a profile runs now",
+            Some(_) => "pause ended: bedplate.service resumes enforcement",
+            None => "pause ended; no daemon that enforces a profile is running",
         }
         .to_owned(),
     };

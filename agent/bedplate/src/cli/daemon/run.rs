@@ -13,17 +13,17 @@ use bedplate_daemon::run::{self, Options, RunError};
 /// `bedplate daemon`.
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
-    /// Keep its own files (record of reboots, status, metrics) below this directory.
+    /// Root directory of its own files (record of reboots, status, metrics).
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
-    /// Have rounds done by this program instead of this one.
+    /// Run rounds with this program instead of this one.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
-    /// Have everything that needs rights done by the units whose sockets are in this directory, instead of by children. They
-    /// have to run the same file; exit status 75: they did, and run another build by now.
+    /// Run privileged work in the units whose sockets are in this directory, instead of in children. The units must run
+    /// the same file; exit status 75 means that they run another build by now.
     #[arg(long, value_name = "DIR", conflicts_with = "worker", hide = true)]
     sockets: Option<PathBuf>,
-    /// Remind of a reboot that is left to people after so many seconds, not after a day.
+    /// Remind of a manual reboot after this many seconds instead of after a day.
     #[arg(long, value_name = "SECONDS", hide = true)]
     remind_every: Option<u64>,
 }
@@ -47,6 +47,6 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<Exit, CliError> {
             output::status(&error.to_string());
             Ok(Exit::Replaced)
         }
-        Err(error) => Err(CliError::while_doing("the daemon cannot run", error)),
+        Err(error) => Err(CliError::while_doing("cannot run the daemon", error)),
     }
 }

@@ -28,21 +28,21 @@ const READY_TIMEOUT: Duration = Duration::from_secs(600);
 /// `bedplate status`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 ready; 3 a reboot is due; 4 not ready; 5 cannot tell; 1 error; 64 usage. With --wait 0, \
+    after_help = "Exit status: 0 ready; 3 reboot pending; 4 not ready; 5 unknown; 1 error; 64 usage. With --wait 0, \
     ready or not."
 )]
 pub(crate) struct StatusArgs {
-    /// Machine-readable.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Wait until the host is ready, for at most this long (default: `ready_timeout` of the profile), and exit with 0 in any
-    /// case: for units that have to start all the same.
+    /// Wait until the host is ready, at most this long (default: `ready_timeout` of the profile). Always exits with 0,
+    /// so that waiting units start in any case.
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
     wait: Option<Limit>,
-    /// Where the daemon keeps its files.
+    /// Root directory of the daemon's files.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
-    /// The program that reads the profile for `--wait`.
+    /// Program that reads the profile for `--wait`.
     #[arg(long, value_name = "PROGRAM", hide = true)]
     worker: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ fn limit(text: &str) -> Result<Limit, String> {
     let parsed = duration::parse(text).and_then(|length| Duration::try_from(length).ok());
     parsed
         .map(|length| Limit(Some(length)))
-        .ok_or_else(|| "it is not a length of time such as `10m`".to_owned())
+        .ok_or_else(|| "expected a duration such as `10m`".to_owned())
 }
 
 /// Shows the status of the host. Exit status: 0 ready, 3 reboot pending, 4 not ready, 5 unknown.
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             None => {
                 if !args.json {
                     output::status(&format!(
-                        "no daemon answers ({why}): this command read the host itself"
+                        "daemon unreachable ({why}); inspected the host directly"
                     ));
                     if let Some(remedy) = why.remedy() {
                         output::status(&format!("  {remedy}"));
@@ -120,9 +120,9 @@ fn off_the_bus(root: &Path) -> Option<Status> {
 }
 
 fn off_the_bus_words(status: &Status) -> String {
-    let said = status.heartbeat.map(|at| format!(", of {}", format_utc(at))).unwrap_or_default();
+    let said = status.heartbeat.map(|at| format!(", written {}", format_utc(at))).unwrap_or_default();
     format!(
-        "bedplate runs, but it is off the bus (`systemctl status dbus`): this is what it wrote to {}{said}",
+        "the daemon is running without the system bus (see `systemctl status dbus`); showing {}{said}",
         bedplate_daemon::status::FILE
     )
 }
@@ -145,7 +145,7 @@ fn observe(root: &Path) -> Result<Status, CliError> {
             return Ok(status);
         }
         Err(ObserveError::Engine(error)) => return Err(error.into()),
-        Err(error) => return Err(CliError::while_doing("cannot look at this host", error)),
+        Err(error) => return Err(CliError::while_doing("cannot inspect this host", error)),
     };
     // Only root can read which devices were here before, so other users get no information about missing devices.
     judged(&mut status, observation, Store::new(root).devices());
@@ -174,7 +174,7 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
                 return Ok(Exit::Done);
             }
             Ok(status) => status.reason,
-            Err(why) => format!("no daemon answers: {why}"),
+            Err(why) => format!("daemon unreachable: {why}"),
         };
         if said != last {
             output::status(&format!("waiting: {said}"));
@@ -184,7 +184,7 @@ fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError
         if left.is_zero() {
             bedplate_daemon::journal::start();
             let text = format!(
-                "this host is not ready after {} s ({last}): going on anyway, as `status --wait` always does",
+                "this host is not ready after {} s ({last}); continuing, as `status --wait` always does",
                 limit.as_secs()
             );
             bedplate_daemon::journal::log_message(bedplate_daemon::journal::READY_LATE, &text);

@@ -15,7 +15,7 @@ pub(crate) struct WithdrawArgs {
     /// Use this root directory instead of the running machine.
     #[arg(long, value_name = "DIR", value_parser = crate::cli::daemon::absolute())]
     root: Option<PathBuf>,
-    /// Where the running machine's files are.
+    /// Root directory of the running machine's files.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true, conflicts_with = "root")]
     state_root: PathBuf,
 }
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &WithdrawArgs) -> Result<Exit, CliError> {
     if args.root.is_none() {
         let cancelled = block_on(cancel_reboot(root)).context("cannot set up a connection")?;
         if let Some(at) = cancelled.map_err(CliError::new)? {
-            output::status(&format!("the reboot announced for {} is taken back", format_utc(at)));
+            output::status(&format!("cancelled the reboot scheduled for {}", format_utc(at)));
         }
     }
     let wrong = remove_published_files(root);

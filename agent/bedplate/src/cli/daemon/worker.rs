@@ -14,16 +14,16 @@ use bedplate_daemon::worker_task::{self, ObserveError, Selection};
 /// `bedplate worker`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArgs {
-    /// Apply the change of the plan that an observation has under this key; without any: only look.
+    /// Apply the planned change that an observation lists under this key; without keys, only observe.
     #[arg(long, value_name = "KEY")]
     only: Vec<ChangeKey>,
-    /// Apply only if the profile is read from this file, among others.
+    /// Apply only if this file is among the files of the profile.
     #[arg(long, value_name = "FILE", requires = "only")]
     profile_file: Vec<String>,
-    /// Only what the profile says to the daemon ([agent]), without asking anything that a driver answers.
+    /// Read only the profile's settings of the daemon ([agent]), without querying a driver.
     #[arg(long, conflicts_with = "only")]
     settings: bool,
-    /// Leave out the checks of `verify`.
+    /// Skip the checks of `verify`.
     #[arg(long, conflicts_with = "settings")]
     unjudged: bool,
 }

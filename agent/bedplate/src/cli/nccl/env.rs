@@ -13,25 +13,26 @@ use bedplate_nccl::{Library, Version};
 /// `bedplate nccl env`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Put it into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf), or into the job; what a job sets itself takes precedence over the file.\n\n\
+    after_help = "Put the output into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf) or into the job. Variables set by the job override the file.\n\n\
 Exit status: 0 printed; 4 no RDMA port is ACTIVE; 5 ports or PCI devices could not be read; 1 error; 64 usage."
 )]
 pub(crate) struct EnvArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// What it is for. Default: the library's own file; a shell where it reads none (oneCCL).
+    /// Output format. Default: the library's configuration file; a shell script if it reads none (oneCCL).
     #[arg(long, value_parser = one_of(&FORMATS))]
     format: Option<Form>,
-    /// The library. Default: that of the maker of the host's GPUs.
+    /// Library. Default: by the vendor of the host's GPUs.
     #[arg(long, value_parser = one_of(&LIBRARIES))]
     library: Option<Library>,
-    /// Its version: names and defaults differ. Default: the newest that is covered (NCCL 2.30, RCCL 2.30, oneCCL 2021.14).
+    /// Version of the library; names and defaults differ. Default: the newest supported (NCCL 2.30, RCCL 2.30, oneCCL
+    /// 2021.14).
     #[arg(long, visible_alias = "library-version", value_name = "VERSION")]
     nccl_version: Option<Version>,
-    /// Also what people are told to set and this host does not need, and why not.
+    /// Also list commonly recommended variables this host does not need, with reasons.
     #[arg(long, short)]
     verbose: bool,
-    /// Machine-readable (its JSON Schema: `bedplate nccl env --json-schema`).
+    /// Print JSON (schema: `bedplate nccl env --json-schema`).
     #[arg(long)]
     json: bool,
     /// Print the JSON Schema of `--json` and exit.
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     let version = version(library, args.nccl_version)?;
     let format = match (args.format, library.file(version)) {
         (Some(Form::Conf), None) => {
-            return Err(CliError::new(format!("{library} reads no file of variables"))
+            return Err(CliError::new(format!("{library} does not read a configuration file"))
                 .hinting("use --format sh, k8s or slurm"));
         }
         (Some(format), _) => format,
@@ -74,9 +75,9 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
     };
     let advice = match advise_host(opened.reader.as_ref(), &facts, library, version) {
         Reading::Known(advice) => advice,
-        Reading::Absent => return Err(CliError::new("this host has no PCI")),
+        Reading::Absent => return Err(CliError::new("this host has no PCI bus")),
         Reading::Unknown(why) => {
-            output::warn(&format!("the PCI devices cannot be read: {why}"));
+            output::warn(&format!("cannot read PCI devices: {why}"));
             return Ok(Exit::CannotTell);
         }
     };
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<Exit, CliError> {
 pub(crate) fn version(library: Library, asked: Option<Version>) -> Result<Version, CliError> {
     let asked = asked.map(|version| library.covers(version)).transpose();
     let asked = asked.map_err(|error| {
-        CliError::new(error.to_string()).hinting("--library says which library the version is of")
+        CliError::new(error.to_string()).hinting("select the version's library with --library")
     })?;
     Ok(asked.unwrap_or(library.versions().1))
 }

@@ -27,19 +27,19 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 /// `bedplate nccl log`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is \
-reported; 5 the log does not say, or not of every rank; 1 error; 64 usage."
+    after_help = "Exit status: 0 all connections between nodes are direct, or there is only one node; 4 some are not, or a fault is \
+reported; 5 unknown: the log does not show it, or not for every rank; 1 error; 64 usage."
 )]
 pub(crate) struct LogArgs {
-    /// Logs of one job, in their order; plain, gzip or zstd; `-`: standard input.
+    /// Logs of one job, in order; plain, gzip or zstd; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "json_schema")]
     files: Vec<String>,
     #[command(flatten)]
     host: HostArgs,
-    /// Every group of ranks, and the environment that was set.
+    /// List every group of ranks, and the environment variables that were set.
     #[arg(long, short)]
     verbose: bool,
-    /// Machine-readable (its JSON Schema: `bedplate nccl log --json-schema`).
+    /// Print JSON (schema: `bedplate nccl log --json-schema`).
     #[arg(long)]
     json: bool,
     /// Print the JSON Schema of `--json` and exit.
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<Exit, CliError> {
     }
     let mut reader = Reader::default();
     for file in &args.files {
-        read(file, &mut reader).context(format!("cannot read the log {}", brief(file, 200)))?;
+        read(file, &mut reader).context(format!("cannot read log {}", brief(file, 200)))?;
         reader.end_file();
     }
     let log = reader.finish();
@@ -108,7 +108,7 @@ fn read(file: &str, into: &mut Reader) -> std::io::Result<()> {
             // The other thread may have finished.
             let _ = empty.send(piece);
         }
-        source.join().unwrap_or_else(|_| Err(std::io::Error::other("reading it was cut off")))
+        source.join().unwrap_or_else(|_| Err(std::io::Error::other("reading was interrupted")))
     })
 }
 
@@ -133,7 +133,7 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
         let at = at.or(args.host.demo.is_some().then_some(0).filter(|_| !log.hosts.is_empty()));
         let Some(at) = at else {
             let file = opened.snapshot.as_deref().unwrap_or("the host");
-            output::warn(&format!("{file} is not named after a node of the log, and was not used"));
+            output::warn(&format!("{file} is not named after a node of the log; not used"));
             return Ok(());
         };
         met.insert(at);
@@ -144,7 +144,7 @@ fn on_nodes(args: &LogArgs, log: &Log, explained: bool) -> Result<Vec<OnNode>, C
     let missing: BTreeSet<usize> = log.workers.iter().filter(is_slow).map(|one| one.host).collect();
     for at in missing.difference(&met) {
         output::warn(&format!(
-            "no snapshot is named after {}: what the node itself shows is not known",
+            "no snapshot is named after {}; the node's own state is unknown",
             log.hosts[*at]
         ));
     }
@@ -190,7 +190,7 @@ fn diagnose_node(
                 ranks: ranks.clone(),
                 weight: WarningSeverity::Fault,
                 cause: cause.clone(),
-                remedy: Some("`bedplate doctor nic-down` there".to_owned()),
+                remedy: Some("run `bedplate doctor nic-down` on the node".to_owned()),
             });
         }
         if diagnosis.answer != Answer::Found && down.is_none() && !explained {
@@ -198,7 +198,7 @@ fn diagnose_node(
                 node: node.clone(),
                 ranks: ranks.clone(),
                 weight: WarningSeverity::Note,
-                cause: "no known cause shows there now".to_owned(),
+                cause: "no known cause is present on the node now".to_owned(),
                 remedy: None,
             });
         }

@@ -26,28 +26,28 @@ use bedplate_nccl::{Library, host_advice};
 /// `bedplate nccl perf`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 what this host's links explain; 4 not what it should be; 5 cannot tell; 1 error; 64 usage."
+    after_help = "Exit status: 0 as expected for this host's links; 4 not as expected; 5 unknown; 1 error; 64 usage."
 )]
 pub(crate) struct PerfArgs {
-    /// What nccl-tests, RCCL-tests or perftest printed; plain, gzip or zstd; `-`: standard input.
+    /// Output of nccl-tests, RCCL-tests or perftest; plain, gzip or zstd; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "json_schema")]
     file: Option<PathBuf>,
     #[command(flatten)]
     host: HostArgs,
-    /// The collective, where the file does not name it (RCCL-tests, older nccl-tests) and its columns do not show it: all_gather,
-    /// alltoall …
+    /// Collective (all_gather, alltoall …), if the file does not name it (RCCL-tests, older nccl-tests) and its columns
+    /// do not show it.
     #[arg(long, value_name = "NAME")]
     test: Option<Test>,
-    /// A picture: one file without scripts.
+    /// Print an SVG picture without scripts.
     #[arg(long, conflicts_with = "json")]
     svg: bool,
-    /// Draw the plot with plain characters.
+    /// Draw the plot with ASCII characters.
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     ascii: bool,
-    /// File to write the picture to, a new one; without, or `-`: standard output.
+    /// New file for the picture. Default, or `-`: standard output.
     #[arg(short, long, value_name = "FILE", requires = "svg")]
     out: Option<PathBuf>,
-    /// Machine-readable (its JSON Schema: `bedplate nccl perf --json-schema`).
+    /// Print JSON (schema: `bedplate nccl perf --json-schema`).
     #[arg(long)]
     json: bool,
     /// Print the JSON Schema of `--json` and exit.
@@ -104,8 +104,8 @@ fn read(file: &Path) -> Result<String, CliError> {
     let shown = brief(&file.display().to_string(), 200);
     done.context(format!("cannot read {shown}"))?;
     if bytes.len() > perf::LARGEST {
-        return Err(CliError::new(format!("{shown} is larger than {} MiB", perf::LARGEST >> 20))
-            .hinting("take the lines of the benchmark out of the log"));
+        return Err(CliError::new(format!("{shown} exceeds the {} MiB limit", perf::LARGEST >> 20))
+            .hinting("extract the benchmark's lines from the log"));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -124,8 +124,8 @@ fn links(args: &HostArgs) -> Result<Links, CliError> {
             let gpus = if by_pcie { gpus(tree) } else { Vec::new() };
             return Ok(Links { gpus, ..links });
         }
-        Reading::Absent => "this host has no PCI".to_owned(),
-        Reading::Unknown(why) => format!("the PCI devices cannot be read: {why}"),
+        Reading::Absent => "this host has no PCI bus".to_owned(),
+        Reading::Unknown(why) => format!("cannot read PCI devices: {why}"),
     };
     Ok(Links { unknown: Some(unknown), ..Links::default() })
 }
@@ -159,7 +159,7 @@ fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
 fn sorted(ports: &[PlacedPort], tree: &PciTree, reach: Distance) -> Links {
     let unknown = ports.iter().find_map(|PlacedPort { port, .. }| match &port.state {
         Reading::Unknown(why) => {
-            Some(format!("the state of port {} is not known: {why}", port.name))
+            Some(format!("state of port {} is unknown: {why}", port.name))
         }
         _ => None,
     });

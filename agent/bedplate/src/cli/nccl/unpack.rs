@@ -81,7 +81,7 @@ fn skip(source: &mut impl Read) -> Result<()> {
     source.read_exact(&mut head)?;
     let [_, b, c, d, length @ ..] = head;
     if [b, c, d] != [0x2a, 0x4d, 0x18] {
-        return Err(Error::new(ErrorKind::InvalidData, "what follows a frame of zstd is none"));
+        return Err(Error::new(ErrorKind::InvalidData, "invalid data after a zstd frame"));
     }
     let length = u64::from(u32::from_le_bytes(length));
     match std::io::copy(&mut source.take(length), &mut std::io::sink())? {

@@ -102,7 +102,7 @@ impl<'a> Directory<'a> {
             all.push_str(&diff);
             // Invalid UTF-8 may differ although its replacement characters are equal.
             if diff.is_empty() {
-                all.push_str(&format!("{shown} is not text, and differs\n"));
+                all.push_str(&format!("{shown} is not text and differs\n"));
             }
         }
         Ok(all)

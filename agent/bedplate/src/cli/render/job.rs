@@ -14,47 +14,48 @@ use bedplate_render::{Collective, Job, JobForm};
 
 const HEADING: &str = "Target: nccl-job";
 
-/// What the job is to be.
+/// Options of the job.
 #[derive(Debug, Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct JobArgs {
-    /// What the job is written for.
+    /// Format of the job.
     #[arg(long = "as", value_name = "FORM", default_value = "job", value_parser = one_of(&FORMS))]
     form: JobForm,
-    /// Which benchmark of nccl-tests.
+    /// Benchmark of nccl-tests.
     #[arg(long, value_name = "NAME", default_value = "all-reduce", value_parser = one_of(&BENCHMARKS))]
     test: Collective,
-    /// Nodes.
+    /// Number of nodes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     nodes: u16,
-    /// GPUs of each node. Default: those of the host that was given, else 8.
+    /// GPUs per node. Default: those of the selected host, otherwise 8.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     gpus: Option<u16>,
-    /// Image with nccl-tests; with Slurm by pyxis.
+    /// Image with nccl-tests; Slurm runs it with pyxis.
     #[arg(long, value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     image: Option<String>,
-    /// Directory of the programs, where they are not on the PATH.
+    /// Directory of the programs, if they are not on the PATH.
     #[arg(long, value_name = "DIR", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     tests_dir: Option<String>,
-    /// Resource of RDMA devices that each pod gets. Default: one VF of each PF to which the profile gives VFs.
+    /// RDMA device resource of each pod. Default: one VF of each PF that gets VFs from the profile.
     #[arg(long, value_name = "NAME[=COUNT]", value_parser = resource)]
     rdma_resource: Vec<(String, u16)>,
-    /// Prefix of the resources of VFs: nvidia.com is the NVIDIA Network Operator's, openshift.io the SR-IOV operator's.
+    /// Prefix of VF resources: nvidia.com for the NVIDIA Network Operator, openshift.io for the SR-IOV operator.
     #[arg(long, value_name = "PREFIX", default_value = "nvidia.com", value_parser = prefix)]
     resource_prefix: String,
-    /// NetworkAttachmentDefinition of each pod (NAME or NAMESPACE/NAME); once for each VF.
+    /// NetworkAttachmentDefinition of each pod (NAME or NAMESPACE/NAME); once per VF.
     #[arg(long, value_name = "NAME", value_parser = network)]
     network: Vec<String>,
-    /// Run pods in the network of their host.
+    /// Run pods in the host's network.
     #[arg(long, conflicts_with = "network")]
     host_network: bool,
-    /// NCCL in the image, or RCCL where the host has AMD GPUs: names and defaults differ. Default: the newest that is covered.
+    /// Version of NCCL in the image, or of RCCL for hosts with AMD GPUs; names and defaults differ. Default: the newest
+    /// supported.
     #[arg(long, value_name = "VERSION")]
     nccl_version: Option<Version>,
 }
 
 const FORMS: [Word<JobForm>; 4] = [
-    ("job", "Kubernetes Job (1.31 or later where it has several nodes)", JobForm::Job),
+    ("job", "Kubernetes Job (1.31 or later for several nodes)", JobForm::Job),
     ("mpijob", "MPIJob of the Kubeflow MPI Operator", JobForm::MpiJob),
     ("leaderworkerset", "LeaderWorkerSet", JobForm::LeaderWorkerSet),
     ("slurm", "Batch script of Slurm", JobForm::Slurm),
@@ -80,14 +81,14 @@ fn is_name(text: &str, more: &str) -> bool {
 fn prefix(text: &str) -> Result<String, String> {
     match is_name(text, ".-") {
         true => Ok(text.to_owned()),
-        false => Err("write a domain, such as nvidia.com".to_owned()),
+        false => Err("expected a domain such as nvidia.com".to_owned()),
     }
 }
 
 fn network(text: &str) -> Result<String, String> {
     match text.split('/').count() <= 2 && text.split('/').all(|part| is_name(part, ".-")) {
         true => Ok(text.to_owned()),
-        false => Err("write NAME or NAMESPACE/NAME".to_owned()),
+        false => Err("expected NAME or NAMESPACE/NAME".to_owned()),
     }
 }
 
@@ -99,7 +100,7 @@ fn resource(text: &str) -> Result<(String, u16), String> {
         (Some((domain, own)), Some(count)) if is_name(domain, ".-") && is_name(own, ".-_") => {
             Ok((name.to_owned(), count))
         }
-        _ => Err("write DOMAIN/NAME or DOMAIN/NAME=COUNT, such as rdma/hca_shared_devices_a=1"
+        _ => Err("expected DOMAIN/NAME or DOMAIN/NAME=COUNT such as rdma/hca_shared_devices_a=1"
             .to_owned()),
     }
 }
@@ -142,7 +143,7 @@ impl JobArgs {
             Library::Nccl => {}
             Library::Rccl => job.gpu_resource = "amd.com/gpu".to_owned(),
             Library::OneCcl => {
-                return Err(CliError::new("nccl-tests are for GPUs of NVIDIA's and AMD's"));
+                return Err(CliError::new("nccl-tests require NVIDIA or AMD GPUs"));
             }
         }
         let version = env::version(library, self.nccl_version)?;

@@ -8,7 +8,7 @@ use bedplate_render::{Deferred, Inexpressible, RenderResult};
 /// Prints the items that are not in a file, and the notes.
 pub(super) fn print_messages(args: &RenderArgs, rendered: &RenderResult) {
     for line in deferred(&rendered.deferred) {
-        output::status(&format!("left to bedplate on the machine: {line}"));
+        output::status(&format!("applied by bedplate on the machine: {line}"));
     }
     for note in &rendered.notes {
         output::status(&format!("note: {note}"));

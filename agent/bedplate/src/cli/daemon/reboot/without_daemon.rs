@@ -21,9 +21,9 @@ use bedplate_host::boot_id;
 /// Maximum wait for a daemon that may be in the middle of a change. The request to logind is effective without it.
 const DECISION_LIMIT: Duration = Duration::from_secs(30);
 /// Reason why it is unknown whether a reboot is due.
-const NO_DAEMON: &str = "bedplate.service does not run; bedplate has no reboot scheduled";
+const NO_DAEMON: &str = "bedplate.service is not running; bedplate has no reboot scheduled";
 /// Fix: the command that cancels any shutdown.
-const CANCELS: &str = "`shutdown -c` cancels what systemd-logind has scheduled";
+const CANCELS: &str = "run `shutdown -c` to cancel what systemd-logind has scheduled";
 
 fn run<T>(work: impl Future<Output = T>) -> Result<T, CliError> {
     block_on(work).context("cannot set up a connection")
@@ -59,7 +59,7 @@ pub(super) fn tell_daemon() {
         client::ask(Some(DECISION_LIMIT), |agent| async move { agent.update_reboot().await });
     match decided {
         Ok(_) | Err(CallError::NoBus | CallError::NotRunning) => {}
-        Err(why) => output::warn(&format!("the daemon has not confirmed it: {why}")),
+        Err(why) => output::warn(&format!("the daemon did not confirm the change: {why}")),
     }
 }
 
@@ -88,7 +88,7 @@ fn state(record: &Record, found: AtLogind) -> Option<RebootState> {
         AtLogind::Scheduled { at } => RebootState::Announced { at },
         AtLogind::GoingDown => RebootState::UnderWay { at: due(record) },
         AtLogind::Unknown { at, why } => RebootState::Unknown {
-            why: format!("a reboot was announced for {}, and {why}", format_utc(at)),
+            why: format!("a reboot was scheduled for {}, and {why}", format_utc(at)),
         },
     })
 }
