@@ -42,8 +42,8 @@ fn pending_tools_line(report: &ApplyReport, after: &Plan) -> String {
             commands.push(command);
         }
     }
-    let still = paint(WARN, "the image build still has to run");
-    format!("done, and {still}: {}\n", commands.join("; "))
+    let still = paint(WARN, "the image build must still run");
+    format!("done; {still}: {}\n", commands.join("; "))
 }
 
 /// Lists changes that succeeded but are planned again afterwards.
@@ -74,12 +74,12 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
     let changes = |n| counted(n, "change");
     let was = |n| if n == 1 { "was" } else { "were" };
     let parts = [
-        (undone, paint(BAD, &format!("{} failed and {} undone", changes(undone), was(undone)))),
-        (untouched, paint(BAD, &format!("{} failed, with nothing written", changes(untouched)))),
-        (stays, paint(BAD, &format!("{} failed and could not be undone whole", changes(stays)))),
-        (blocked, paint(BAD, &format!("{blocked} not tried"))),
+        (undone, paint(BAD, &format!("{} failed and {} rolled back", changes(undone), was(undone)))),
+        (untouched, paint(BAD, &format!("{} failed, nothing written", changes(untouched)))),
+        (stays, paint(BAD, &format!("{} failed and could not be rolled back completely", changes(stays)))),
+        (blocked, paint(BAD, &format!("{blocked} skipped"))),
         (done, format!("{done} done")),
-        (waiting, paint(WARN, &format!("{waiting} waiting for a boot"))),
+        (waiting, paint(WARN, &format!("{waiting} pending reboot"))),
     ];
     let said: Vec<String> =
         parts.into_iter().filter(|(n, _)| *n > 0).map(|(_, part)| part).collect();
@@ -141,9 +141,9 @@ fn format_change(out: &mut String, change: &ChangeReport) {
     };
     match &change.outcome {
         Outcome::Done => line(out, paint(GOOD, "✓"), "done"),
-        Outcome::AlreadyDone => line(out, paint(GOOD, "✓"), "was so already"),
+        Outcome::AlreadyDone => line(out, paint(GOOD, "✓"), "already set"),
         Outcome::Owed { commands, why } => {
-            line(out, paint(WARN, "!"), "written; the image build still has to run:");
+            line(out, paint(WARN, "!"), "written; the image build must still run:");
             if let Some(why) = why {
                 let _ = writeln!(out, "    (cannot run in this root: {why})");
             }
@@ -155,7 +155,7 @@ fn format_change(out: &mut String, change: &ChangeReport) {
             line(out, paint(WARN, "…"), &format!("deferred until {until}"))
         }
         Outcome::Blocked { by } => {
-            line(out, paint(BAD, "✗"), &format!("not tried: {} failed", by.join(", ")))
+            line(out, paint(BAD, "✗"), &format!("skipped: {} failed", by.join(", ")))
         }
         Outcome::Failed { action, why, output, restored } => {
             line(out, paint(BAD, "✗"), &format!("failed to {action}: {why}"));
@@ -163,12 +163,12 @@ fn format_change(out: &mut String, change: &ChangeReport) {
                 let _ = writeln!(out, "    {} {text}", paint(FAINT, "|"));
             }
             for subject in &restored.back {
-                let _ = writeln!(out, "    {subject} is as it was before");
+                let _ = writeln!(out, "    {subject} rolled back");
             }
             for left in &restored.left {
                 let _ = writeln!(
                     out,
-                    "    {} {} stays as it is: {}",
+                    "    {} {} not rolled back: {}",
                     paint(BAD, "!"),
                     left.subject,
                     left.why
@@ -177,7 +177,7 @@ fn format_change(out: &mut String, change: &ChangeReport) {
         }
     }
     for action in &change.deferred {
-        let _ = writeln!(out, "    {} {action}: waits for the running machine", paint(WARN, "…"));
+        let _ = writeln!(out, "    {} {action}: deferred to the running machine", paint(WARN, "…"));
     }
 }
 
@@ -202,8 +202,8 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
     if plan.steps.is_empty() && plan.refused.is_empty() && plan.owed.is_empty() {
         let _ = writeln!(
             out,
-            "{}: bedplate has no record of a change here",
-            paint(GOOD, "nothing to put back")
+            "{}: bedplate has no record of changes here",
+            paint(GOOD, "nothing to revert")
         );
     }
     out
@@ -212,13 +212,13 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
 /// Formats a refused item with its reason and fix.
 pub(super) fn refusal(refused: &Refused) -> String {
     let Refused { subject, reason, remedy } = refused;
-    format!("{} {subject}: {reason}\n    {} {remedy}\n", paint(BAD, "✗"), paint(HEAD, "do:"))
+    format!("{} {subject}: {reason}\n    {} {remedy}\n", paint(BAD, "✗"), paint(HEAD, "fix:"))
 }
 
 /// Lists tools that the image build must run.
 fn tools_to_run(owed: &[Vec<String>]) -> String {
     let line = |command: &Vec<String>| {
-        format!("{} the image build still has to run: {}\n", paint(WARN, "!"), command.join(" "))
+        format!("{} the image build must still run: {}\n", paint(WARN, "!"), command.join(" "))
     };
     owed.iter().map(line).collect()
 }
@@ -237,11 +237,11 @@ fn step_words(step: &Step) -> String {
             format!("{} → {}", bits(register, *before), bits(register, after.value))
         }
         Step::Vf(SetVf { after, .. }) if after.is_empty() => {
-            "driver: none → the one the kernel finds".to_owned()
+            "driver: none → selected by the kernel".to_owned()
         }
         Step::Vf(SetVf { before, after, .. }) => format!("{before} → {after}"),
         Step::Eswitch(SetEswitch { before, after, .. }) => format!("{before} → {after}"),
-        Step::File { after: Some(_), .. } => "as it was".to_owned(),
+        Step::File { after: Some(_), .. } => "restored".to_owned(),
         Step::File { after: None, .. } => "removed".to_owned(),
         Step::Tool { .. } => String::new(),
         Step::Directory { .. } => "removed if empty".to_owned(),
@@ -284,13 +284,13 @@ pub(crate) fn reverted(report: &RevertReport, verbose: bool) -> String {
         .collect();
     let many = done.len() > FEW && !verbose;
     if many {
-        let _ = writeln!(out, "{} put back: {}", paint(GOOD, "✓"), folded(&done, ", "));
+        let _ = writeln!(out, "{} reverted: {}", paint(GOOD, "✓"), folded(&done, ", "));
     }
     for step in report.steps.iter().filter(|step| !many || step.outcome != StepOutcome::Done) {
         let _ = match &step.outcome {
             StepOutcome::Done => writeln!(out, "{} {}", paint(GOOD, "✓"), step.subject),
             StepOutcome::Left { why } => {
-                writeln!(out, "{} {} stays: {why}", paint(WARN, "!"), step.subject)
+                writeln!(out, "{} {} not reverted: {why}", paint(WARN, "!"), step.subject)
             }
             StepOutcome::Failed { why, output } => {
                 let lines = output.iter().flat_map(|output| output.lines());
@@ -320,7 +320,7 @@ pub(crate) fn history(ledger: &Ledger) -> String {
         }
     }
     if out.is_empty() {
-        out.push_str("bedplate has not changed anything on this host\n");
+        out.push_str("no changes by bedplate on this host\n");
     }
     out
 }

@@ -26,23 +26,23 @@ pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
         Answer::NotFound if log.is_some() => {
             writeln!(
                 out,
-                "  {}, and this host has none of its known causes now: look on the host that the log is from; after a repair or a \
-                 reboot they may be gone",
+                "  {}, but no known cause is present on this host now: check the host that wrote the log; a repair or a \
+                 reboot may have removed the cause",
                 paint(WARN, "the log shows it")
             )
         }
         Answer::NotFound => {
             writeln!(
                 out,
-                "  {}: none of its known causes is present; the log of the job or the kernel may show more: `dmesg | bedplate doctor -`",
+                "  {}: no known cause is present; check the log of the job or the kernel too: `dmesg | bedplate doctor -`",
                 paint(GOOD, "not found here")
             )
         }
         Answer::CannotTell => {
             writeln!(
                 out,
-                "  {}: no cause found, and not everything could be read",
-                paint(WARN, "cannot tell")
+                "  {}: no cause found, but some items could not be read",
+                paint(WARN, "unknown")
             )
         }
     };
@@ -72,7 +72,7 @@ fn cited(out: &mut String, diagnosis: &Diagnosis, log: Option<&str>) {
     }
     let more = diagnosis.line_count.saturating_sub(diagnosis.lines.len() as u64);
     if more > 0 {
-        let _ = writeln!(out, "  {}", paint(FAINT, &format!("and {more} more such lines")));
+        let _ = writeln!(out, "  {}", paint(FAINT, &format!("and {more} more similar lines")));
     }
 }
 
@@ -99,14 +99,14 @@ pub(crate) fn overview(all: &[Diagnosis]) -> String {
             ),
             (Answer::CannotTell, _) => {
                 let checks: Vec<&str> = diagnosis.unknown.iter().map(|asked| asked.check).collect();
-                (paint(WARN, "?"), format!("cannot tell: {}", checks.join(", ")))
+                (paint(WARN, "?"), format!("unknown: {}", checks.join(", ")))
             }
             _ => (paint(GOOD, "·"), "not found here".to_owned()),
         };
         let id = format!("{:<width$}", diagnosis.symptom);
         let _ = writeln!(out, "  {sign} {id}  {text}");
     }
-    out.push_str("`bedplate doctor SYMPTOM` has evidence and remedies; a log file in its place is read for symptoms\n");
+    out.push_str("Run `bedplate doctor SYMPTOM` for evidence and fixes, or `bedplate doctor LOG` to scan a log\n");
     out
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn log_line(name: &str, log: &Recognised) -> String {
     };
     let found = match (log.symptoms().count(), log.direct) {
         (0, 0) if log.lines == 0 => "the file is empty".to_owned(),
-        (0, 0) => "none shows a symptom that bedplate knows; NCCL says more with NCCL_DEBUG=INFO"
+        (0, 0) => "no known symptom; NCCL logs more with NCCL_DEBUG=INFO"
             .to_owned(),
         (count, _) => format!("symptoms: {count}"),
     };
@@ -140,13 +140,13 @@ pub(crate) fn list() -> String {
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Symptoms\n\n\
-         What `bedplate doctor` knows, from the table in `agent/bedplate-core/src/doctor/table.rs`. A cause is named only where its check\n\
-         ([checks.md](checks.md)) does not pass on the host at hand; the order is that of likelihood.\n",
+         Symptoms that `bedplate doctor` knows, from the registry in `agent/bedplate-core/src/doctor/table.rs`. A cause is reported only if its\n\
+         check ([checks.md](checks.md)) does not pass on the host. Causes are in order of likelihood.\n",
     );
     for symptom in SYMPTOMS {
         let Symptom { id, title, means, phrases, lines, causes } = symptom;
         let _ = write!(out, "\n## `{id}`: {title}\n\n{}.\n\n", sentence(means));
-        let _ = writeln!(out, "- **Said as**: {}", phrases.join(", "));
+        let _ = writeln!(out, "- **Phrases**: {}", phrases.join(", "));
         for pattern in *lines {
             let lacks =
                 pattern.lacks.iter().map(|text| format!(", without `{text}`")).collect::<String>();

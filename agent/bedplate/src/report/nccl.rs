@@ -39,9 +39,9 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
         let _ = write!(out, "# {}\n{line}\n", one_line(&setting.why));
     }
     if verbose {
-        out += "#\n# Left alone";
+        out += "#\n# Not set";
         if let Some(version) = &advice.known_to {
-            let _ = write!(out, " (as {} {version} is; later versions may differ)", advice.library);
+            let _ = write!(out, " (as of {} {version}; later versions may differ)", advice.library);
         }
         out += ":\n";
         for row in &advice.left_out {
@@ -80,11 +80,11 @@ pub const SCHEMA: &str = include_str!("../../schemas/nccl-env.json");
 
 /// Generates `docs/nccl.md`.
 pub fn markdown() -> String {
-    let mut out = "# What NCCL should be told\n\n\
-         Very little: NCCL looks at the machine itself, and what is set against it holds for machines and versions that it was never \
+    let mut out = "# NCCL settings\n\n\
+         Set very little: NCCL inspects the machine itself, and manual overrides tend to outlive the hardware and version they were \
          meant for.\n\
-         `bedplate nccl env` prints what is needed on a host, each with its reason; `-v` also what people are told to set, and why it \
-         is left alone.\n\n\
+         `bedplate nccl env` prints the variables that a host needs, each with its reason; `-v` also lists commonly recommended variables \
+         that the host does not need, with reasons.\n\n\
          ```console\n\
          $ bedplate nccl env                                    # lines for /etc/nccl.conf; [nccl] in the profile keeps them there\n\
          $ eval \"$(bedplate nccl env --format sh)\"              # in a job script, on each node\n\
@@ -94,12 +94,12 @@ pub fn markdown() -> String {
          $ bedplate nccl env --library rccl                     # AMD: lines for /etc/rccl.conf\n\
          $ bedplate nccl env --library oneccl                   # Intel\n\
          ```\n\n\
-         `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or by a Data Direct function; on Grace and its successors, from 2.29 on, the \
-         same NUMA node where no NIC is nearer), in the exact form with `=` (from 2.5 on; 2.4 knows prefixes alone, and what they take along is said). Where no \
-         port is near, it names all that are ACTIVE and says so. Before 2.21 RoCE \
-         needs `NCCL_IB_GID_INDEX`; it is printed where all these ports have their RoCE v2 entry at one index. The list is that of one \
-         host: hosts of one model have the same, others may not.\n\n\
-         Without `--library` it is that of the maker of the host's GPUs. Never run with any of them: no machine with GPUs was at hand.\n\n\
+         `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or through a Data Direct function; on Grace and its successors, from 2.29 on, \
+         also the same NUMA node if no NIC is nearer), in the exact form with `=` (from 2.5 on; 2.4 supports only prefixes, and the output reports \
+         which other ports they match). If no port is near, it names all ACTIVE ports and reports that. Before 2.21, RoCE \
+         needs `NCCL_IB_GID_INDEX`; it is printed if all these ports have their RoCE v2 entry at one index. The list applies to one \
+         host: hosts of one model have the same list, others may not.\n\n\
+         `--library` defaults to the library of the host's GPU vendor. Not tested with any of them: no machine with GPUs was available.\n\n\
          ## Variables\n\n"
         .to_owned();
     out += &intro(
@@ -110,17 +110,17 @@ pub fn markdown() -> String {
     out += "\n## RCCL\n\n";
     out += &intro(
         Library::Rccl,
-        "Its versions are those of NCCL that it follows (`RCCL 2.21.5 for ROCm 6.3`). It reads NCCL's names, `NCCL_IB_HCA` with `=` \
-         among them. Up to 2.21, of which the source was read, it has the variables and defaults above, except for those below; what \
-         later versions have by default is not known here unless the table says it. It reads /etc/rccl.conf from 2.12 (ROCm 5.3) on, \
+        "RCCL versions are the versions of NCCL that it follows (`RCCL 2.21.5 for ROCm 6.3`). It reads NCCL's variable names, including \
+         `NCCL_IB_HCA` with `=`. Up to 2.21, whose source was read, it has the variables and defaults above, except for those below. Defaults \
+         of later versions are unknown, unless the table lists them. It reads /etc/rccl.conf from 2.12 (ROCm 5.3) on, \
          /etc/nccl.conf before.",
     );
     table(&mut out, Library::Rccl);
     out += "\n## oneCCL\n\n";
     out += &intro(
         Library::OneCcl,
-        "Its list of NICs is `CCL_MNIC_NAME`: names of devices, which stand for all that begin with them; there is no exact form, and no \
-         port. It is read with `CCL_ATL_TRANSPORT=ofi` alone. oneCCL has no variables for the GID index, the traffic class or timeouts, \
+        "Its list of NICs is `CCL_MNIC_NAME`: prefixes of device names, without an exact form and without \
+         ports. It is read only with `CCL_ATL_TRANSPORT=ofi`. oneCCL has no variables for the GID index, the traffic class or timeouts, \
          and reads no file.",
     );
     table(&mut out, Library::OneCcl);
@@ -133,7 +133,7 @@ fn intro(library: Library, text: &str) -> String {
 }
 
 fn table(out: &mut String, library: Library) {
-    *out += "| variable | versions | default | decides | passed around, and why it is left alone | source |\n\
+    *out += "| variable | versions | default | decides | common advice, and why it is not needed | source |\n\
              |---|---|---|---|---|---|\n";
     for row in variables::own(library) {
         let default = |(from, value): &(Version, &str)| format!("{value} (from {from})");

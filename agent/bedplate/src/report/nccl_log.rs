@@ -76,7 +76,7 @@ impl LogView<'_> {
             Verdict::OneNode => ("one node", GOOD),
             Verdict::NotDirect => ("not direct", BAD),
             Verdict::Faults => ("faults", BAD),
-            Verdict::CannotTell => ("cannot tell", WARN),
+            Verdict::CannotTell => ("unknown", WARN),
         };
         let _ = writeln!(out, "{}: {}", paint(paint_as, word), self.judged.reason);
         for finding in &self.judged.findings {
@@ -86,7 +86,7 @@ impl LogView<'_> {
             let sign = sign(one.weight);
             let _ = writeln!(out, "  {sign} {} on {}: {}", one.ranks, one.node, one.cause);
             if let Some(remedy) = &one.remedy {
-                let _ = writeln!(out, "      do: {remedy}");
+                let _ = writeln!(out, "      fix: {remedy}");
             }
         }
         self.connections(&mut out, verbose);
@@ -118,7 +118,7 @@ impl LogView<'_> {
         let nodes = log.hosts.len();
         let (gpus, lines) = (log.workers.len(), log.lines);
         format!(
-            "{} {}, {} on {}{of}; {} of {lines} lines are NCCL's\n",
+            "{} {}, {} on {}{of}; {} of {lines} lines are from NCCL\n",
             paint(HEAD, "log"),
             versions,
             counted(gpus, "GPU"),
@@ -131,7 +131,7 @@ impl LogView<'_> {
         let sign = sign(finding.weight);
         let _ = writeln!(out, "  {sign} {}{}", finding.text, self.seen(finding.seen));
         if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(out, "      do: {remedy}");
+            let _ = writeln!(out, "      fix: {remedy}");
         }
     }
 
@@ -184,7 +184,7 @@ impl LogView<'_> {
             let _ = writeln!(out, "\n{}\n  {}", paint(HEAD, "Found"), found.join("\n  "));
         }
         if !self.log.environment.is_empty() {
-            let _ = writeln!(out, "\n{}", paint(HEAD, "Set in the environment"));
+            let _ = writeln!(out, "\n{}", paint(HEAD, "Environment variables"));
         }
         for (name, values) in &self.log.environment {
             for (value, seen) in values {
@@ -348,30 +348,30 @@ pub const SCHEMA: &str = include_str!("../../schemas/nccl-log.json");
 /// Generates the tables of `docs/nccl-log.md`.
 pub fn markdown() -> String {
     let mut out = "# Reading NCCL's log\n\n\
-         `bedplate nccl log FILE…` reads what a job wrote with `NCCL_DEBUG=INFO`, of NCCL 2.4 to 2.30 and RCCL: many ranks in one \
-         file or one file a rank, with the prefixes of mpirun, srun and kubectl, colours and timestamps; gzip and zstd as they are, \
-         `-` for standard input. Memory does not grow with the log.\n\n\
+         `bedplate nccl log FILE…` analyzes the output of a job with `NCCL_DEBUG=INFO`, from NCCL 2.4 to 2.30 and RCCL. It accepts many ranks in one \
+         file or one file per rank, prefixes of mpirun, srun and kubectl, colors and timestamps, gzip and zstd, and \
+         `-` for standard input. Memory use does not grow with the log.\n\n\
          ```console\n\
          $ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH mpirun … 2>&1 | tee job.log\n\
          $ bedplate nccl log job.log\n\
          $ bedplate nccl log job.log.1.gz job.log --json\n\
-         $ bedplate nccl log job.log --snapshot 'nodes/*.bp'      # and why, by what the nodes show\n\
+         $ bedplate nccl log job.log --snapshot 'nodes/*.bp'      # with causes found on the nodes\n\
          ```\n\n\
-         The word rests on the lines `Channel … via NET/…`, which hold in every version: with `/GDRDMA` the NIC reads and writes GPU \
-         memory itself, without it data go through host memory, `NET/Socket` is TCP. `NET/IB : Using` alone proves nothing. A good word is about the whole job: where ranks are missing (a file \
-         a rank or a node: give all of them), or lines of NCCL's are torn, it is *cannot tell*. Every \
-         finding names the line that says it first, `FILE:LINE`. A snapshot belongs to the node that its file is named after \
-         (`nodes/node-7.bp`); without any, the node's own facts are used where the log is of this machine.\n\n\
-         Exit status: 0 all connections between nodes are direct, or there is one node only; 4 they are not, or a fault is reported; \
-         5 the log does not say, or not of every rank; 1 error; 64 usage.\n\n\
-         Never run with a log of real GPUs: none was at hand. The forms of lines are those of NCCL's source.\n\n\
-         ## Warnings that are known\n\n\
-         | text | what it means | what to do |\n|---|---|---|\n"
+         The verdict is based on the lines `Channel … via NET/…`, which are the same in every version: with `/GDRDMA` the NIC accesses GPU \
+         memory directly, without it data go through host memory, `NET/Socket` is TCP. `NET/IB : Using` alone proves nothing. A positive verdict requires logs from every rank: if ranks are missing (with one file \
+         per rank or node, pass all files) or NCCL's lines are torn, the verdict is *unknown*. Every \
+         finding names its first line, `FILE:LINE`. A snapshot belongs to the node that its file is named after \
+         (`nodes/node-7.bp`). Without snapshots, the node's own facts are used if the log is from this machine.\n\n\
+         Exit status: 0 all connections between nodes are direct, or there is only one node; 4 some are not, or a fault is reported; \
+         5 unknown: the log does not show it, or not for every rank; 1 error; 64 usage.\n\n\
+         Not tested with a log of real GPUs: none was available. Line formats are taken from NCCL's source.\n\n\
+         ## Known warnings\n\n\
+         | text | meaning | fix |\n|---|---|---|\n"
         .to_owned();
     for row in MEANINGS {
         let _ = writeln!(out, "| `{}` | {} | {} |", row.has, row.means, row.remedy);
     }
-    out += "\n## Statuses of a completion\n\n| number | name | what it means |\n|---|---|---|\n";
+    out += "\n## Completion statuses\n\n| number | name | meaning |\n|---|---|---|\n";
     for (number, name, means) in STATUSES {
         let _ = writeln!(out, "| {number} | {name} | {means} |");
     }

@@ -38,9 +38,9 @@ pub fn text(report: &Report, file: &str, width: usize, ascii: bool) -> String {
         );
     }
     let (style, words) = match report.verdict {
-        Verdict::Good => (GOOD, "as this host's links allow"),
-        Verdict::CannotTell => (WARN, "cannot tell"),
-        Verdict::Bad => (BAD, "not what it should be"),
+        Verdict::Good => (GOOD, "as expected for this host's links"),
+        Verdict::CannotTell => (WARN, "unknown"),
+        Verdict::Bad => (BAD, "not as expected"),
     };
     let _ = writeln!(out, "{}: {}", one_line(file), paint(style, words));
     out
@@ -63,19 +63,19 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
         let nics = counted(limit.nics, "NIC");
         let ceiling = match (limit.held_by_gpus, limit.held_back.len()) {
             (Some(1), _) => {
-                "the PCIe link of the one GPU that takes part is the ceiling".to_owned()
+                "limited by the PCIe link of the one participating GPU".to_owned()
             }
             (Some(gpus), _) => {
-                format!("the PCIe links of the {gpus} GPUs that take part are the ceiling")
+                format!("limited by the PCIe links of the {gpus} participating GPUs")
             }
-            (None, 0) => "the ports' rate is the ceiling".to_owned(),
-            (None, held) if held == limit.nics => "PCIe is the ceiling, not the ports:".to_owned(),
-            (None, held) => format!("PCIe is the ceiling of {held} of them:"),
+            (None, 0) => "limited by the ports' rate".to_owned(),
+            (None, held) if held == limit.nics => "limited by PCIe, not by the ports:".to_owned(),
+            (None, held) => format!("PCIe limits {held} of them:"),
         };
         let pattern = match limit.pattern {
             Pattern::Everything => "",
-            Pattern::Ring => " of rings, which pass each byte by each host once",
-            Pattern::Pairs => " where each rank sends by a NIC of its own",
+            Pattern::Ring => " for rings, which send each byte past each host once",
+            Pattern::Pairs => " with a separate NIC per rank",
         };
         let reached = judged.run.peak().map(|peak| 100.0 * peak.best() / limit.expected);
         let reached = reached.filter(|share| share.is_finite());
@@ -90,7 +90,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
             let _ = writeln!(out, "          {}", one_line(nic));
         }
         if let Some(with) = limit.with_switches {
-            let _ = writeln!(out, "          {with:.2} where switches reduce (SHARP)");
+            let _ = writeln!(out, "          {with:.2} with reduction in switches (SHARP)");
         }
     }
     out += &plot::draw(judged, width, ascii);
@@ -100,7 +100,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
 
 /// Formats the title of a run: `all_reduce_perf, 16 ranks on 2 hosts`.
 pub(super) fn title(run: &Run) -> String {
-    let mut title = run.test.map_or("a collective", |test| test.program()).to_owned();
+    let mut title = run.test.map_or("unknown collective", |test| test.program()).to_owned();
     let hosts = run.hosts().len();
     if !run.ranks.is_empty() {
         let _ =
@@ -110,7 +110,7 @@ pub(super) fn title(run: &Run) -> String {
         let _ = write!(
             title,
             " on {}",
-            one_line(device.name.as_deref().unwrap_or("a device that is not named"))
+            one_line(device.name.as_deref().unwrap_or("an unnamed device"))
         );
         title += if device.bidirectional { ", both directions" } else { "" };
         title += if device.dual_port { ", both ports" } else { "" };
@@ -128,7 +128,7 @@ pub(super) fn title(run: &Run) -> String {
 fn line(finding: &Finding, file: &str) -> String {
     let (style, word) = match finding.verdict {
         Verdict::Good => (FAINT, "note"),
-        Verdict::CannotTell => (WARN, "cannot tell"),
+        Verdict::CannotTell => (WARN, "unknown"),
         Verdict::Bad => (BAD, "bad"),
     };
     format!(
@@ -165,45 +165,45 @@ pub const SCHEMA: &str = include_str!("../../schemas/nccl-perf.json");
 /// Generates `docs/nccl-perf.md`.
 pub fn markdown() -> String {
     format!(
-        "# Results of benchmarks\n\n\
-         `bedplate nccl perf FILE` reads what nccl-tests, RCCL-tests and perftest printed, and compares it with what the links of \
-         this host (or of `--snapshot`, `--demo`) can carry.\n\n\
+        "# Benchmark results\n\n\
+         `bedplate nccl perf FILE` compares the output of nccl-tests, RCCL-tests and perftest with the capacity of the links of \
+         this host (or of `--snapshot`, `--demo`).\n\n\
          ```console\n\
          $ mpirun -n 16 -N 8 all_reduce_perf -b 8 -e 8G -f 2 | tee result.txt\n\
          $ bedplate nccl perf result.txt                      # on one of the nodes\n\
          $ bedplate nccl perf result.txt --snapshot node.bp   # elsewhere\n\
          $ bedplate nccl perf result.txt --svg >result.svg\n\
          ```\n\n\
-         | program | read |\n|---|---|\n\
-         | nccl-tests since 2.0, RCCL-tests | every layout of columns, in and out of place, with or without a launcher's prefix; several runs in one file |\n\
+         | program | accepted output |\n|---|---|\n\
+         | nccl-tests since 2.0, RCCL-tests | every column layout, in and out of place, with or without a launcher's prefix; several runs in one file |\n\
          | ib_write_bw, ib_read_bw, ib_send_bw, ib_atomic_bw | MB/sec (2²⁰ bytes) and Gb/sec, both directions, both ports; the file of --out_json |\n\n\
-         Newer nccl-tests name the collective. Where a file does not, all_reduce, reduce_scatter and reduce are known by their columns \
-         (the operation, the root, and bus bandwidth by algorithm bandwidth); of others say it: `--test all_gather`.\n\n\
+         Newer nccl-tests name the collective. In files without the name, all_reduce, reduce_scatter and reduce are recognized by their columns \
+         (the operation, the root, and bus bandwidth by algorithm bandwidth). For other collectives, pass it: `--test all_gather`.\n\n\
          ## The limit\n\n\
-         The NICs are those that `bedplate nccl env` names. Each carries the rate of its ports, or what its PCIe link carries at its \
-         present speed and width less encoding and packet headers, if that is less. Data that leaves a host comes out of the r GPUs that take part: over \
-         PCIe, their links carry no more than the r fastest of this host's do, each at the best speed of both ends, for an idle GPU slows \
-         its link down. Every host of a run is taken to have this host's links.\n\n\
-         n ranks, r of them on a host; B: what its NICs carry in one direction, or its GPUs, if that is less.\n\n\
-         | collective | bus bandwidth at most |\n|---|---|\n\
+         The NICs are those that `bedplate nccl env` names. Each carries the rate of its ports, or the payload rate of its PCIe link at its \
+         present speed and width (without encoding and packet headers), if that is less. Data that leaves a host comes from its r participating GPUs: over \
+         PCIe, their limit is the sum of the r fastest GPU links of this host, each at the best speed of both ends, because an idle GPU slows \
+         its link down. Every host of a run is assumed to have this host's links.\n\n\
+         n ranks, r of them on a host; B: rate of its NICs in one direction, or of its GPUs, if that is less.\n\n\
+         | collective | maximum bus bandwidth |\n|---|---|\n\
          | all_reduce, all_gather, reduce_scatter, gather, scatter, hypercube | B · (n−1)/(n−r) |\n\
-         | all_reduce where switches reduce (SHARP) | B · 2(n−1)/n |\n\
+         | all_reduce with reduction in switches (SHARP) | B · 2(n−1)/n |\n\
          | alltoall, alltoallv | B · (n−1)/(r·(n−r)) |\n\
          | broadcast, reduce, sendrecv | B |\n\n\
-         Expected is less: rings carry each byte past each host once (B); sendrecv, gather and scatter use one NIC for each rank, \
-         and hypercube sends as alltoall does.\n\n\
-         Where all ranks are on one host, NVLink or what joins its GPUs carries the data. sysfs does not know its rate: cannot tell.\n\n\
-         ## What is judged\n\n\
-         | found | verdict |\n|---|---|\n\
-         | wrong elements, values out of bounds | not what it should be |\n\
-         | above the limit | not what it should be: it was not measured over these links |\n\
-         | in and out of place apart at {} and more | not what it should be |\n\
-         | the largest size far below smaller ones | not what it should be |\n\
-         | a NIC held back by a PCIe link that both ends could run faster | not what it should be |\n\
-         | below {:.0} % of what is expected, of {} and more | not what it should be; level as sockets are, where it is so |\n\
-         | no size of {} and more (perftest: {}) | cannot tell: this is latency |\n\
-         | a line that is cut off | cannot tell |\n\n\
-         The thresholds are ours. Never run on GPUs: no machine with GPUs was at hand.\n",
+         The expected rate is lower: rings send each byte past each host once (B); sendrecv, gather and scatter use one NIC per rank, \
+         and hypercube sends in the same way as alltoall.\n\n\
+         If all ranks are on one host, NVLink or another GPU interconnect carries the data. sysfs does not show its rate: unknown.\n\n\
+         ## Verdicts\n\n\
+         | finding | verdict |\n|---|---|\n\
+         | wrong elements, values out of bounds | not as expected |\n\
+         | above the limit | not as expected: not measured over these links |\n\
+         | in place and out of place differ at {} and more | not as expected |\n\
+         | the largest size far below smaller ones | not as expected |\n\
+         | a NIC limited by a PCIe link that both ends could run faster | not as expected |\n\
+         | below {:.0} % of the expected rate, at {} and more | not as expected; flat like sockets, if so |\n\
+         | no size of {} and more (perftest: {}) | unknown: this is latency |\n\
+         | a truncated line | unknown |\n\n\
+         The thresholds are bedplate's own. Not tested on GPUs: no machine with GPUs was available.\n",
         size(LARGE),
         ENOUGH * 100.0,
         size(LARGE),

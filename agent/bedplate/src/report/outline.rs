@@ -17,9 +17,9 @@ const COMMANDS: [&str; 2] = ["apply", "revert"];
 const RESULTS: [&str; 9] =
     ["done", "failed", "blocked", "deferred", "owed", "reverted", "left", "refused", "allowed"];
 /// Reason if a snapshot omits the record.
-const UNTOLD: &str = "a recording does not hold it";
+const UNTOLD: &str = "not in the snapshot";
 /// Reason if the record is unusable. A more specific error would quote its content.
-const UNUSABLE: &str = "it could not be read";
+const UNUSABLE: &str = "could not be read";
 
 /// Changes on a host, and requested reboots.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ fn subject(text: &str) -> String {
 
 fn of_record(record: &Record) -> Reboots {
     let attempts = record.attempts.iter().map(|attempt| {
-        let rehearsal = if attempt.rehearsal { ", a rehearsal" } else { "" };
+        let rehearsal = if attempt.rehearsal { ", dry run" } else { "" };
         (bedplate_base::format_utc(attempt.at), format!("{}{rehearsal}", attempt.method))
     });
     Reboots {
@@ -139,9 +139,9 @@ fn of_record(record: &Record) -> Reboots {
 fn by(by: RebootOrigin) -> &'static str {
     match by {
         RebootOrigin::Announced(method) => method.announced(),
-        RebootOrigin::OrdinaryWithoutBmc => "an ordinary one, as the BMC did not cycle the power",
-        RebootOrigin::Others => "not one of bedplate's",
-        RebootOrigin::Unknown => "not known",
+        RebootOrigin::OrdinaryWithoutBmc => "an ordinary reboot, because the BMC did not cycle the power",
+        RebootOrigin::Others => "a reboot that bedplate did not request",
+        RebootOrigin::Unknown => "unknown",
     }
 }
 

@@ -39,14 +39,14 @@ fn line(part: &PartPlan, verbose: bool) -> String {
 fn end(plan: &SealPlan) -> String {
     let parts = plan.parts.iter().filter(|part| !part.items.is_empty()).count();
     match (plan.refused.is_empty(), parts) {
-        (false, _) => format!("{}: nothing was removed\n", paint(BAD, "refused")),
+        (false, _) => format!("{}: nothing removed\n", paint(BAD, "refused")),
         (true, 0) if plan.is_without_bedplate() => {
             format!(
-                "{}: neither a profile nor state of bedplate is here\n",
+                "{}: no profile or state of bedplate found\n",
                 paint(GOOD, "nothing to remove")
             )
         }
-        (true, 0) => format!("{}: sealed already\n", paint(GOOD, "nothing to remove")),
+        (true, 0) => format!("{}: already sealed\n", paint(GOOD, "nothing to remove")),
         (true, parts) => format!("{}\n", counted_as(parts, "part to remove", "parts to remove")),
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn sealed(report: &SealReport) -> String {
             paint(GOOD, "sealed")
         ),
         false => format!(
-            "{}: the profile, the files that bedplate wrote and the ledger are intact; run `bedplate seal` again",
+            "{}: profile, files written by bedplate and ledger are intact; run `bedplate seal` again",
             paint(BAD, "not sealed")
         ),
     };

@@ -17,7 +17,7 @@ use bedplate_daemon::reboot::state::{CANCELLED, RebootState, Veto};
 use bedplate_daemon::status::{RebootStatus, State, Status, Verdict};
 
 /// Fix for a hold on reboots.
-const RELEASES: &str = "`bedplate reboot release` ends it";
+const RELEASES: &str = "end it with `bedplate reboot release`";
 
 /// Formats the status of the host at `now`. `live` means that a daemon reports it.
 pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
@@ -30,11 +30,11 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     let _ = writeln!(out, "{}: {}", paint(style, word), status.reason);
     let mode = match (live, status.mode) {
         (false, _) => "not running",
-        (true, Some(_)) if status.held.is_some() => "held: only observes",
-        (true, _) if status.state == State::NoProfile => "enforces nothing: no profile",
+        (true, Some(_)) if status.held.is_some() => "paused: observes only",
+        (true, _) if status.state == State::NoProfile => "no profile to enforce",
         (true, Some(AgentMode::Enforce)) => "enforces the profile",
-        (true, Some(AgentMode::Observe)) => "only observes",
-        (true, None) => "has not observed this host yet",
+        (true, Some(AgentMode::Observe)) => "observes only",
+        (true, None) => "first observation pending",
     };
     let _ = writeln!(
         out,
@@ -46,15 +46,15 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         let _ = writeln!(out, "  reboots  {hold}; {RELEASES}");
     }
     if let Some(held) = &status.held {
-        let _ = writeln!(out, "  held     {}", held.describe());
+        let _ = writeln!(out, "  paused   {}", held.describe());
     }
     let _ = writeln!(out, "  state    {}", status.state.name());
     if let Some(work) = &status.work {
         let seconds = now.duration_since(work.since).as_secs().max(0);
-        let _ = writeln!(out, "  at work  {} ({seconds} s)", work.what);
+        let _ = writeln!(out, "  running  {} ({seconds} s)", work.what);
     }
     if let Some(at) = status.last_converged {
-        let _ = writeln!(out, "  right    {} (last time)", format_utc(at));
+        let _ = writeln!(out, "  last ok  {} (converged)", format_utc(at));
     }
     if !status.facts.is_empty() {
         let facts: Vec<String> =
@@ -62,7 +62,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         let _ = writeln!(out, "  host     {}", facts.join(", "));
     }
     if let Some(checks) = &status.checks {
-        let _ = writeln!(out, "  checks   {} (`bedplate verify` shows all)", counted(checks));
+        let _ = writeln!(out, "  checks   {} (details: `bedplate verify`)", counted(checks));
     }
     lists(status, &mut out);
     checks(status, &mut out);
@@ -70,7 +70,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     if coming || live && (status.reboot.is_needed() || status.state == State::Stuck) {
         let hint = match live {
             true => "`bedplate reboot status`",
-            false => "`bedplate reboot cancel` cancels it",
+            false => "cancel with `bedplate reboot cancel`",
         };
         let _ = writeln!(out, "\nreboot: {} ({hint})", status.reboot.state);
     }
@@ -87,12 +87,12 @@ fn checks(status: &Status, out: &mut String) {
         for one in those {
             let _ = writeln!(out, "  {}: {}", one.id, one.text);
             if let Some(remedy) = &one.remedy {
-                let _ = writeln!(out, "      do: {remedy}");
+                let _ = writeln!(out, "      fix: {remedy}");
             }
         }
     };
-    list("checks that fail", Checked::fails);
-    list("checks that cannot tell", Checked::is_inconclusive);
+    list("failed checks", Checked::fails);
+    list("unknown checks", Checked::is_inconclusive);
 }
 
 /// Lists drifted settings, pending changes, blockers, unknown items, failed changes and conflicts.
@@ -106,32 +106,32 @@ fn lists(status: &Status, out: &mut String) {
     let differs = |change: &bedplate_daemon::observation::Difference| {
         format!("{} {}  [{}]", change.kind, change.subject, when(change.effect))
     };
-    list("not as the profile says", status.changes.iter().map(differs).collect());
+    list("drifted", status.changes.iter().map(differs).collect());
     let waits = |pending: &Pending| {
         format!("{} {}  [{}]", pending.kind, pending.subject, when(pending.effect))
     };
-    list("waits for a boot", status.pending.iter().map(waits).collect());
+    list("pending reboot", status.pending.iter().map(waits).collect());
     let blocker = |one: &Blocker| {
-        format!("{} {}: {}\n      do: {}", one.kind, one.subject, one.reason, one.remedy)
+        format!("{} {}: {}\n      fix: {}", one.kind, one.subject, one.reason, one.remedy)
     };
-    list("needs an operator", status.blockers.iter().map(blocker).collect());
+    list("requires operator action", status.blockers.iter().map(blocker).collect());
     let unknown = |one: &Unknown| format!("{} {}: {}", one.kind, one.subject, one.reason);
-    list("could not be read", status.unknowns.iter().map(unknown).collect());
+    list("unknown", status.unknowns.iter().map(unknown).collect());
     let failed = |one: &FailedChange| {
         let times = if one.times == 1 { String::new() } else { format!(" {} times", one.times) };
         format!(
-            "{}: {}\n      failed{times}; tried again by itself, at once by `bedplate reconcile`",
+            "{}: {}\n      failed{times}; retries automatically; `bedplate reconcile` retries now",
             one.subject, one.why
         )
     };
-    list("tried and failed", status.failed.iter().map(failed).collect());
+    list("failed", status.failed.iter().map(failed).collect());
     let contested = |one: &Conflict| {
         format!(
-            "{}: changed back {} times; last seen {}\n      {CLEARS}",
+            "{}: reverted externally {} times; last value {}\n      {CLEARS}",
             one.id, one.times, one.found
         )
     };
-    list("something else keeps changing", status.contested.iter().map(contested).collect());
+    list("conflicts", status.contested.iter().map(contested).collect());
 }
 
 /// Formats the reboot: need, reason, method, time, blockers, and the command to reboot now.
@@ -140,14 +140,14 @@ pub(crate) fn reboot(status: &Status) -> String {
     let reboot = &status.reboot;
     let need = match reboot.need {
         None if reboot.state.is_coming() => "scheduled",
-        None => "cannot tell yet",
+        None => "not yet known",
         Some(RebootNeed::None) if reboot.state == RebootState::Converging => {
-            "not needed yet: changes that need a boot are still to be written"
+            "not needed yet: changes that require a reboot are not written yet"
         }
         Some(RebootNeed::None) => "not needed",
-        Some(RebootNeed::Reboot) => "needed: the kernel has to start again",
+        Some(RebootNeed::Reboot) => "needed: the kernel must be restarted",
         Some(RebootNeed::Cold) => {
-            "needed: cold, which is through firmware; an ordinary reboot does that (never kexec or soft-reboot)"
+            "needed: through firmware (an ordinary reboot; not kexec or soft-reboot)"
         }
     };
     let _ = writeln!(out, "reboot    {need}");
@@ -167,16 +167,16 @@ pub(crate) fn reboot(status: &Status) -> String {
     }
     let policy = match reboot.policy {
         Some(RebootPolicy::Never) => "never: an operator reboots this host",
-        Some(RebootPolicy::Mark) => "mark: /run/reboot-required is there for others",
+        Some(RebootPolicy::Mark) => "mark: /run/reboot-required notifies other tools",
         Some(RebootPolicy::Schedule) => "schedule: bedplate reboots",
-        None => "not known yet",
+        None => "not yet known",
     };
     let _ = writeln!(out, "policy    {policy}");
     if let Some(hold) = &reboot.hold {
         let _ = writeln!(out, "hold      {hold}; {RELEASES}");
     }
     if let Some(held) = &status.held {
-        let _ = writeln!(out, "held      {}", held.describe());
+        let _ = writeln!(out, "paused    {}", held.describe());
     }
     render_state(reboot, &mut out);
     if let Some(veto) = reboot.next_boot.as_ref().and_then(entry_veto) {
@@ -184,11 +184,11 @@ pub(crate) fn reboot(status: &Status) -> String {
     }
     how(reboot, &mut out);
     let hint = match (&reboot.state, reboot.need) {
-        (RebootState::Announced { .. }, _) => "`bedplate reboot cancel` takes it back",
+        (RebootState::Announced { .. }, _) => "cancel with `bedplate reboot cancel`",
         (_, None | Some(RebootNeed::None)) => return out,
         (RebootState::UnderWay { .. }, _) => return out,
-        (RebootState::Stuck { .. }, _) => "fix the cause, then: bedplate reboot schedule",
-        _ => "do it now: bedplate reboot schedule",
+        (RebootState::Stuck { .. }, _) => "fix the cause, then run `bedplate reboot schedule`",
+        _ => "reboot now with `bedplate reboot schedule`",
     };
     let _ = writeln!(out, "{hint}");
     out
@@ -199,9 +199,9 @@ fn render_state(reboot: &RebootStatus, out: &mut String) {
     let state = match &reboot.state {
         state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
         RebootState::Waiting { until: Some(until), .. } => {
-            format!("waits until {}", format_utc(*until))
+            format!("waiting until {}", format_utc(*until))
         }
-        RebootState::Waiting { why, .. } if why.len() > 1 => "waits".to_owned(),
+        RebootState::Waiting { why, .. } if why.len() > 1 => "waiting".to_owned(),
         RebootState::Cancelled { .. } => CANCELLED.to_owned(),
         state => state.to_string(),
     };
@@ -211,9 +211,9 @@ fn render_state(reboot: &RebootStatus, out: &mut String) {
         RebootState::Cancelled { why } => why,
         _ => &[],
     };
-    in_the_way.iter().for_each(|why| _ = writeln!(out, "  in the way  {why}"));
+    in_the_way.iter().for_each(|why| _ = writeln!(out, "  blocked by  {why}"));
     if let Some(by) = &reboot.cancelled_by {
-        let _ = writeln!(out, "  called off  {by}; `bedplate reboot schedule` asks for it again");
+        let _ = writeln!(out, "  cancelled   {by}; `bedplate reboot schedule` requests it again");
     }
 }
 
@@ -238,7 +238,7 @@ fn how(reboot: &RebootStatus, out: &mut String) {
         (None, None) => {}
     }
     if reboot.attempts > 0 {
-        let _ = writeln!(out, "attempts  {} since this host was last right", reboot.attempts);
+        let _ = writeln!(out, "attempts  {} since this host last converged", reboot.attempts);
     }
     if let Some(came) = &reboot.came {
         let _ = writeln!(out, "last boot {}", came.summary);

@@ -84,7 +84,7 @@ fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> 
         let name = device_name(names, &blocker.subject, ", ");
         let _ =
             writeln!(out, "  {} {}{name}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason);
-        let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), blocker.remedy);
+        let _ = writeln!(out, "      {} {}", paint(HEAD, "fix:"), blocker.remedy);
     }
     for unknown in body.unknowns.iter().filter(|u| u.kind == kind) {
         let name = device_name(names, &unknown.subject, ", ");
@@ -100,7 +100,7 @@ fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> 
     if shown < notes.len() {
         let _ = writeln!(
             out,
-            "  {} {} more remarks; -v shows each",
+            "  {} {} more notes; -v shows all",
             paint(FAINT, "·"),
             notes.len() - shown
         );
@@ -111,7 +111,7 @@ fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> 
             let _ = writeln!(out, "  {} {}: {}", paint(GOOD, "✓"), one.subject, one.state);
         }
     } else if !settled.is_empty() {
-        let _ = writeln!(out, "  {} {} already right", paint(GOOD, "✓"), settled.len());
+        let _ = writeln!(out, "  {} {} unchanged", paint(GOOD, "✓"), settled.len());
     }
     out
 }
@@ -217,7 +217,7 @@ fn no_reboot(plan: &Plan) -> String {
     match &plan.next_boot {
         NextBoot::Unsound { .. } => paint(BAD, "do not reboot: the default boot entry is broken"),
         NextBoot::Unknown { .. } if is_reported => {
-            paint(WARN, "do not reboot: the default boot entry is not known")
+            paint(WARN, "do not reboot: the default boot entry is unknown")
         }
         _ => "no reboot needed".to_owned(),
     }
@@ -234,17 +234,17 @@ pub(crate) fn summary(plan: &Plan) -> String {
     } else if body.blockers.is_empty() {
         // Unreadable items never count as converged (design §5).
         parts.push(match body.unknowns.is_empty() {
-            true => paint(GOOD, "nothing to do"),
-            false => paint(WARN, "nothing to do in what could be read"),
+            true => paint(GOOD, "no changes"),
+            false => paint(WARN, "no changes; some items could not be read"),
         });
     } else {
-        parts.push("nothing that can be done".into());
+        parts.push("no changes can be applied".into());
     }
     if deferred > 0 {
         parts.push(paint(WARN, &format!("{deferred} deferred")));
     }
     if !body.pending.is_empty() {
-        parts.push(paint(WARN, &format!("{} waiting for a boot", body.pending.len())));
+        parts.push(paint(WARN, &format!("{} pending reboot", body.pending.len())));
     }
     if !body.blockers.is_empty() {
         parts.push(paint(BAD, &counted(body.blockers.len(), "blocker")));
@@ -254,10 +254,10 @@ pub(crate) fn summary(plan: &Plan) -> String {
     }
     let reboot = match plan.reboot {
         RebootNeed::None => no_reboot(plan),
-        RebootNeed::Reboot => paint(WARN, "a reboot is needed"),
+        RebootNeed::Reboot => paint(WARN, "reboot required"),
         RebootNeed::Cold => paint(
             WARN,
-            "a cold reboot is needed: through firmware, which an ordinary reboot does (never kexec or soft-reboot)",
+            "reboot required (through firmware; not kexec or soft-reboot)",
         ),
     };
     parts.push(reboot);

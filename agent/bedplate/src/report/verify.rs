@@ -97,12 +97,12 @@ fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
         let _ = writeln!(
             out,
             "      {} `{level}` in the profile: {}",
-            paint(FAINT, "counts as"),
+            paint(FAINT, "severity"),
             one_line(reason)
         );
     }
     let most = if verbose { usize::MAX } else { SEEN };
-    evidence(out, &judged.evidence, most, "; -v shows each");
+    evidence(out, &judged.evidence, most, "; -v shows all");
     let is_left = displayed_verdict(judged) != Verdict::NotApplicable;
     remedy(out, judged.remedy.as_deref().filter(|_| is_left));
 }
@@ -122,7 +122,7 @@ pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_al
 /// Formats the fix, if any.
 pub(super) fn remedy(out: &mut String, remedy: Option<&str>) {
     if let Some(remedy) = remedy {
-        let _ = writeln!(out, "      {} {}", paint(HEAD, "do:"), one_line(remedy));
+        let _ = writeln!(out, "      {} {}", paint(HEAD, "fix:"), one_line(remedy));
     }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn state(report: &Report) -> String {
         }
         Answer::CannotTell => {
             format!(
-                "cannot tell: {because}{}",
+                "unknown: {because}{}",
                 other_deciding_checks(report, "is unknown", "are unknown")
             )
         }
@@ -163,7 +163,7 @@ fn warnings_and_unknowns(report: &Report) -> String {
     let counts = [
         (count(&is(Verdict::Warn)), "warning", "warnings"),
         (count(&is(Verdict::Unknown)), "unknown", "unknown"),
-        (count(&ignored), "finding that the profile ignores", "findings that the profile ignores"),
+        (count(&ignored), "finding ignored by the profile", "findings ignored by the profile"),
     ];
     let said: Vec<String> = counts
         .into_iter()
@@ -181,18 +181,18 @@ fn conclusion(out: &mut String, report: &Report) {
     let _ = match report.answer {
         Answer::Ready if report.partial => {
             let none = match asked {
-                1 => "the check asked for does not fail".to_owned(),
-                count => format!("none of the {count} checks asked for fails"),
+                1 => "the selected check does not fail".to_owned(),
+                count => format!("none of the {count} selected checks fails"),
             };
             writeln!(
                 out,
-                "{}{}; there are {all} in all",
+                "{}{} ({all} available)",
                 paint(GOOD, &none),
                 warnings_and_unknowns(report)
             )
         }
         Answer::Ready if report.image => {
-            let right = paint(GOOD, "the image is what its profile says");
+            let right = paint(GOOD, "the image matches its profile");
             writeln!(
                 out,
                 "{right}{}; verify the machine that runs it",
@@ -200,16 +200,16 @@ fn conclusion(out: &mut String, report: &Report) {
             )
         }
         Answer::Ready => {
-            let silent = paint(FAINT, &format!("not looked at: {NOT_LOOKED_AT}"));
+            let silent = paint(FAINT, &format!("not checked: {NOT_LOOKED_AT}"));
             writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), warnings_and_unknowns(report))
         }
         Answer::NotReady | Answer::CannotTell => {
             let (style, word) = match report.answer {
                 Answer::NotReady => (BAD, "not ready"),
-                _ => (WARN, "cannot tell"),
+                _ => (WARN, "unknown"),
             };
             let subset = match report.partial {
-                true => format!(", by the {asked} of {all} checks that were asked for"),
+                true => format!(" ({asked} of {all} checks selected)"),
                 false => String::new(),
             };
             let state = state(report);
@@ -259,8 +259,8 @@ pub(crate) fn tally(tally: &Tally) -> String {
     };
     let rows = [
         (BAD, "not ready", HostResult::NotReady),
-        (BAD, "could not be judged", HostResult::Unusable),
-        (WARN, "cannot tell", HostResult::CannotTell),
+        (BAD, "could not be checked", HostResult::Unusable),
+        (WARN, "unknown", HostResult::CannotTell),
         (WARN, "ready with warnings", HostResult::Warned),
     ];
     let rows = rows.map(|(style, what, result)| (style, what, of(result)));
@@ -309,19 +309,19 @@ pub(crate) fn list() -> String {
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Checks\n\n\
-         What `bedplate verify` looks at, in the order in which what it finds is to be dealt with. Written from the table in\n\
-         `agent/bedplate-core/src/verify/table.rs`; `bedplate verify --explain ID` shows the same. What does not pass makes a host *not ready*\n\
-         where the level is `fail`, and never where it is `warn`; `[verify]` of the profile may change a level, with a reason.\n\
-         What is not known is never counted as passed.\n",
+         Checks of `bedplate verify`, in order of priority. Generated from the registry in\n\
+         `agent/bedplate-core/src/verify/table.rs`; `bedplate verify --explain ID` shows the same text. A check that does not pass makes a host *not ready*\n\
+         if its level is `fail`, but not if it is `warn`. `[verify]` of the profile may change a level, with a reason.\n\
+         An unknown result never counts as passed.\n",
     );
-    let _ = write!(out, "\nNot looked at, and not covered by the word *ready*: {NOT_LOOKED_AT}.\n");
-    out.push_str("\nWhich of them answers a step of a how-to says [howtos.md](howtos.md).\n");
+    let _ = write!(out, "\nNot checked, and not part of *ready*: {NOT_LOOKED_AT}.\n");
+    out.push_str("\n[howtos.md](howtos.md) lists the checks for the steps of common how-tos.\n");
     for check in CHECKS {
         let Check { what, why, source, how, .. } = check;
         let root = if check.needs_root { "; needs root" } else { "" };
         let _ = write!(
             out,
-            "\n## `{}`\n\nProves that {}. Group `{}`, level `{}`{root}.\n\n- **What**: {what}\n- **Why**: {why}\n\
+            "\n## `{}`\n\nVerifies that {}. Group `{}`, level `{}`{root}.\n\n- **What**: {what}\n- **Why**: {why}\n\
              - **How**: {how}\n- **Source**: {source}\n",
             check.id,
             check.proves,

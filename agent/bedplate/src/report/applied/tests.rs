@@ -40,13 +40,13 @@ fn failed_apply_reports_outcome_of_changes() {
     let blocked = Outcome::Blocked { by: vec!["c".into()] };
     let outcomes = [failure(&["/etc/x"]), blocked, Outcome::Done];
     let said = last_line(&outcomes, 0);
-    assert_eq!(said, "1 change failed and was undone, 1 not tried, 1 done\n");
-    assert!(last_line(&outcomes, 2).ends_with(", 2 waiting for a boot\n"));
+    assert_eq!(said, "1 change failed and was rolled back, 1 skipped, 1 done\n");
+    assert!(last_line(&outcomes, 2).ends_with(", 2 pending reboot\n"));
 }
 
 #[test]
-fn failure_without_writes_is_not_called_undone() {
-    assert_eq!(last_line(&[failure(&[])], 0), "1 change failed, with nothing written\n");
+fn failure_without_writes_is_not_called_rolled_back() {
+    assert_eq!(last_line(&[failure(&[])], 0), "1 change failed, nothing written\n");
 }
 
 #[test]

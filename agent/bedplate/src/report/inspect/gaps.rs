@@ -53,13 +53,13 @@ impl Groups {
 
     fn machine(&mut self, facts: &Facts) {
         self.reading("architecture", None, &facts.arch);
-        self.reading("CPU maker", None, &facts.cpu.vendor);
+        self.reading("CPU vendor", None, &facts.cpu.vendor);
         self.reading("CPU model", None, &facts.cpu.model);
         self.reading("CPU family", None, &facts.cpu.family);
         self.reading("online CPUs", None, &facts.cpu.online);
         self.reading("NUMA nodes", None, &facts.cpu.nodes);
         self.reading("memory", None, &facts.memory_bytes);
-        self.reading("machine maker", None, &facts.dmi.sys_vendor);
+        self.reading("machine vendor", None, &facts.dmi.sys_vendor);
         self.reading("machine model", None, &facts.dmi.product_name);
         self.reading("board", None, &facts.dmi.board_name);
         self.reading("firmware version", None, &facts.dmi.bios_version);
@@ -116,7 +116,7 @@ pub(super) fn section(facts: &Facts) -> String {
     if groups.0.is_empty() {
         return String::new();
     }
-    let mut out = format!("\n{}\n", paint(HEAD, "Not known"));
+    let mut out = format!("\n{}\n", paint(HEAD, "Unknown"));
     for ((words, cause), group) in &groups.0 {
         out.push_str(&line(words, *cause, group, facts.host));
     }
@@ -145,7 +145,7 @@ fn of_functions(functions: &BTreeSet<PciAddress>) -> String {
 /// Returns the fix, if privilege was missing.
 fn advice(cause: Cause, host: HostKind) -> &'static str {
     match (cause, host == HostKind::Snapshot) {
-        (Cause::Denied, true) => ": record it as root",
+        (Cause::Denied, true) => ": record as root",
         (Cause::Denied, false) => ": run as root",
         // The reason ends in `run as root`.
         (Cause::ShortConfig, true) => " when recording",

@@ -37,7 +37,7 @@ fn source(kind: HostKind) -> &'static str {
     match kind {
         HostKind::Live => "this machine",
         HostKind::Image => "a directory (not running)",
-        HostKind::Snapshot => "a recording",
+        HostKind::Snapshot => "a snapshot",
     }
 }
 
@@ -111,7 +111,7 @@ fn boot_loader(boot: &BootLoader) -> String {
         }
         BootLoader::RpmOstree => "rpm-ostree".to_owned(),
         BootLoader::Bootc => "bootc".to_owned(),
-        BootLoader::Unmanaged { reason, .. } => format!("not ours to manage: {}", clean(reason)),
+        BootLoader::Unmanaged { reason, .. } => format!("not managed by bedplate: {}", clean(reason)),
         BootLoader::Unknown { .. } => UNKNOWN.to_owned(),
     }
 }
@@ -121,8 +121,8 @@ fn iommu(host: HostKind, iommu: &IommuFacts) -> String {
         return "an image has no hardware".to_owned();
     }
     let firmware = match &iommu.firmware {
-        Reading::Known(table) => format!("firmware offers one ({})", clean(table)),
-        Reading::Absent => "firmware offers none".to_owned(),
+        Reading::Known(table) => format!("supported by firmware ({})", clean(table)),
+        Reading::Absent => "not supported by firmware".to_owned(),
         Reading::Unknown(why) => format!("firmware tables {}", unread(why)),
     };
     let active = match &iommu.active {
@@ -137,7 +137,7 @@ fn iommu(host: HostKind, iommu: &IommuFacts) -> String {
                 clean(&units[..UNITS_NAMED].join(", "))
             )
         }
-        Reading::Absent => "not active (/sys/class/iommu is not there)".to_owned(),
+        Reading::Absent => "not active (no /sys/class/iommu)".to_owned(),
         Reading::Unknown(why) => format!("active units {}", unread(why)),
     };
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
@@ -149,7 +149,7 @@ fn iommu(host: HostKind, iommu: &IommuFacts) -> String {
     let groups = if kinds.is_empty() {
         String::new()
     } else {
-        format!("; groups looked at: {}", kinds.join(", "))
+        format!("; groups inspected: {}", kinds.join(", "))
     };
     format!("{firmware}; {active}{groups}")
 }
@@ -179,7 +179,7 @@ fn nvidia_driver(facts: &Facts) -> String {
             };
             format!("NVIDIA {}, {build}{peer}", clean(&driver.version))
         }
-        Reading::Absent if facts.host == HostKind::Image => "an image has none loaded".to_owned(),
+        Reading::Absent if facts.host == HostKind::Image => "an image has no loaded driver".to_owned(),
         Reading::Absent => NONE.to_owned() + " (NVIDIA driver not loaded)",
         Reading::Unknown(why) => unread(why).to_owned(),
     }

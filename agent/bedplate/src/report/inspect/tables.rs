@@ -24,9 +24,9 @@ pub(super) fn sections(facts: &Facts, names: &Names, width: u16) -> String {
                 + &other_functions(tree)
         }
         Reading::Absent | Reading::Unknown(_) if facts.host == HostKind::Image => {
-            format!("\n{}\n", paint(WARN, "An image has no PCI devices: look at the machine."))
+            format!("\n{}\n", paint(WARN, "An image has no PCI devices; inspect the machine."))
         }
-        Reading::Absent => format!("\n{}\n", paint(WARN, "This host has no PCI.")),
+        Reading::Absent => format!("\n{}\n", paint(WARN, "This host has no PCI bus.")),
         Reading::Unknown(why) => {
             format!("\n{}\n", paint(WARN, &format!("PCI functions: {}.", unread(why))))
         }
@@ -72,8 +72,8 @@ fn count_answering(tree: &PciTree, wanted: fn(&Function) -> bool, what: &str) ->
     let answering = counted(answering(tree, wanted).count(), what);
     match physical(tree, wanted).filter(|function| function.is_dead()).count() {
         0 => answering,
-        1 => format!("{answering}, and 1 that does not answer"),
-        dead => format!("{answering}, and {dead} that do not answer"),
+        1 => format!("{answering}, and 1 not responding"),
+        dead => format!("{answering}, and {dead} not responding"),
     }
 }
 
@@ -112,7 +112,7 @@ fn gpus(tree: &PciTree, names: &Names, width: u16) -> String {
         0 => "No GPU: no function of this host is a GPU or accelerator.".to_owned(),
         unread => {
             let unread = counted(unread, "other");
-            format!("No GPU among the functions that could be read; {unread} could not.")
+            format!("No GPU among the readable functions; {unread} could not be read.")
         }
     };
     let header = ["group", "port above, its ACS"];
@@ -156,7 +156,7 @@ fn ports(tree: &PciTree, width: u16) -> String {
     }
     if rest > 0 {
         out += &format!(
-            "{} without a GPU or NIC below: see bedplate inspect --tree\n",
+            "{} without a GPU or NIC below; see `bedplate inspect --tree`\n",
             counted(rest, "bridge")
         );
     }
@@ -197,9 +197,9 @@ fn other_functions(tree: &PciTree) -> String {
     }
     let total = counted(tree.functions.len(), "PCI function");
     match parts.is_empty() {
-        true => format!("\n{total} in all.\n"),
+        true => format!("\n{total} in total.\n"),
         false => {
-            let line = format!("{total} in all; besides those above: {}.", parts.join(", "));
+            let line = format!("{total} in total; not listed above: {}.", parts.join(", "));
             format!("\n{}\n", wrapped(&line))
         }
     }

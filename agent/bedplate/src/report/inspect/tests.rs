@@ -106,7 +106,7 @@ fn tables_show_gpu_and_acs_of_port_above() {
     );
     assert!(line(&text, "0000:17:00.0").contains("1 GPU, 1 NIC"));
     assert!(text.contains("1 bridge without a GPU or NIC below"));
-    assert!(text.contains("10 PCI functions in all; besides those above: 1 NVMe, 2 VFs."));
+    assert!(text.contains("10 PCI functions in total; not listed above: 1 NVMe, 2 VFs."));
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }
 
@@ -121,7 +121,7 @@ fn unresponsive_gpu_is_counted_separately() {
     }
     tree.functions.insert(dead.address, dead);
     let text = plain(&tables(&facts, 120));
-    assert!(text.contains("1 GPU, and 1 that does not answer"), "{text}");
+    assert!(text.contains("1 GPU, and 1 not responding"), "{text}");
     assert!(line(&text, "0000:19:00.1").contains("no answer"), "{text}");
 }
 
@@ -190,7 +190,7 @@ fn equal_unknowns_share_a_line_with_fix() {
     let drawn = plain(&tree(&facts));
     assert!(drawn.contains(expected) && line(&drawn, "0000:16:03.0").contains("ACS unknown"));
     facts.host = HostKind::Snapshot;
-    assert!(plain(&tables(&facts, 120)).contains(&format!("{expected}: record it as root\n")));
+    assert!(plain(&tables(&facts, 120)).contains(&format!("{expected}: record as root\n")));
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn unknown_values_show_their_cause() {
     facts.pci = Reading::unknown(&unread);
     assert!(plain(&tables(&facts, 120)).contains("PCI functions: not readable."));
     facts.pci = Reading::Absent;
-    assert!(plain(&tables(&facts, 120)).contains("This host has no PCI."));
+    assert!(plain(&tables(&facts, 120)).contains("This host has no PCI bus."));
     facts.host = HostKind::Image;
     assert!(plain(&tables(&facts, 120)).contains("An image has no PCI devices"));
 }
@@ -240,7 +240,7 @@ fn unreadable_functions_may_be_gpus() {
     tree_of(&mut facts).gaps.push(unread());
     let text = plain(&tables(&facts, 120));
     assert!(
-        text.contains("No GPU among the functions that could be read; 1 other could not."),
+        text.contains("No GPU among the readable functions; 1 other could not be read."),
         "{text}"
     );
 }

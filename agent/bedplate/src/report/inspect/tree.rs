@@ -19,7 +19,7 @@ pub(super) fn lines(facts: &Facts, names: &Names) -> String {
     match &facts.pci {
         Reading::Known(tree) if tree.functions.is_empty() => "No PCI functions.\n".to_owned(),
         Reading::Known(tree) => Drawing::new(tree, names).draw(),
-        Reading::Absent => "This host has no PCI.\n".to_owned(),
+        Reading::Absent => "This host has no PCI bus.\n".to_owned(),
         Reading::Unknown(_) => "PCI functions are unknown.\n".to_owned(),
     }
 }
@@ -75,7 +75,7 @@ impl<'a> Drawing<'a> {
     fn draw(mut self) -> String {
         for (root, functions) in std::mem::take(&mut self.roots) {
             let name =
-                if root.is_empty() { "place in the tree unknown".to_owned() } else { clean(root) };
+                if root.is_empty() { "location in the tree unknown".to_owned() } else { clean(root) };
             self.out += &format!("{}\n", paint(HEAD, &name));
             self.branch(functions, "", 0);
         }

@@ -32,14 +32,14 @@ pub fn imported(
     };
     let ComparisonResult { findings, agreeing, unknown, added, unnamed } = compare(imported, here);
     let what = match imported {
-        ImportedTopology::Nccl(_) => "a topology of NCCL",
-        ImportedTopology::Smi(_) => "a matrix of nvidia-smi topo -m",
+        ImportedTopology::Nccl(_) => "NCCL topology",
+        ImportedTopology::Smi(_) => "output of nvidia-smi topo -m",
     };
     let mut out = format!("{}\n", paint(HEAD, &format!("{}: {what}", brief(file, LONGEST))));
     for Finding { about, file, here } in findings.iter().take(NAMED) {
         let said = [about, file, here].map(|text| brief(text, LONGEST));
         let [about, file, here] = said;
-        out += &format!("  {} {about}: in the file {file}; here {here}\n", paint(BAD, "✗"));
+        out += &format!("  {} {about}: file {file}; host {here}\n", paint(BAD, "✗"));
     }
     if findings.len() > NAMED {
         out += &format!("  … and {} more\n", findings.len() - NAMED);
@@ -47,9 +47,9 @@ pub fn imported(
     let agrees = findings.is_empty();
     out += &match agrees {
         true if unnamed > 0 => {
-            format!("  {} what it says of the other devices agrees with sysfs\n", paint(GOOD, "✓"))
+            format!("  {} the other devices agree with sysfs\n", paint(GOOD, "✓"))
         }
-        true => format!("  {} {}\n", paint(GOOD, "✓"), "it agrees with sysfs"),
+        true => format!("  {} {}\n", paint(GOOD, "✓"), "the file agrees with sysfs"),
         false => String::new(),
     };
     out += &match unnamed {
@@ -58,19 +58,19 @@ pub fn imported(
     };
     if !added.is_empty() {
         let named = some_of(added.into_iter(), FEW, "GPUs and nets");
-        let text = format!("not in the file, and added by the library as sysfs has them: {named}");
+        let text = format!("missing in the file, added by the library from sysfs: {named}");
         out += &format!("  {} {text}\n", paint(WARN, "!"));
     }
     let beside = match (unknown, imported) {
         (0, _) => String::new(),
         (_, ImportedTopology::Nccl(_)) => format!(
-            "; {unknown} cannot be compared with sysfs (bridges that it does not show, or nodes)"
+            "; {unknown} cannot be compared with sysfs (bridges that sysfs does not show, or nodes)"
         ),
-        _ => format!("; {unknown} cannot be compared with sysfs (NVLink, or not known here)"),
+        _ => format!("; {unknown} cannot be compared with sysfs (NVLink, or unknown here)"),
     };
-    out += &format!("  {agreeing} of its statements agree, {} disagree{beside}\n", findings.len());
+    out += &format!("  {agreeing} statements agree, {} disagree{beside}\n", findings.len());
     if let (ImportedTopology::Smi(_), false) = (imported, agrees) {
-        out += "  GPUs are compared in PCI order: under another order of nvidia-smi's, many disagree.\n";
+        out += "  GPUs are compared in PCI order; if nvidia-smi used another order, many disagree.\n";
     }
     (wrap::wrap(&out, width), agrees)
 }
@@ -82,7 +82,7 @@ fn nameless(count: usize) -> String {
         _ => (format!("{count} NICs are"), "them"),
     };
     format!(
-        "{nics} not compared: the file has no legend that names {them}. `nvidia-smi topo -m` prints one below the matrix: \
+        "{nics} not compared: no legend in the file names {them}. `nvidia-smi topo -m` prints one below the matrix: \
          \"NIC0: mlx5_0\" …"
     )
 }

@@ -22,14 +22,14 @@ pub(super) const NUMBERS: &str = "GPUs are numbered in PCI order.";
 pub(super) const NUMBERS_NVIDIA: &str = "GPUs are numbered in PCI order, as nvidia-smi does. CUDA numbers the fastest first \
     unless CUDA_DEVICE_ORDER=PCI_BUS_ID.";
 /// Note about the numbering of NICs, for headings with a number.
-pub(super) const NIC_NUMBERS: &str = "NICs are numbered by their RDMA devices' names, shorter ones first, as nvidia-smi seems to do; \
-    those without one follow.";
+pub(super) const NIC_NUMBERS: &str = "NICs are numbered by RDMA device name, shorter names first (apparently as in nvidia-smi); \
+    NICs without one follow.";
 /// Note why the matrix has no `NV18`.
 pub(super) const NVLINK: &str =
-    "NVLink is not PCIe: between GPUs this is the PCIe path, where nvidia-smi may show NV#.";
+    "NVLink is not shown: between GPUs this is the PCIe path, where nvidia-smi may show NV#.";
 /// Note about columns such as `mlx5_0_dma`.
 pub(super) const DATA_DIRECT: &str =
-    "NAME_dma is the Data Direct function of that NIC: its own way to a GPU, past the CPU.";
+    "NAME_dma is the Data Direct function of that NIC: a direct path to a GPU, bypassing the CPU.";
 
 /// Formats a distance for a cell.
 pub(super) fn cell(distance: Distance) -> &'static str {
@@ -48,7 +48,7 @@ pub(super) fn legend(occurring: impl IntoIterator<Item = Distance>) -> Vec<Strin
             Distance::Phb => "through the CPU, below one PCIe host bridge",
             Distance::Node => "through the CPU, between host bridges of one NUMA node",
             Distance::Sys => "across NUMA nodes, on most machines over the link between the CPUs",
-            Distance::Unknown => "NODE or SYS: the firmware names no NUMA node",
+            Distance::Unknown => "NODE or SYS: no NUMA node assigned by firmware",
         };
         format!("{:<4}  {meaning}", cell(distance))
     };
@@ -68,10 +68,10 @@ pub(super) fn reason(
     };
     let mut parts = vec![place(shown, gpu, choice)];
     if let Some(via) = choice.via {
-        parts[0] = format!("by its Data Direct function {}: {}", called(via), parts[0]);
+        parts[0] = format!("through its Data Direct function {}: {}", called(via), parts[0]);
     }
     if let Some((nearer, distance)) = choice.taken {
-        parts.push(format!("{} is nearer ({distance}) and goes to another GPU", called(nearer)));
+        parts.push(format!("{} is nearer ({distance}) but paired with another GPU", called(nearer)));
     }
     let others = choice.shared_with(gpu.address());
     if !others.is_empty() {
@@ -101,17 +101,17 @@ fn place(shown: &TopologyView, gpu: &Device, choice: &Choice) -> String {
         (Distance::Pix, Some((switch, _))) => format!("same switch, {switch}"),
         (Distance::Pix, None) => "same slot or device".to_owned(),
         (Distance::Pxb, Some((switch, count))) => {
-            format!("{count} switches between, the topmost {switch}")
+            format!("{count} switches in between, topmost {switch}")
         }
-        (Distance::Pxb, None) => "switches between, not the CPU".to_owned(),
+        (Distance::Pxb, None) => "only switches in between".to_owned(),
         (Distance::Phb, _) => format!("same host bridge, {}", one_line(gpu.spot.root)),
         (Distance::Node, _) => match gpu.spot.node {
             Some(node) => format!("both on NUMA node {node}"),
             None => "same NUMA node".to_owned(),
         },
-        (Distance::Sys, _) => "another NUMA node: none is nearer".to_owned(),
+        (Distance::Sys, _) => "another NUMA node; none is nearer".to_owned(),
         (Distance::Unknown, _) => {
-            "the firmware names no NUMA node: none is known to be nearer".to_owned()
+            "no NUMA node assigned by firmware; none is known to be nearer".to_owned()
         }
     }
 }
@@ -134,7 +134,7 @@ pub(super) fn key(shown: &TopologyView, device: &Device, heads: &Heads) -> Vec<S
         device.of.iter().filter_map(|nic| shown.devices.at(*nic)).map(heads).collect();
     if device.class == DeviceClass::DataDirect {
         about.push(match of.is_empty() {
-            true => "Data Direct; its NIC is not known".to_owned(),
+            true => "Data Direct of an unknown NIC".to_owned(),
             false => format!("Data Direct of {}", of.join(", ")),
         });
     }

@@ -115,7 +115,7 @@ fn dead(shown: &TopologyView) -> Option<String> {
     let dead: Vec<String> =
         dead.map(|device| format!("{} {}", device.called(), device.address())).collect();
     let named = || some_of(dead.clone().into_iter(), 8, "devices");
-    (!dead.is_empty()).then(|| format!("not answering, and paired with nothing: {}", named()))
+    (!dead.is_empty()).then(|| format!("not responding, not paired: {}", named()))
 }
 
 /// Message for a host without devices.
@@ -167,17 +167,17 @@ fn remarks(shown: &TopologyView) -> Vec<String> {
     let Pairings { candidates, counts, spare_nics, .. } = &shown.pairings;
     let mut remarks = Vec::new();
     if *candidates == Candidates::All && counts.0 > 0 {
-        remarks.push("No NIC has an RDMA device here: all of them were considered.".to_owned());
+        remarks.push("No NIC has an RDMA device; all NICs were considered.".to_owned());
     }
     if !spare_nics.is_empty() {
         let spare = spare_nics.iter().filter_map(|nic| shown.devices.at(*nic));
         let spare: Vec<&str> = spare.map(Device::called).collect();
-        remarks.push(format!("NICs that no GPU is paired with: {}.", one_line(&spare.join(", "))));
+        remarks.push(format!("NICs not paired with a GPU: {}.", one_line(&spare.join(", "))));
     }
     for nics in merged_by_nccl(&shown.devices.nics) {
         let names: Vec<&str> = nics.iter().map(|nic| nic.called()).collect();
         remarks.push(format!(
-            "NCCL takes {} for ports of one NIC, as they are on one bus without a bridge; NCCL_IB_MERGE_VFS=0 keeps them apart.",
+            "NCCL treats {} as ports of one NIC, because they are on one bus without a bridge; NCCL_IB_MERGE_VFS=0 prevents this.",
             one_line(&names.join(", "))
         ));
     }
@@ -260,8 +260,8 @@ pub(crate) fn unread(shown: &TopologyView) -> Option<String> {
     let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
     let rest = match unread.len() {
         0 => return None,
-        1 => "it may be a GPU or a NIC, and is missing here",
-        _ => "each may be a GPU or a NIC, and they are missing here",
+        1 => "it may be a GPU or NIC that is missing here",
+        _ => "each may be a GPU or NIC that is missing here",
     };
     Some(format!("{named} could not be read: {rest}."))
 }

@@ -29,14 +29,14 @@ pub(in crate::report) fn sections(shown: &TopologyView, page: &mut Markup) {
         page.element("p", &[("class", &"wrong")], &dead);
     }
     let heads = matrix::heads(shown);
-    page.element("h2", &[], "What is near to what");
+    page.element("h2", &[], "Distances");
     table(shown, &rows, &heads, page);
     page.open("pre", &[("class", &"dim screen")]);
     page.lines(notes(shown, &rows).iter().map(String::as_str));
     page.close();
     pairs(shown, page);
     page.open("section", &[("class", &"screen")]);
-    page.element("h2", &[], "What was read");
+    page.element("h2", &[], "Details");
     page.open("div", &[("class", &"cards")]);
     for (id, lines) in read {
         page.open("pre", &[("id", &id)]);

@@ -34,11 +34,11 @@ pub(super) fn heading(
 ) -> Group {
     let name = match panel.node {
         Some(node) => format!("NUMA node {node}"),
-        None => "NUMA node not named".to_owned(),
+        None => "NUMA node unknown".to_owned(),
     };
     let cpus = panel.node.and_then(|node| shown.placement.node_cpus.get(&node));
     let cpus = cpus.and_then(Reading::known).map(|cpus| format!("CPUs {cpus}"));
-    let cpus = cpus.unwrap_or_else(|| "CPUs not known".to_owned());
+    let cpus = cpus.unwrap_or_else(|| "CPUs unknown".to_owned());
     let mut group = Group::new(vec![name.clone(), cpus.clone()]);
     group.rect((x, top, wide, HEAD), "head");
     let line = top + HEAD / 2 + 4;
@@ -117,7 +117,7 @@ fn css_class(class: DeviceClass) -> &'static str {
 fn note(shown: &TopologyView, device: &Device) -> String {
     let mut notes = Vec::new();
     if shown.topology.tree().may_be_a_guests(device.function) {
-        notes.push("guest".to_owned());
+        notes.push("VM".to_owned());
     }
     if let Reading::Known(pf) = &device.function.sriov {
         notes.extend(match &pf.enabled {

@@ -55,7 +55,7 @@ fn called(device: &Device) -> String {
 fn acs(function: &Function) -> String {
     match &function.acs {
         Reading::Known(acs) => acs.control.to_string(),
-        Reading::Absent => "not there".to_owned(),
+        Reading::Absent => "absent".to_owned(),
         Reading::Unknown(why) => format!("unknown: {why}"),
     }
 }
@@ -84,13 +84,13 @@ fn pairs(shown: &TopologyView, device: &Device) -> Vec<String> {
 pub(super) fn owners(shown: &TopologyView, device: &Device) -> String {
     let nics: Vec<&str> =
         device.of.iter().filter_map(|nic| shown.devices.at(*nic)).map(Device::called).collect();
-    if nics.is_empty() { "a NIC that is not known".to_owned() } else { nics.join(", ") }
+    if nics.is_empty() { "an unknown NIC".to_owned() } else { nics.join(", ") }
 }
 
 /// Returns the details of a link: ends, state, ACS.
 pub(super) fn wire(branch: &Branch, mark: &Mark) -> Vec<String> {
     let Some(above) = mark.above else {
-        return vec![format!("{} hangs from the root complex", branch.function.address)];
+        return vec![format!("{} is on the root complex", branch.function.address)];
     };
     let mut lines = vec![
         format!("link {} – {}", above.address, branch.function.address),
@@ -98,19 +98,19 @@ pub(super) fn wire(branch: &Branch, mark: &Mark) -> Vec<String> {
         format!("width: {}", property(mark.width, |lanes| format!("x{lanes}"))),
     ];
     match mark.state {
-        State::Idle => lines.push("slower than both ends can, as GPUs are when idle".to_owned()),
-        State::Degraded => lines.push("degraded: less than both ends can".to_owned()),
+        State::Idle => lines.push("slower than both ends support, as for idle GPUs".to_owned()),
+        State::Degraded => lines.push("degraded: less than both ends support".to_owned()),
         State::Best | State::Unknown => {}
     }
     lines.push(format!("ACS of port {}: {}", above.address, acs(above)));
     lines.extend(match mark.redirect {
         Some(Redirect::On(bits)) => {
-            Some(format!("{bits}: traffic between devices goes up to the root complex"))
+            Some(format!("{bits}: peer-to-peer traffic is redirected to the root complex"))
         }
         Some(Redirect::ForGuests(bits)) => Some(format!(
-            "{bits}: to the root complex, as it has to be: a guest has a function below"
+            "{bits}: redirected to the root complex, as required: a function below is assigned to a VM"
         )),
-        Some(Redirect::Unknown) => Some("whether it redirects is not known".to_owned()),
+        Some(Redirect::Unknown) => Some("redirect state unknown".to_owned()),
         None => None,
     });
     lines.push(format!("nearest traffic: {}", labels::cell(branch.class)));

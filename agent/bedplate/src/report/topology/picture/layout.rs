@@ -141,7 +141,7 @@ impl<'s, 'a> Layout<'s, 'a> {
         let (first, last) = (centers.first().copied(), centers.last().copied());
         let (first, last) = (first.unwrap_or(*y), last.unwrap_or(*y));
         let mut group = Group::new(vec![
-            format!("host bridge {}", if host.root.is_empty() { "not known" } else { host.root }),
+            format!("host bridge {}", if host.root.is_empty() { "unknown" } else { host.root }),
             format!("nearest traffic: {}", cell(host.class)),
         ]);
         let class = format!("wire {}", labels::class(host.class));

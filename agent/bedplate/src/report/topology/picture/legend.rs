@@ -41,10 +41,10 @@ fn summary(tally: &Tally) -> (String, bool) {
     let counts = [
         (states(State::Degraded), "degraded"),
         (redirected, "redirected by ACS"),
-        (redirects(|one| matches!(one, Redirect::ForGuests(_))), "redirected for guests"),
+        (redirects(|one| matches!(one, Redirect::ForGuests(_))), "redirected for VMs"),
         (states(State::Idle), "slower at a GPU that may be idle"),
-        (states(State::Unknown), "not to be read"),
-        (redirects(|one| matches!(one, Redirect::Unknown)), "below a port whose ACS is not known"),
+        (states(State::Unknown), "unreadable"),
+        (redirects(|one| matches!(one, Redirect::Unknown)), "below a port with unknown ACS"),
     ];
     let is_bad = counts[0].0 + counts[1].0 > 0;
     let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| match count {
@@ -53,7 +53,7 @@ fn summary(tally: &Tally) -> (String, bool) {
     });
     let mut parts: Vec<String> = counts.collect();
     if parts.is_empty() {
-        parts.push("no link is degraded, and none redirected by ACS".to_owned());
+        parts.push("no link is degraded or redirected by ACS".to_owned());
     }
     if tally.left_out > 0 {
         parts.push(format!("{} devices are not drawn", tally.left_out));
@@ -91,8 +91,8 @@ fn entries(tally: &Tally) -> Vec<Entry> {
         .collect();
     let states: BTreeSet<State> = tally.states.iter().copied().collect();
     let words = [
-        (State::Degraded, "degraded: slower or narrower than both ends can"),
-        (State::Idle, "slower than both ends can: GPUs are when idle"),
+        (State::Degraded, "degraded: slower or narrower than both ends support"),
+        (State::Idle, "slower than both ends support, as for idle GPUs"),
         (State::Unknown, "speed or width could not be read"),
     ];
     for (state, words) in words.into_iter().filter(|(state, _)| states.contains(state)) {
@@ -107,9 +107,9 @@ fn entries(tally: &Tally) -> Vec<Entry> {
     for redirect in &tally.redirects {
         let (at, words) = match redirect {
             Redirect::On(_) => {
-                (0, "ACS of the port sends peer-to-peer traffic to the root complex")
+                (0, "ACS of the port redirects peer-to-peer traffic to the root complex")
             }
-            Redirect::ForGuests(_) => (1, "the same, as a guest below needs it"),
+            Redirect::ForGuests(_) => (1, "the same, required for a VM below"),
             Redirect::Unknown => (2, "ACS of the port could not be read"),
         };
         if !std::mem::replace(&mut seen[at], true) {
@@ -134,9 +134,9 @@ fn below(tally: &Tally, scene: &mut Scene) {
         draw(&mut group, sample, (x, y));
         group.text((x + SAMPLE, y + 4), Anchor::Start, "", words);
     }
-    let mut notes = vec!["A line has the colour of the nearest traffic that takes it."];
+    let mut notes = vec!["Line color shows the nearest traffic on the link."];
     if tally.pairs {
-        notes.push("Lines at the right of the devices join each GPU with the NIC it should use.");
+        notes.push("Lines at the right of the devices connect each GPU with its recommended NIC.");
     }
     for note in notes {
         y += LINE;

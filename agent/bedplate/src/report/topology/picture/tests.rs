@@ -36,7 +36,7 @@ fn degraded_links_are_marked_and_counted() {
     has(
         &picture,
         &[
-            "2 links degraded; 1 link slower at a GPU that may be idle; 4 links not to be read<",
+            "2 links degraded; 1 link slower at a GPU that may be idle; 4 links unreadable<",
             ">x8 of x16<",
             ">8 of 32 GT/s<",
             ">2.5 of 32 GT/s<",
@@ -47,7 +47,7 @@ fn degraded_links_are_marked_and_counted() {
         ],
     );
     assert!(!picture.contains(" redirected by"), "{picture}");
-    has(&drawn("machine = \"epyc-l40s\""), &["no link is degraded, and none redirected by ACS"]);
+    has(&drawn("machine = \"epyc-l40s\""), &["no link is degraded or redirected by ACS"]);
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn acs_redirect_is_marked() {
     has(
         &guests,
         &[
-            "15 links redirected by ACS; 1 link redirected for guests",
-            ">guest<",
-            "as a guest below needs it",
+            "15 links redirected by ACS; 1 link redirected for VMs",
+            ">VM<",
+            "required for a VM below",
         ],
     );
     let unread = drawn("machine = \"hgx\"\nunprivileged = true\n");
-    has(&unread, &["28 links below a port whose ACS is not known", ">ACS ?<"]);
-    assert!(!unread.contains("none redirected"), "{unread}");
+    has(&unread, &["28 links below a port with unknown ACS", ">ACS ?<"]);
+    assert!(!unread.contains("no link is degraded"), "{unread}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn host_text_is_escaped() {
 #[test]
 fn unnumbered_nodes_and_empty_hosts_have_a_picture() {
     let flat = "machine = \"bare\"\n[[pci]]\nat = \"0000:00:05.0\"\nis = \"gpu\"\nnuma = -1\n";
-    has(&drawn(flat), &["NUMA node not named", "CPUs not known", "GPU0"]);
+    has(&drawn(flat), &["NUMA node unknown", "CPUs unknown", "GPU0"]);
     let none = drawn("machine = \"bare\"\n[[pci]]\nat = \"0000:00:05.0\"\nis = \"other\"\n");
     assert!(roxmltree::Document::parse(&none).is_ok(), "{none}");
 }
@@ -101,7 +101,7 @@ fn every_box_links_to_its_details() {
     }
     has(
         &page,
-        &["Content-Security-Policy", "by its Data Direct function mlx5_1_dma", "IOMMU group: "],
+        &["Content-Security-Policy", "through its Data Direct function mlx5_1_dma", "IOMMU group: "],
     );
 }
 

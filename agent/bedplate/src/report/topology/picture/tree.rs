@@ -165,5 +165,5 @@ fn classify(branch: &mut Branch, class: Distance) {
 
 /// Returns the NUMA node of a box as text.
 pub(super) fn node(function: &Function) -> String {
-    numa_node(function).map_or_else(|| "not named".to_owned(), |node| node.to_string())
+    numa_node(function).map_or_else(|| "unknown".to_owned(), |node| node.to_string())
 }
