@@ -7,13 +7,13 @@ use super::line::LineError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// A list parameter without any option.
-    #[error("`{text}` names no option; write `{text}` with the option after a `=`")]
+    #[error("`{text}` has no option; write `{text}=OPTION`")]
     NoOption {
         /// The entry.
         text: String,
     },
     /// A value that the kernel would refuse.
-    #[error("the kernel reads a truth value in `{text}`; write `=1` or `=0`")]
+    #[error("`{text}` needs a boolean value; write `=1` or `=0`")]
     NoTruthValue {
         /// The entry.
         text: String,
@@ -27,7 +27,7 @@ pub enum EditError {
         second: Vec<Token>,
     },
     /// An entry of `absent` that would remove one of `set`.
-    #[error("`{}` is wanted and `{unwanted}` is to be absent; keep one", .wanted.join(" "))]
+    #[error("`{}` is required, but `{unwanted}` must be absent; keep one", .wanted.join(" "))]
     WantedAndAbsent {
         /// The entries of `set`: several if they form one unit.
         wanted: Vec<Token>,
@@ -40,10 +40,10 @@ pub enum EditError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// The line cannot be edited, or the result would be invalid.
-    #[error("the kernel command line cannot be changed")]
+    #[error("cannot edit the kernel command line")]
     Line(#[from] LineError),
     /// The rest of a list parameter cannot be written.
-    #[error("the arguments of `{param}` cannot be rewritten; correct them by hand")]
+    #[error("cannot rewrite the arguments of `{param}`; correct them by hand")]
     Unwritable {
         /// Folded parameter name.
         param: String,

@@ -37,7 +37,7 @@ pub struct Token {
 pub enum TokenError {
     /// The text has a blank outside double quotes, so the kernel would see several arguments.
     #[error(
-        "`{0}` is more than one kernel argument; put double quotes round the value to keep its spaces"
+        "`{0}` is several kernel arguments; put double quotes around the value to keep its spaces"
     )]
     SeveralArguments(String),
     /// Not an argument in any spelling. Holds the complete message.
@@ -60,7 +60,7 @@ impl Token {
         // Boot loaders and the kernel do not pass these on unchanged.
         if text.bytes().any(|b| b.is_ascii_control() || b == LATIN1_NO_BREAK_SPACE) {
             return Err(TokenError::Unfit(format!(
-                "`{text}` holds a character that does not survive the way to the kernel (control or non-ASCII blank)"
+                "`{text}` has a control character or non-ASCII blank, which does not reach the kernel unchanged"
             )));
         }
         if token_end(text) != text.len() {
@@ -69,11 +69,11 @@ impl Token {
         let token = Token { raw: text.to_owned() };
         // An open quote would make the rest of the line part of this argument.
         if token.has_open_quote() {
-            let why = "opens a double quote and never closes it";
+            let why = "has an unclosed double quote";
             return Err(TokenError::Spelling(format!("`{text}` {why}")));
         }
         if token.ends_kernel_part() {
-            let why = "`--` ends the kernel's arguments and cannot be one of them";
+            let why = "`--` ends the kernel arguments and is not one itself";
             return Err(TokenError::Spelling(why.to_owned()));
         }
         if token.name().is_empty() {
@@ -111,7 +111,7 @@ impl Token {
             }
         }
         Err(TokenError::Unfit(format!(
-            "no quoting lets the kernel see the value `{value}` for `{name}`: it has no escape for a double quote"
+            "cannot quote the value `{value}` for `{name}`: the kernel has no escape for a double quote"
         )))
     }
 

@@ -15,8 +15,7 @@ pub const MAX_LINE_BYTES: usize = 2047;
 pub enum LineError {
     /// The kernel would truncate the line.
     #[error(
-        "the kernel command line has {bytes} bytes, the kernel takes {MAX_LINE_BYTES}; shorten it or move module \
-            options to modprobe.d"
+        "kernel command line too long: {bytes} bytes, limit {MAX_LINE_BYTES}; shorten it or move module options to modprobe.d"
     )]
     TooLong {
         /// Length of the line in bytes.
@@ -138,7 +137,7 @@ impl CommandLine {
         let unfit = |why: String| Err(LineError::Characters(why));
         if self.to_string().contains('\0') {
             return unfit(
-                "the kernel command line holds a NUL character, where it would end; remove it"
+                "the kernel command line has a NUL character, where it would end; remove it"
                     .into(),
             );
         }
@@ -147,18 +146,18 @@ impl CommandLine {
             let name = lossless_text::printable(&token.name());
             if lossless_text::has_raw(token.as_str()) {
                 return unfit(format!(
-                    "`{name}` holds bytes that are not UTF-8; write it in ASCII"
+                    "`{name}` has bytes that are not UTF-8; write it in ASCII"
                 ));
             }
             // The rest of the line is one argument, so any edit would change unmanaged text.
             if token.has_open_quote() {
                 return unfit(format!(
-                    "the double quote in `{name}` is never closed; close it first"
+                    "unclosed double quote in `{name}`; close it first"
                 ));
             }
             if token.as_str().as_bytes().contains(&LATIN1_NO_BREAK_SPACE) {
                 return unfit(format!(
-                    "`{name}` holds a non-ASCII character with a byte 0xA0, at which the kernel cuts the argument; write it in ASCII"
+                    "`{name}` has a non-ASCII character with byte 0xA0, where the kernel splits the argument; write it in ASCII"
                 ));
             }
         }

@@ -40,12 +40,12 @@ fn result(name: &str, tokens: &[&Token], arch: Arch) -> String {
     let last = tokens.last().map_or("", |token| token.as_str());
     match shape_of(name, arch) {
         Shape::Options(_) => {
-            "their options add up; of options that exclude each other the last one counts"
+            "their options are combined; the last of conflicting options applies"
                 .to_owned()
         }
-        Shape::Items(list) if list.last_wins => format!("`{last}` counts, the last one"),
-        Shape::Items(_) => "all of them count".to_owned(),
+        Shape::Items(list) if list.last_wins => format!("the last one applies: `{last}`"),
+        Shape::Items(_) => "all of them apply".to_owned(),
         Shape::Sequence(sequence) => format!("all of them are read: {}", sequence.rule),
-        Shape::Bool | Shape::Scalar => format!("`{last}` counts, the last one"),
+        Shape::Bool | Shape::Scalar => format!("the last one applies: `{last}`"),
     }
 }

@@ -214,22 +214,22 @@ impl BlsEntry {
         };
         if fields.len() > 1 {
             // Builds of GRUB differ in which line they read.
-            return has("several `options` lines, of which GRUB reads only one; join them");
+            return has("several `options` lines, but GRUB reads only one; join them");
         }
         let own = fields.first().map_or("", |field| &self.text[field.value.clone()]);
         let old = self.effective_options(lookup);
         let line = expand(&old, lookup).unwrap_or_else(|| old.clone());
         if line.trim().is_empty() {
             // The added arguments would be the whole line.
-            return has("no kernel arguments, not even root=, so nothing can be added to them");
+            return has("no kernel arguments, not even root=; cannot add any");
         }
         let new = grub_quote::edit_text(&old, edit).map_err(|error| BlsError {
-            what: format!("the options of boot entry {} cannot be edited", self.id),
+            what: format!("cannot edit the options of boot entry {}", self.id),
             source: Some(error),
         })?;
         // GRUB expands `$` even inside quotes.
         if new.matches('$').count() > old.matches('$').count() {
-            let what = "has a `$`, which GRUB takes for a variable in boot entries; use modprobe.d";
+            let what = "has a `$`, which GRUB expands as a variable in boot entries; use modprobe.d";
             return Err(BlsError { what: format!("`{new}` {what}"), source: None });
         }
         let text = if new == old { own } else { &new };

@@ -143,7 +143,7 @@ fn expand<'a>(
             continue;
         };
         if around.bls.is_empty() {
-            let why = "the entries come from boot loader specification files, and there are none";
+            let why = "the entries come from boot loader specification files, but there are none";
             return Err(NotUnderstood::at(cfg, at, why));
         }
         lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| {
@@ -228,14 +228,14 @@ fn pick<'a, 'b>(
         let differ =
             by_id.is_some_and(|by_id| by_id != found) || (digits > 0 && position != Some(found));
         if differ && !red_hat {
-            let why = "builds of GRUB differ in which entry the default names";
+            let why = "builds of GRUB differ on which entry is the default";
             return Err(NotUnderstood::at(text, line.at, why));
         }
         return if line.certain { Ok(line) } else { depends(line) };
     }
     if digits > 0 && position.is_none() {
         let why =
-            "builds of GRUB differ in what they make of the default, which begins with digits";
+            "builds of GRUB differ on a default that starts with digits";
         return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
     }
     let is_unnamed = |line: &&Line<'_>| line.id.is_none() || line.title.is_none();

@@ -12,7 +12,7 @@ use crate::{Token, TokenError};
 use variables::Variables;
 
 /// Fix for a file that cannot be followed.
-const REMEDY: &str = "write the value out, or move the assignment to a drop-in of its own";
+const REMEDY: &str = "write the literal value, or move the assignment to a separate drop-in";
 
 /// The main file.
 pub const MAIN: &str = "/etc/default/grub";
@@ -31,7 +31,7 @@ pub struct GrubDefault {
 
 /// A place that cannot be followed in a series of files.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("file {} of the GRUB configuration cannot be followed", file + 1)]
+#[error("cannot follow file {} of the GRUB configuration", file + 1)]
 pub struct EvaluateError {
     /// Index of the file, from 0.
     pub file: usize,
@@ -43,10 +43,10 @@ pub struct EvaluateError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DropInError {
     /// Not a file that bedplate writes.
-    #[error("the drop-in cannot be read")]
+    #[error("cannot read the drop-in")]
     Text(#[from] NotUnderstood),
     /// Contains text that is not a kernel argument.
-    #[error("the drop-in holds something that is no kernel argument")]
+    #[error("the drop-in has a value that is not a kernel argument")]
     Token(#[from] TokenError),
 }
 
@@ -166,7 +166,7 @@ impl GrubDefault {
         let parts = self.parts(name, inherited)?;
         let Some(last) = parts.last() else {
             if value.contains(['\n', '\r', '\0']) {
-                let why = format!("the new value of {name} has a line end in it");
+                let why = format!("the new value of {name} has a line end");
                 return Err(NotUnderstood::at(&self.text, 0, why));
             }
             let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };

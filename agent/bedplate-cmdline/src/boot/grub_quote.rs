@@ -19,10 +19,10 @@ pub enum GrubQuoteError {
     #[error("{0}")]
     Argument(String),
     /// The configuration text cannot be read.
-    #[error("the text cannot be read as GRUB reads it")]
+    #[error("cannot parse the text like GRUB")]
     Text(#[from] NotUnderstood),
     /// The edit failed.
-    #[error("the kernel arguments in the GRUB text cannot be changed")]
+    #[error("cannot edit the kernel arguments in the GRUB text")]
     Edit(#[from] ApplyError),
 }
 
@@ -79,7 +79,7 @@ pub fn grub_token(token: &Token) -> Result<String, GrubQuoteError> {
     };
     if let Some(character) = argument.chars().find(|c| matches!(c, '\\' | '\'' | '"')) {
         return Err(GrubQuoteError::Argument(format!(
-            "GRUB puts a backslash before the `{character}` in `{token}`, so the kernel would get another value"
+            "GRUB adds a backslash before the `{character}` in `{token}`, so the kernel would get a different value"
         )));
     }
     Ok(quote_argument(&argument))

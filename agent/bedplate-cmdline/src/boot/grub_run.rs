@@ -87,7 +87,7 @@ const MOST_WORK: usize = 64 << 20;
 const COST_OF_COMMAND: usize = 1 << 10;
 /// Cost of a function call, in bytes; its arguments are variables.
 const COST_OF_CALL: usize = 8 << 10;
-const TOO_MUCH: &str = "this script makes too much of its variables and functions to be followed";
+const TOO_MUCH: &str = "this script does too much with variables and functions to be followed";
 
 /// Limit for a value: the longest command line that a kernel of any architecture accepts.
 const LONGEST_VALUE: usize = 4 << 10;
@@ -288,7 +288,7 @@ impl<'a> Run<'a> {
             _ => false,
         };
         if ends && self.ended.is_none() {
-            let why = format!("`{name}` runs here, and what boots then is not known");
+            let why = format!("`{name}` runs here, so the booted system is unknown");
             self.ended = Some(NotUnderstood::at(self.text, at, why));
         }
         ends
@@ -325,7 +325,7 @@ impl<'a> Run<'a> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let around = self.text;
         let cannot = |error: &dyn std::fmt::Display| {
-            NotUnderstood::at(around, at, format!("{name}, which is read here: {error}"))
+            NotUnderstood::at(around, at, format!("{name}, read here: {error}"))
         };
         self.spend_budget(text.len().saturating_mul(8));
         self.check_budget(&[], at)?;

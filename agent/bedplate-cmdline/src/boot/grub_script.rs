@@ -123,7 +123,7 @@ pub(super) fn split_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
         _ => Err(NotUnderstood::at(
             text,
             at,
-            "GRUB ends the arguments here; put quotes round the value",
+            "GRUB ends the arguments here; quote the value",
         )),
     };
     all.into_iter().map(word).collect()

@@ -76,7 +76,7 @@ impl Grubenv {
     /// [`GrubenvError`] if the name is invalid or the block has no space; then the block is unchanged.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), GrubenvError> {
         if name.is_empty() || name.starts_with('#') || name.contains(['=', '\n', '\\']) {
-            return Err(GrubenvError(format!("`{name}` cannot be the name of a GRUB variable")));
+            return Err(GrubenvError(format!("`{name}` is not a valid GRUB variable name")));
         }
         let mut changed = self.clone();
         match changed.variables.iter_mut().rev().find(|(own, _)| own == name) {
@@ -85,7 +85,7 @@ impl Grubenv {
         }
         if changed.content().len() > self.size {
             return Err(GrubenvError(format!(
-                "the GRUB environment block of {} bytes has no room for `{name}`; unset a variable with grub-editenv",
+                "the GRUB environment block of {} bytes has no space for `{name}`; unset a variable with grub-editenv",
                 self.size
             )));
         }

@@ -114,7 +114,7 @@ pub(super) enum Event {
 }
 
 /// Reason for rejecting a value with bytes of another encoding.
-pub const NOT_UTF8: &str = "a byte that is not UTF-8 is part of the value";
+pub const NOT_UTF8: &str = "the value has a byte that is not UTF-8";
 
 const NEVER_CLOSED: &str = "this quote or bracket is never closed";
 
@@ -124,7 +124,7 @@ const DEEPEST: usize = 64;
 /// Returns the events of a script.
 pub(super) fn scan(text: &str) -> Vec<Event> {
     if let Some(at) = text.find('\0') {
-        return vec![Event::Lost { at, why: "shells differ in what they make of a NUL byte" }];
+        return vec![Event::Lost { at, why: "shells differ on NUL bytes" }];
     }
     let mut scanner = Scanner {
         text,

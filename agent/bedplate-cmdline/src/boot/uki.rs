@@ -10,9 +10,9 @@ pub const PREFIX_BYTES: usize = 4 << 20;
 #[error("{0}")]
 pub struct UkiError(&'static str);
 
-const NOT_PE: UkiError = UkiError("it is not a PE image");
-const TOO_FAR: UkiError = UkiError("its sections lie too far into the file to be read cheaply");
-const NOT_TEXT: UkiError = UkiError("its .cmdline or .uname section is not UTF-8 text");
+const NOT_PE: UkiError = UkiError("not a PE image");
+const TOO_FAR: UkiError = UkiError("sections are too far into the file");
+const NOT_TEXT: UkiError = UkiError(".cmdline or .uname section is not UTF-8 text");
 
 /// Returns the embedded command line. `None` if the image has none (then the loader's options apply).
 ///

@@ -208,8 +208,8 @@ const fn sequence(
     Sequence { params: param, joined: &[], units: Some(units), last_counts: false, rule, source }
 }
 
-const EACH: &str = "each one is carried out";
-const FIRST_OF_ID: &str = "the first one for an id counts";
+const EACH: &str = "each one is applied";
+const FIRST_OF_ID: &str = "the first one per id applies";
 const IVRS: &str = "linux drivers/iommu/amd/init.c";
 
 /// Parameters that may occur more than once. The kernel reads the occurrences in order.
@@ -219,7 +219,7 @@ pub(super) static SEQUENCES: &[Sequence] = &[
         joined: &["default_hugepagesz"],
         units: None,
         last_counts: false,
-        rule: "`hugepages=` counts pages of the size that stands before it",
+        rule: "`hugepages=` counts pages of the size before it",
         source: "linux mm/hugetlb.c",
     },
     Sequence {
@@ -235,7 +235,7 @@ pub(super) static SEQUENCES: &[Sequence] = &[
         joined: &[],
         units: None,
         last_counts: false,
-        rule: "the first one counts",
+        rule: "the first one applies",
         source: "linux drivers/tty/serial/earlycon.c",
     },
     Sequence {
@@ -243,32 +243,32 @@ pub(super) static SEQUENCES: &[Sequence] = &[
         joined: &[],
         units: None,
         last_counts: false,
-        rule: "the first one counts",
+        rule: "the first one applies",
         source: "linux arch/x86/kernel/early_printk.c",
     },
     sequence(
         &["video"],
         Units::Output,
-        "the last one for an output counts",
+        "the last one per output applies",
         "linux drivers/video/cmdline.c",
     ),
     DYNDBG,
     sequence(
         &["crashkernel"],
         Units::CrashKernel,
-        "the last of each kind counts; a plain one switches `,high` and `,low` off",
+        "the last of each kind applies; a plain one disables `,high` and `,low`",
         "linux kernel/crash_reserve.c",
     ),
     sequence(
         &["ip"],
         Units::Interface,
-        "dracut sets interfaces up in this order",
+        "dracut configures interfaces in this order",
         "dracut.cmdline(7)",
     ),
     sequence(
         &["nameserver"],
         Units::Itself,
-        "servers are asked in this order",
+        "servers are queried in this order",
         "dracut.cmdline(7)",
     ),
     sequence(&["tsc"], Units::Tsc, EACH, "linux arch/x86/kernel/tsc.c"),

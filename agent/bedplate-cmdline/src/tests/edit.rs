@@ -190,7 +190,7 @@ fn unsafe_line_is_rejected() {
     let ApplyError::Line(LineError::Characters(open)) = apply("a=\"b c") else {
         panic!("another error")
     };
-    assert!(open.contains("never closed"), "{open}");
+    assert!(open.contains("unclosed double quote"), "{open}");
     let full = "x".repeat(MAX_LINE_BYTES - 2);
     assert!(matches!(apply(&full), ApplyError::Line(LineError::TooLong { .. })));
     let odd = "pci=config_acs=\"a b,realloc=off\"";
@@ -204,7 +204,7 @@ fn line_with_invalid_utf8_is_rejected() {
     let line = bedplate_base::lossless_text::decode(b"ro x=\xfc");
     let refused = edit.apply(&CommandLine::parse(&line)).expect_err("not editable");
     assert!(
-        matches!(&refused, ApplyError::Line(LineError::Characters(why)) if why.starts_with("`x` holds bytes")),
+        matches!(&refused, ApplyError::Line(LineError::Characters(why)) if why.starts_with("`x` has bytes")),
         "{refused:?}"
     );
 }

@@ -97,8 +97,8 @@ fn check_rejects_uneditable_lines() {
     );
     assert_eq!(CommandLine::parse("a=\u{e9}").check(), Ok(()));
     for (line, why) in [
-        ("a b=\"c d", "the double quote in `b` is never closed"),
-        ("a=voil\u{e0}iommu=pt", "`a` holds a non-ASCII character"),
+        ("a b=\"c d", "unclosed double quote in `b`"),
+        ("a=voil\u{e0}iommu=pt", "`a` has a non-ASCII character"),
         ("a\0b", "a NUL character"),
     ] {
         let refused = CommandLine::parse(line).check().expect_err(line).to_string();
@@ -114,7 +114,7 @@ fn value_with_spaces_is_quoted() {
     assert_eq!(quoted("quiet", None).as_deref(), Ok("quiet"));
     assert_eq!(quoted("a", Some("")).as_deref(), Ok("a="));
     assert_eq!(quoted("a", Some("\"b\"")).as_deref(), Ok("a=\"\"b\"\""));
-    for (value, why) in [("b \" c", "no quoting lets the kernel see"), ("b\nc", "does not survive")]
+    for (value, why) in [("b \" c", "cannot quote the value"), ("b\nc", "does not reach the kernel unchanged")]
     {
         let refused = quoted("a", Some(value)).expect_err(value).to_string();
         assert!(refused.contains(why), "{refused}");
@@ -128,8 +128,8 @@ fn token_must_be_exactly_one_argument() {
     }
     for (text, why) in [
         ("", "cannot be empty"),
-        ("a=\"b", "never closes it"),
-        ("--", "ends the kernel's arguments"),
+        ("a=\"b", "unclosed double quote"),
+        ("--", "ends the kernel arguments"),
         ("\"\"", "no parameter name"),
     ] {
         let refused = Token::new(text).expect_err(text).to_string();

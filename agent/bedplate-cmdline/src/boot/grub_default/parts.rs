@@ -43,7 +43,7 @@ impl Part<'_> {
     }
 
     fn put_together(&self, file: &str) -> NotUnderstood {
-        let why = format!("the value is put together from other variables; {REMEDY}");
+        let why = format!("the value is built from other variables; {REMEDY}");
         NotUnderstood::at(file, self.assignment.value.start, why)
     }
 }
@@ -168,7 +168,7 @@ impl GrubDefault {
     ) -> Result<(Range<usize>, String), NotUnderstood> {
         let value = &part.assignment.value;
         if [front, text].iter().any(|text| text.contains(['\n', '\r', '\0'])) {
-            let why = format!("the new value of {} has a line end in it", part.assignment.name);
+            let why = format!("the new value of {} has a line end", part.assignment.name);
             return Err(NotUnderstood::at(&self.text, value.start, why));
         }
         if !part.is_plain {

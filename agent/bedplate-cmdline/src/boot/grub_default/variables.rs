@@ -23,7 +23,7 @@ const FROM_MKCONFIG: [&str; 8] = [
 ];
 
 const READ_ONLY: &str =
-    "a variable is made read-only here, and set again later, where the shell stops";
+    "a variable is made read-only here and set again later, which stops the shell";
 
 /// Limit for a value, in bytes. The kernel accepts 4 KiB; `A=$A$A`, forty times, would take a terabyte.
 const LONGEST_VALUE: usize = 64 << 10;
@@ -103,7 +103,7 @@ impl Variables {
                         short_enough(&value, file, assignment.at)?;
                         self.made += value.len();
                         match self.made > MOST_MADE {
-                            true => Err(found(assignment.at, "these files hold too many values")),
+                            true => Err(found(assignment.at, "these files have too many values")),
                             false => Ok(Some(value)),
                         }
                     }),
@@ -142,7 +142,7 @@ impl Variables {
         let mut called = BTreeSet::from([name.to_owned()]);
         let mut waiting = vec![name.to_owned()];
         while let Some(next) = waiting.pop() {
-            let why = format!("the function `{next}` that is called here may set it");
+            let why = format!("the function `{next}`, called here, may set it");
             for event in self.functions.get(&next).cloned().unwrap_or_default() {
                 match event {
                     Event::Assign(Assignment { name, .. }) | Event::Touch { name, .. } => {
@@ -215,7 +215,7 @@ impl Variables {
     fn variable(&self, file: usize, name: &str, at: usize) -> Result<Option<String>, Unknown> {
         match self.get(name)? {
             None if FROM_MKCONFIG.contains(&name) => {
-                let why = format!("grub-mkconfig sets ${name}, by what the machine's disks hold");
+                let why = format!("grub-mkconfig sets ${name} from the machine's disks");
                 Err(Unknown { file, at, why })
             }
             None if !name.starts_with("GRUB_") => {

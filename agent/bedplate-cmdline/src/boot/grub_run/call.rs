@@ -68,7 +68,7 @@ impl Run<'_> {
         match first.as_str() {
             "menuentry" | "submenu" | "blscfg" | "bls_import" | "linux" | "linuxefi"
             | "linux16" | "source" | "configfile" | "." | "load_env" => {
-                let why = "a function or loop does this, and those are not followed";
+                let why = "this is in a function or loop, which is not followed";
                 Err(NotUnderstood::at(self.text, at, why))
             }
             "set" | "unset" | "read" => {

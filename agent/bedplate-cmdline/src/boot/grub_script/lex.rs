@@ -89,7 +89,7 @@ fn word(text: &str, start: usize) -> Result<Word, NotUnderstood> {
                 return Err(NotUnderstood::at(
                     text,
                     at,
-                    "GRUB takes this for a pattern of file names; put quotes round it",
+                    "GRUB expands this as a file name pattern; quote it",
                 ));
             }
             _ => {
@@ -99,7 +99,7 @@ fn word(text: &str, start: usize) -> Result<Word, NotUnderstood> {
         }
     }
     if matches!(&text[start..at], "[[" | "]]") {
-        return Err(NotUnderstood::at(text, start, "GRUB reserves this word; put quotes round it"));
+        return Err(NotUnderstood::at(text, start, "GRUB reserves this word; quote it"));
     }
     Ok(Word { parts: builder.parts, start, end: at, quoted: builder.quoted })
 }
@@ -113,7 +113,7 @@ fn escape(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, Not
     match rest.chars().next() {
         None => Err(NotUnderstood::at(text, at, "a backslash at the end escapes nothing")),
         Some(_) if hex => {
-            Err(NotUnderstood::at(text, at, "builds of GRUB differ in what they make of `\\x`"))
+            Err(NotUnderstood::at(text, at, "builds of GRUB differ on `\\x`"))
         }
         Some('\n') => Ok(at + 2),
         Some(c) => {
@@ -189,7 +189,7 @@ fn variable(
         return Err(NotUnderstood::at(
             text,
             at,
-            "GRUB takes a `$` for a variable, and this is none",
+            "GRUB reads `$` as a variable, and this is not one",
         ));
     }
     builder.parts.push(Part::Var { name: inside[..len].to_owned(), quoted });

@@ -7,7 +7,7 @@ use super::{
     Word, is_name,
 };
 
-const CONDITIONAL: &str = "it is set under a condition or in a subshell";
+const CONDITIONAL: &str = "it is set conditionally or in a subshell";
 
 impl Word {
     /// The text if no part of it is quoted or expanded, so that it can be a keyword.
@@ -42,7 +42,7 @@ impl Scanner<'_> {
                 '\r' => {
                     return Err((
                         self.at,
-                        "the shell takes this carriage return for a command; save the file with Unix line ends",
+                        "the shell reads this carriage return as a command; save the file with Unix line endings",
                     ));
                 }
                 '#' => self.comment(),
@@ -251,7 +251,7 @@ impl Scanner<'_> {
     /// Handles a command that is not an assignment.
     fn run(&mut self, name: &Word, arguments: &[Word], at: usize, doubtful: Option<&'static str>) {
         let Some(name) = name.fixed() else {
-            let why = "which command this is shows only when the script runs";
+            let why = "the command is known only when the script runs";
             return self.events.push(Event::Anything { at, why });
         };
         let in_function = self.open.iter().any(|open| open.function.is_some());
@@ -282,7 +282,7 @@ impl Scanner<'_> {
                 self.events.push(Event::Lost { at, why: "the script may end here" });
             }
             "alias" | "trap" => {
-                let why = "from here on, commands may do other things than they say";
+                let why = "from here on, commands may be redefined";
                 self.events.push(Event::Lost { at, why });
             }
             "unset" | "read" | "declare" | "typeset" | "local" | "getopts" | "printf" | "let"
@@ -312,7 +312,7 @@ impl Scanner<'_> {
     /// Records an argument that may name a variable set by the command.
     fn touch(&mut self, word: &Word, at: usize) {
         let Some(text) = word.fixed() else {
-            let why = "which variable this sets shows only when the script runs";
+            let why = "the variable is known only when the script runs";
             return self.events.push(Event::Anything { at, why });
         };
         // `printf -vNAME`.
@@ -360,7 +360,7 @@ impl Scanner<'_> {
                 && raw.contains(':')
                 && raw.contains('~'));
         if home {
-            let why = "`~` may stand for a home directory";
+            let why = "`~` may mean a home directory";
             pieces.insert(0, Piece::Opaque { at: value_at, why });
         }
         let at = word.range.start;

@@ -32,7 +32,7 @@ impl Scanner<'_> {
                 '$' => self.dollar(&mut pieces, false)?,
                 '`' => self.backticks(&mut pieces)?,
                 '\r' => {
-                    let why = "the carriage return becomes part of the value; save the file with Unix line ends";
+                    let why = "the carriage return becomes part of the value; save the file with Unix line endings";
                     pieces.push(Piece::Opaque { at: self.at, why });
                     self.at += 1;
                 }
@@ -60,7 +60,7 @@ impl Scanner<'_> {
     /// Adds a character inside quotes. A line end there would break the generated configuration.
     fn quoted(&mut self, c: char, pieces: &mut Vec<Piece>) {
         if matches!(c, '\n' | '\r') {
-            let why = "the value has a line end in it, which would break grub.cfg";
+            let why = "the value has a line end, which would break grub.cfg";
             pieces.push(Piece::Opaque { at: self.at, why });
         }
         self.plain(c, pieces);
@@ -123,7 +123,7 @@ impl Scanner<'_> {
             self.at += c.len_utf8();
             match c {
                 '`' => {
-                    let why = "a command is run for the value, which is not done here";
+                    let why = "the value needs a command, which is not run here";
                     pieces.push(Piece::Opaque { at: start, why });
                     return Ok(());
                 }
@@ -147,7 +147,7 @@ impl Scanner<'_> {
         match self.peek() {
             Some('(') => {
                 self.substitution()?;
-                pieces.push(opaque("a command is run for the value, which is not done here"));
+                pieces.push(opaque("the value needs a command, which is not run here"));
             }
             Some('{') => {
                 self.at += 1;

@@ -87,7 +87,7 @@ fn edit_keeps_unowned_arguments() {
         edit_text("  quiet  'x=\"'  $tuned_params ", &wish)
             .expect_err("a quote reaches the kernel")
             .to_string(),
-        "the kernel arguments in the GRUB text cannot be changed"
+        "cannot edit the kernel arguments in the GRUB text"
     );
     assert_eq!(
         edit_text(" quiet  x='1;2'  $tuned_params ", &wish).as_deref(),

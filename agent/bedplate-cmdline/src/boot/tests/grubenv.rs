@@ -46,10 +46,10 @@ fn oversized_value_is_rejected() {
     let text = block("a=1\n");
     let mut env = Grubenv::parse(&text).expect("a block");
     let full = env.set("a", &"x".repeat(1024)).expect_err("too long");
-    assert!(full.to_string().contains("of 1024 bytes has no room for `a`"), "{full}");
+    assert!(full.to_string().contains("of 1024 bytes has no space for `a`"), "{full}");
     assert_eq!(env.render(), text, "a failed change changes nothing");
     let name = env.set("a=b", "").expect_err("no name").to_string();
-    assert!(name.contains("cannot be the name"), "{name}");
+    assert!(name.contains("is not a valid GRUB variable name"), "{name}");
 }
 
 #[test]
