@@ -13,7 +13,7 @@ const CHECKS: [&str; 4] =
 pub(super) fn not_applicable(check: &Check, input: &CheckInput<'_>) -> Option<Outcome> {
     let is_image = input.facts.host == HostKind::Image;
     (is_image && !CHECKS.contains(&check.id)).then(|| {
-        Outcome::not_applicable("not applicable to an image: judged on the machine that runs it")
+        Outcome::not_applicable("not applicable to images; checked on the machine that runs it")
     })
 }
 

@@ -150,7 +150,7 @@ impl HostReadings {
 fn is_live(reader: &dyn Reader, module: &str) -> Reading<bool> {
     match module.parse() {
         Ok(name) => module::is_live(reader, &name),
-        Err(_) => Reading::unknown(format!("{module} is no module's name")),
+        Err(_) => Reading::unknown(format!("{module} is not a module name")),
     }
 }
 
@@ -262,7 +262,7 @@ impl<'a> CheckInput<'a> {
     pub fn topology(&self) -> Result<&Topology<'a>, Outcome> {
         self.facts.pci.or_unread("the PCI functions")?;
         self.topology.as_ref().ok_or_else(|| {
-            Outcome::unknown("this host shows no PCI functions")
+            Outcome::unknown("no PCI functions are visible on this host")
                 .evidence("not there", "/sys/bus/pci/devices")
         })
     }
@@ -308,7 +308,7 @@ impl<'a> CheckInput<'a> {
     pub fn some_gpus(&self) -> Result<&[&'a Function], Outcome> {
         self.topology()?;
         match self.gpus.is_empty() {
-            true => Err(Outcome::not_applicable("no GPU that the host itself uses")),
+            true => Err(Outcome::not_applicable("no GPU used by the host itself")),
             false => Ok(&self.gpus),
         }
     }
@@ -320,7 +320,7 @@ impl<'a> CheckInput<'a> {
     pub fn some_rdma_pfs(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let pfs = self.rdma_nics.iter().filter(|nic| !nic.is_vf());
-        some(pfs.copied().collect(), "no RDMA NIC that the host itself uses")
+        some(pfs.copied().collect(), "no RDMA NIC used by the host itself")
     }
 
     /// Returns the unknown outcome for an unreadable bridge above GPUs, RDMA NICs and Data Direct functions: a check of
@@ -334,18 +334,18 @@ impl<'a> CheckInput<'a> {
             for at in tree.path_up(end.address) {
                 let (says, seen, place) = match tree.get(at) {
                     None => (
-                        "is not listed, or cannot be read",
+                        "is not listed or unreadable",
                         "not known",
                         format!("/sys/bus/pci/devices/{at}"),
                     ),
                     Some(bridge) if matches!(bridge.port, Reading::Absent) => (
-                        "shows no PCI Express capability: what kind of port it is, is not known",
+                        "has no PCI Express capability, so its port type is unknown",
                         "no such capability",
                         bridge.attribute("config"),
                     ),
                     Some(_) => continue,
                 };
-                let text = format!("bridge {at}, above {}, {says}", end.address);
+                let text = format!("bridge {at} above {} {says}", end.address);
                 return Some(Outcome::unknown(text).evidence(seen, place));
             }
         }
@@ -359,7 +359,7 @@ impl<'a> CheckInput<'a> {
     pub fn expect_carriers(&self) -> Result<Vec<&'a Function>, Outcome> {
         self.topology()?;
         let all = [&self.gpus[..], &self.rdma_nics, &self.data_direct].concat();
-        some(all, "no GPU and no RDMA NIC that the host itself uses")
+        some(all, "no GPU and no RDMA NIC used by the host itself")
     }
 }
 

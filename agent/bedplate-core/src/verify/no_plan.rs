@@ -18,15 +18,15 @@ impl NoPlan {
         match self {
             NoPlan::Unusable => "the profile on this host cannot be used",
             NoPlan::Unread => "the profile on this host cannot be read",
-            NoPlan::Ledger => "what bedplate did on this host before cannot be read",
+            NoPlan::Ledger => "bedplate's record of its changes on this host cannot be read",
         }
     }
 
     /// Returns the command that shows details.
     pub fn command(self) -> &'static str {
         match self {
-            NoPlan::Unusable | NoPlan::Unread => "`bedplate profile check` says why",
-            NoPlan::Ledger => "`bedplate plan` says why",
+            NoPlan::Unusable | NoPlan::Unread => "run `bedplate profile check` for the reason",
+            NoPlan::Ledger => "run `bedplate plan` for the reason",
         }
     }
 }

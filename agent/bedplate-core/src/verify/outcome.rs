@@ -119,7 +119,7 @@ impl Outcome {
     /// missing evidence.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        debug_assert!(self.codes.is_empty(), "the remedy of a finding is that of its codes");
+        debug_assert!(self.codes.is_empty(), "a finding takes its remedy from its codes");
         self.remedy = Some(hint.into());
         self
     }

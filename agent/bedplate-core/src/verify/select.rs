@@ -8,7 +8,7 @@ use super::{CHECKS, Check};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// A word that names no check.
-    #[error("no check, and no group of checks, is called `{word}`")]
+    #[error("no check or group is named `{word}`")]
     Unknown {
         /// The word.
         word: String,
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn empty_selection_is_an_error() {
         for (check, skip) in [(&["iommu"][..], &["iommu"][..]), (&[], &["*"])] {
-            let error = selected(check, skip).expect_err("nothing is asked");
+            let error = selected(check, skip).expect_err("an empty selection");
             assert!(error.starts_with("no check is left"), "{error}");
         }
     }

@@ -43,8 +43,8 @@ pub struct Judged {
 }
 
 /// Remedy for unknown checks without one of their own.
-const TO_KNOW: &str = "`bedplate inspect` names what could not be read, and why; where nothing on this machine can tell, \
-                       [verify.severity] of the profile gives the check another level";
+const TO_KNOW: &str = "run `bedplate inspect` for the unreadable items. Not readable on this machine? Set the check's level \
+                       under [verify.severity] in the profile";
 
 impl Judged {
     fn new(
@@ -157,22 +157,24 @@ pub(crate) fn judge(
     let mut report = conclude(wanted.map(outcome).collect(), selection.is_partial());
     report.image = input.facts.host == HostKind::Image;
     if let (Ok(None), Some(next)) = (&input.profile, &mut report.next)
-        && next.contains(OF_PROFILE)
+        && names_setting(next)
     {
-        next.push_str(
-            "; this host has no profile yet, and `bedplate profile init` writes one to start from",
-        );
+        next.push_str("; no profile yet: create one with `bedplate profile init`");
     }
     report
 }
 
-/// Part of a remedy that names a setting of the profile.
-const OF_PROFILE: &str = "] of the profile";
+/// Whether a remedy names a setting of the profile, in one of the two forms that remedies have: `… in [acs] of the profile`,
+/// `set [acs] … in the profile`.
+fn names_setting(remedy: &str) -> bool {
+    remedy.contains("] of the profile")
+        || remedy.contains('[') && remedy.contains(" in the profile")
+}
 
 /// Replaces a remedy that asks for a setting that the profile already has: the setting is not in effect yet.
 fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Outcome {
     let Ok(Some(in_effect)) = &input.profile else { return outcome };
-    if !outcome.remedy.as_ref().is_some_and(|remedy| remedy.contains(OF_PROFILE)) {
+    if !outcome.remedy.as_deref().is_some_and(names_setting) {
         return outcome;
     }
     let body = &in_effect.plan.body;
@@ -186,11 +188,11 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
     };
     let remedy = match (is_planned, waits) {
         (true, _) => {
-            "the profile has the setting, and it is not in effect: `bedplate apply`; where a daemon enforces the profile, \
-             `bedplate status` says why it is not"
+            "the profile has this setting, but it is not in effect: run `bedplate apply`. Enforced by the daemon? Run \
+             `bedplate status` for the cause"
         }
         (false, true) => {
-            "the profile has the setting, which waits for a boot: `bedplate reboot status`"
+            "the profile has this setting, which waits for a reboot: run `bedplate reboot status`"
         }
         (false, false) => return outcome,
     };

@@ -56,7 +56,7 @@ fn profile_lowers_and_raises_severities() {
     let ignored = with("\"pcie.link-width\" = { level = \"ignore\", reason = \"x8 slots\" }");
     let ignored = report(&ignored, &["pcie.link-width"]);
     assert_eq!((ignored.answer, ignored.next), (Answer::Ready, None));
-    assert_eq!(ignored.checks[0].verdict, Verdict::Fail, "it says what it found all the same");
+    assert_eq!(ignored.checks[0].verdict, Verdict::Fail, "an ignored check still reports it");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn remedy_omits_settings_that_the_profile_has() {
         assert_eq!(report.answer, Answer::NotReady);
         report.checks[0].remedy.clone().unwrap()
     };
-    let asks = "`policy = \"direct-p2p\"` in [acs] of the profile";
+    let asks = "set [acs] policy = \"direct-p2p\" in the profile";
     assert!(remedy("schema = 1\n[acs]\npolicy = \"keep\"\n").starts_with(asks));
     let due = remedy("schema = 1\n[acs]\npolicy = \"direct-p2p\"\n");
     assert!(!due.contains(asks) && due.contains("`bedplate apply`"), "{due}");
@@ -98,5 +98,5 @@ fn unusable_profile_is_a_finding() {
         found
     };
     assert_eq!(others(&all), others(&bare));
-    assert_eq!(report(wrong, &["pcie.mps"]).answer, Answer::Ready, "as asked for");
+    assert_eq!(report(wrong, &["pcie.mps"]).answer, Answer::Ready, "only selected checks decide");
 }

@@ -44,10 +44,10 @@ pub(crate) fn unread(what: impl Display, why: &Reason) -> Outcome {
 pub(crate) fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
-        Cause::NotRecorded => Some("record the host again, with this version of bedplate"),
+        Cause::NotRecorded => Some("record the host again with this version of bedplate"),
         Cause::NoAnswer => Some("see pcie.answer"),
         Cause::NotReadable => Some(
-            "`dmesg` may say why the kernel does not give it; then run `bedplate verify` again",
+            "look for the cause in `dmesg`, then run `bedplate verify` again",
         ),
         Cause::NotUnderstood | Cause::NotAsked => None,
     }

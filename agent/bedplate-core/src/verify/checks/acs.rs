@@ -16,14 +16,14 @@ use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 pub(crate) const PATH: Check = Check {
     id: "acs.path",
     group: Group::Acs,
-    proves: "what passes between GPUs and NICs below one switch turns round in the switch",
+    proves: "P2P traffic below a shared switch stays in the switch",
     severity: Severity::Fail,
     needs_root: true,
-    what: "No port between a GPU and a NIC, or another GPU, that meet in a switch redirects what is to pass directly (RR, CR, \
-           EC): the downstream ports of both legs, and the upstream port in which they meet. Where a Data Direct function \
-           or guests want some of these bits on, these are right.",
+    what: "No port between a GPU and a NIC or another GPU below a shared switch redirects requests that should pass directly \
+           (RR, CR, EC): neither the downstream ports of both path segments nor the upstream port where they meet. Bits that \
+           a Data Direct function or guests need are exempt.",
     why: "With a redirect bit on, every transfer goes up to the root complex and, with an IOMMU, through its translation: a \
-          fraction of the bandwidth, and on many machines none at all. `iommu=pt` changes nothing about it.",
+          fraction of the bandwidth, and on many machines none. `iommu=pt` does not change this.",
     source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c; rdma-core kernel-boot/rdma_topo",
     how: "ACS control register of each bridge, in its config space (root only)",
     judge: path,
@@ -32,15 +32,15 @@ pub(crate) const PATH: Check = Check {
 pub(crate) const SHAPE: Check = Check {
     id: "acs.shape",
     group: Group::Acs,
-    proves: "the other ACS bits are as the shape of the fabric wants them, those that have to be on among them",
+    proves: "the other ACS bits match the PCIe topology, including those that must be on",
     severity: Severity::Fail,
     needs_root: true,
-    what: "Every ACS bit that the shape of a fabric speaks of is as it says, but for the redirect bits that `acs.path` judges: \
-           translated requests may pass directly (DT) where guests get the devices, isolation stays on where it has to, and \
-           the root port is as the ports below; root ports of Grace and Vera without such a fabric have the bits that Linux sets. \
-           Only a missing DT fails.",
-    why: "Without DT the requests that a NIC has translated for a guest take the way through the root complex. The others \
-          decide what IOMMU groups look like after the next boot.",
+    what: "Every ACS bit that the topology class specifies is as specified, except the redirect bits, which `acs.path` \
+           checks. Translated requests may pass directly (DT) where guests get the devices, isolation stays on where \
+           required, and the root port matches the ports below. Root ports of Grace and Vera outside such topologies have \
+           the bits that Linux sets. Only a missing DT fails.",
+    why: "Without DT, requests that a NIC has translated for a guest go through the root complex. The other bits decide the \
+          IOMMU groups after the next boot.",
     source: "handbook §14.1; rdma-core kernel-boot/rdma_topo",
     how: "ACS capability and control register of each bridge, in its config space (root only)",
     judge: shape,
@@ -49,12 +49,12 @@ pub(crate) const SHAPE: Check = Check {
 pub(crate) const ISOLATION: Check = Check {
     id: "acs.isolation",
     group: Group::Acs,
-    proves: "guests are as isolated as their IOMMU groups say",
+    proves: "guests are as isolated as their IOMMU groups report",
     severity: Severity::Fail,
     needs_root: true,
-    what: "No port above a function that a guest has (VFIO) has lost an isolating ACS bit since the IOMMU groups were made.",
-    why: "Groups are made once, when a device appears. A port that is opened later leaves them as they are: a guest can reach \
-          neighbours that its group says it cannot.",
+    what: "No port above a function assigned to a VM (VFIO) has lost an isolating ACS bit since the IOMMU groups were built.",
+    why: "Groups are built once, when a device appears. Disabling redirect on a port later does not change them: a guest can \
+          then reach neighbours outside its group.",
     source: "handbook §3.3; Linux drivers/iommu/iommu.c pci_device_group",
     how: "ACS control register of each bridge; iommu_group of each function and of the bridge above it",
     judge: isolation,
@@ -128,7 +128,7 @@ fn path(input: &CheckInput<'_>) -> Judgement {
     };
     let detoured = pairs.iter().filter(|pair| on_path(pair, &open)).count();
     let known = judged(&pairs, topology.tree());
-    let so_far = format!("{known} of {} pairs are known", pairs.len());
+    let so_far = format!("ACS is known for {known} of {} pairs", pairs.len());
     if detoured > 0 {
         let partly = input.gap_above().filter(|_| known == pairs.len());
         let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
@@ -150,8 +150,8 @@ fn path(input: &CheckInput<'_>) -> Judgement {
     }
     if pairs.is_empty() {
         return Ok(Outcome::not_applicable(
-            "no GPU of the host's meets a NIC or another GPU in a switch: ACS decides nothing here, but on such a host with translation \
-             on all_reduce has hung until it was off (NVIDIA/nccl issue 2079)",
+            "no GPU shares a switch with a NIC or another GPU, so ACS has no effect on P2P; with DMA translation on, \
+             all_reduce has hung on such hosts until ACS was off (NVIDIA/nccl issue 2079)",
         ));
     }
     let detoured = pairs.iter().filter(|pair| on_path(pair, &for_guests)).count();
@@ -171,11 +171,11 @@ fn path(input: &CheckInput<'_>) -> Judgement {
 fn passed_text(pairs: usize, ports: &[Port<'_>]) -> String {
     let is_on =
         |(_, acs, is_root): &&Port<'_>| !is_root && !acs.control.and(AcsBits::REDIRECT).is_empty();
-    let pairs = format!("{pairs} pairs of a GPU and a NIC or GPU");
+    let pairs = counted(pairs, "GPU–NIC/GPU–GPU pair");
     match ports.iter().filter(is_on).count() {
-        0 => format!("{pairs}, and no port between them redirects"),
+        0 => format!("{pairs}, no redirect in between"),
         on => format!(
-            "{pairs}: what is to pass directly does; redirect bits are on at {}, as guests or a Data Direct function need",
+            "{pairs} pass directly; redirect stays on at {}, as guests or a Data Direct function need",
             counted(on, "port")
         ),
     }
@@ -243,9 +243,12 @@ fn shape(input: &CheckInput<'_>) -> Judgement {
     Ok(match (input.acs.unknowns.first(), ports.len()) {
         (Some(first), _) => unknown(first, topology.tree()),
         (None, 0) => not_as_linux_sets(input, topology).unwrap_or_else(|| {
-            Outcome::not_applicable("no fabric of this host wants other bits than Linux sets")
+            Outcome::not_applicable("no PCIe topology here needs other ACS bits than Linux sets")
         }),
-        (None, count) => Outcome::pass(format!("{count} ports are as their fabrics want them")),
+        (None, count) => Outcome::pass(format!(
+            "{}, all with the ACS bits that their PCIe topology requires",
+            counted(count, "port")
+        )),
     })
 }
 
@@ -253,7 +256,7 @@ fn isolation(input: &CheckInput<'_>) -> Judgement {
     let topology = input.topology()?;
     let guests = &input.guests;
     if guests.is_empty() {
-        return Ok(Outcome::not_applicable("no function that a guest has (VFIO)"));
+        return Ok(Outcome::not_applicable("no function assigned to a VM (VFIO)"));
     }
     if let Some(blocker) = isolation_gone(topology).first() {
         return Ok(Outcome::fail([AcsFinding::GuestExposed {
@@ -271,5 +274,5 @@ fn isolation(input: &CheckInput<'_>) -> Judgement {
         acs.or_unread(format_args!("ACS of port {bridge}"))?;
     }
     let functions = counted(guests.len(), "function");
-    Ok(Outcome::pass(format!("the ports above {functions} of guests isolate")))
+    Ok(Outcome::pass(format!("the ports above {functions} assigned to VMs isolate")))
 }

@@ -9,14 +9,14 @@ use bedplate_base::{Reading, counted};
 pub(crate) const ATS: Check = Check {
     id: "acs.ats",
     group: Group::Acs,
-    proves: "NICs have ATS where guests get the devices, and none on bare metal",
+    proves: "NICs have ATS where guests get the devices, and no ATS on bare metal",
     severity: Severity::Warn,
     needs_root: true,
-    what: "A NIC that meets a GPU in a switch for guests has the ATS capability, and it is switched on once a guest has it; on \
-           bare metal, and on root ports of their own, NICs have none. `acs.shape` asks whether the switch lets translated \
-           requests pass (DT). What GPUs have of ATS no shape speaks of.",
-    why: "A switch for guests lets only translated requests pass directly: what a NIC without ATS sends goes through the root \
-          complex. On bare metal ATS costs a translation per page, and makes NVIDIA's tool set the switch for guests.",
+    what: "A NIC that shares a switch for guests with a GPU has the ATS capability, and ATS is on while a VM has the NIC. On \
+           bare metal, and on root ports of their own, NICs have no ATS. `acs.shape` checks whether the switch lets \
+           translated requests pass (DT). ATS of GPUs is not checked: no topology class specifies it.",
+    why: "A switch for guests lets only translated requests pass directly: requests of a NIC without ATS go through the root \
+          complex. On bare metal, ATS costs a translation per page, and makes NVIDIA's tool configure the switch for guests.",
     source: "handbook §3.2, §14.1; rdma-core kernel-boot/rdma_topo",
     how: "ATS capability and control of each NIC, in its config space (root only)",
     judge: ats,
@@ -63,9 +63,9 @@ fn passed(found: &Ats) -> Outcome {
     let with = counted(found.wanted.len(), "NIC");
     let without = counted(found.without.len(), "NIC");
     match (found.wanted.is_empty(), found.without.is_empty()) {
-        (true, true) => Outcome::not_applicable("no fabric in which ATS matters"),
-        (true, false) => Outcome::pass(format!("{without}, without ATS as bare metal wants")),
-        (false, true) => Outcome::pass(format!("{with}, with ATS as guests want")),
+        (true, true) => Outcome::not_applicable("no PCIe topology in which ATS matters"),
+        (true, false) => Outcome::pass(format!("{without} without ATS, as expected on bare metal")),
+        (false, true) => Outcome::pass(format!("{with} with ATS, as guests need")),
         (false, false) => Outcome::pass(format!("{with} with ATS for guests, {without} without")),
     }
 }

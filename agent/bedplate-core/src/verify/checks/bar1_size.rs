@@ -12,13 +12,14 @@ use bedplate_facts::rebar;
 pub(crate) const BAR1_SIZE: Check = Check {
     id: "firmware.bar1-size",
     group: Group::Firmware,
-    proves: "the large window of each GPU is as large as its model's, or as it can be",
+    proves: "the large window of each GPU is as large as specified for its model, or as possible",
     severity: Severity::Fail,
     needs_root: true,
-    what: "The large memory window of each GPU (BAR1 of NVIDIA's, BAR0 of AMD's) is as large as its model has it: smaller fails, or \
-           is a warning in a virtual machine and where a display mode of the GPU leaves 8 GiB. For a model that is not known, 256 MiB are a warning, and so is a window that its resizable BAR could make larger. T4 and \
-           Quadro RTX have 256 MiB; GPUs with C2C (GH200, GB200, GB300) are not asked.",
-    why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB of it large registrations fail.",
+    what: "The large memory window of each GPU (BAR1 for NVIDIA, BAR0 for AMD) has the size of its model. A smaller one \
+           fails, or is a warning in a virtual machine and if a display mode of the GPU leaves 8 GiB. For an unknown model, \
+           a window of 256 MiB is a warning, and so is one that a resizable BAR could enlarge. T4 and Quadro RTX have 256 \
+           MiB. GPUs with C2C (GH200, GB200, GB300) are not checked.",
+    why: "GPUDirect RDMA registers GPU memory within that window: with 256 MiB, large registrations fail.",
     source: "handbook §6.1; CUDA GPUDirect RDMA guide, \"PCI BAR sizes\"; Linux Documentation/ABI/testing/sysfs-bus-pci",
     how: "resource, and resourceN_resize (root only), of each GPU in /sys/bus/pci/devices",
     judge: bar1_size,
@@ -109,7 +110,7 @@ impl<'a> WindowFindings<'a> {
         let Some(bar) = rebar::largest(gpu) else {
             self.unknown.get_or_insert_with(|| {
                 Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).evidence(
-                    "no line of a memory window, or not to be read",
+                    "no memory window listed, or unreadable",
                     gpu.attribute("resource"),
                 )
             });
@@ -144,7 +145,7 @@ impl<'a> WindowFindings<'a> {
                 self.resizable.push(gpu);
             }
             (None, Some(Reading::Unknown(why))) => {
-                let what = format!("the sizes that a window of GPU {} could have", gpu.address);
+                let what = format!("the possible window sizes of GPU {}", gpu.address);
                 self.unknown.get_or_insert_with(|| unread(&what, why).minor());
             }
             (None, _) if bar.size <= SMALL && is_for_jobs(gpu) => self.doubtful.push(gpu),
@@ -179,7 +180,7 @@ fn bar1_size(input: &CheckInput<'_>) -> Judgement {
     let known = gpus.iter().filter(|gpu| by_design(gpu).is_some()).count();
     let of = format!("{}: {}", counted(gpus.len(), "GPU"), size(largest));
     Ok(Outcome::pass(match known == gpus.len() {
-        true => format!("{of}, as of their model"),
+        true => format!("{of}, as specified for the model"),
         false => format!("{of}, and no larger size is available"),
     }))
 }

@@ -18,30 +18,30 @@ const NEXT: &str = "default boot entry";
 pub(crate) const STATES: Check = Check {
     id: "cmdline.states",
     group: Group::CommandLine,
-    proves: "the next boot has the kernel arguments that the running kernel has",
+    proves: "the next boot has the same kernel arguments as the running kernel",
     severity: Severity::Warn,
     needs_root: true,
-    what: "What the boot configuration says is in the default boot entry, and the entry has the arguments that the kernel was \
-           booted with, no more and no fewer. The fourth state, what came of them, is `iommu.mode`.",
-    why: "A node that is right now and wrong after the next boot is found at the worst time. A file that was edited without \
+    what: "The default boot entry has the arguments of the boot configuration, and exactly those that the kernel was booted \
+           with. Their effect is checked by `iommu.mode`.",
+    why: "A node that is correct now but wrong after the next boot fails at the worst time. A file edited without \
           update-grub, or a boot entry of its own, looks right and does nothing.",
     source: "handbook §10.1, §10.3, §13.2",
-    how: "/proc/cmdline; the boot loader's configuration and entries, of which /boot often belongs to root",
+    how: "/proc/cmdline; the boot loader's configuration and entries (/boot is often root-only)",
     judge: states,
 };
 
 pub(crate) const BOOT_ENTRY: Check = Check {
     id: "cmdline.boot-entry",
     group: Group::CommandLine,
-    proves: "the default boot entry loads files that are there, and starts from the root that runs",
+    proves: "the default boot entry loads existing files, and starts from the running root",
     severity: Severity::Warn,
     needs_root: true,
-    what: "Kernel image, initrd and modules of the default boot entry are there and not empty, its root= is \
-           that of the running kernel, the kernel that it starts has the drivers of GPUs and NICs, and GRUB's menu waits \
-           neither for a key nor for a password.",
-    why: "A node whose boot entry is broken works until it is rebooted, and does not come back then.",
+    what: "Kernel image, initrd and modules of the default boot entry exist and are not empty, its root= is that of the \
+           running kernel, its kernel has the drivers of GPUs and NICs, and GRUB's menu waits neither for a key nor for a \
+           password.",
+    why: "A node with a broken boot entry works until it is rebooted, and then does not come back.",
     source: "handbook §10.5",
-    how: "the boot loader's entries, /boot, /lib/modules and the mounts; of these /boot often belongs to root",
+    how: "the boot loader's entries, /boot (often root-only), /lib/modules and the mounts",
     judge: boot_entry,
 };
 
@@ -51,9 +51,9 @@ pub(crate) const HARMFUL: Check = Check {
     proves: "no kernel argument is invented, misspelled, or known to do harm",
     severity: Severity::Warn,
     needs_root: false,
-    what: "Arguments of the running kernel and of the next boot, by the lints that profiles are checked with: \
-           `amd_iommu=on`, `pcie_acs_override`, misspelled NVreg names and others.",
-    why: "How-tos pass on arguments that no kernel reads. What looks configured is not, and some do harm.",
+    what: "No argument of the running kernel or of the next boot is reported by the lints for profiles: `amd_iommu=on`, \
+           `pcie_acs_override`, misspelled NVreg names and others.",
+    why: "How-tos copy arguments that no kernel reads. They only look configured, and some do harm.",
     source: "handbook §1.4, §1.5, §12; `bedplate profile check`",
     how: "/proc/cmdline and the default boot entry",
     judge: harmful,
@@ -62,14 +62,14 @@ pub(crate) const HARMFUL: Check = Check {
 pub(crate) const REJECTED: Check = Check {
     id: "cmdline.rejected",
     group: Group::CommandLine,
-    proves: "the kernel took every argument that it was booted with",
+    proves: "the kernel accepted every argument that it was booted with",
     severity: Severity::Warn,
     needs_root: true,
-    what: "The kernel log complains of no argument: none malformed, none of a parameter's options unknown, no ACS list that \
-           cannot be parsed; and every argument that the kernel passed on to user space is one that user space reads.",
-    why: "An argument that the kernel did not take stands in /proc/cmdline like any other.",
+    what: "The kernel log reports no malformed argument, no unknown option of a parameter, and no ACS list that cannot be \
+           parsed. User space reads every argument that the kernel passed on to it.",
+    why: "An argument that the kernel rejected still appears in /proc/cmdline.",
     source: "handbook §1.1, §1.2, §1.4; Linux init/main.c, kernel/params.c, drivers/pci/pci.c",
-    how: "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; /proc/cmdline",
+    how: "/dev/kmsg (root-only if kernel.dmesg_restrict is 1); /proc/cmdline",
     judge: rejected,
 };
 
@@ -115,7 +115,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
     running(input)?;
     match &line.next_boot {
         Reading::Unknown(why) => {
-            return Ok(unread_entry(input, "what the next boot's command line is", why));
+            return Ok(unread_entry(input, "the command line of the next boot", why));
         }
         Reading::Absent => {
             return Ok(Outcome::unknown("no boot entry is known").evidence("not there", NEXT));
@@ -131,9 +131,9 @@ fn states(input: &CheckInput<'_>) -> Judgement {
     let goes = of(|one| one.next_boot == Some(false) && one.running == Some(true));
     let stuck = of(|one| one.configured == Some(true) && one.next_boot == Some(false));
     let parts = [
-        (&stuck, "configured and not in the boot entry"),
-        (&comes, "only from the next boot on"),
-        (&goes, "gone after the next boot"),
+        (&stuck, "configured, but not in the boot entry"),
+        (&comes, "added at the next boot"),
+        (&goes, "removed at the next boot"),
     ];
     let parts = parts.iter().filter(|(list, _)| !list.is_empty());
     let parts: Vec<Evidence> = parts
@@ -145,7 +145,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
         })
         .collect();
     if parts.is_empty() {
-        line.configured.or_unread("what the boot configuration says")?;
+        line.configured.or_unread("the boot configuration")?;
         let count = arguments().count();
         return Ok(Outcome::pass(format!("{count} arguments, the same now and at the next boot"))
             .evidence("the same", format!("{RUNNING}, {NEXT}")));
@@ -173,7 +173,7 @@ fn unread_entry(input: &CheckInput<'_>, what: &str, why: &Reason) -> Outcome {
 fn boot_entry(input: &CheckInput<'_>) -> Judgement {
     let Some(found) = &input.observed.boot_entry else {
         return Ok(Outcome::not_applicable(
-            "the image has no boot entry of its own: whoever makes its disk makes the entry",
+            "the image has no boot entry; the build of its disk creates it",
         ));
     };
     if let Some(first) = found.faults.first() {
@@ -191,8 +191,8 @@ fn boot_entry(input: &CheckInput<'_>) -> Judgement {
     Ok(match found.unknown.first() {
         Some(why) => unread_entry(input, "whether the default boot entry boots", why),
         None => Outcome::pass(match input.facts.host {
-            HostKind::Image => "its files are there",
-            _ => "its files are there, and its root is the running one",
+            HostKind::Image => "the files of the boot entry exist",
+            _ => "the files of the boot entry exist, and its root is the running one",
         })
         .evidence("sound", NEXT),
     })
@@ -214,12 +214,12 @@ fn harmful(input: &CheckInput<'_>) -> Judgement {
         // An image has no running kernel.
         (Reading::Absent, Reading::Known(_)) => NEXT,
         (Reading::Absent, _) if input.facts.host == HostKind::Image => {
-            return Ok(Outcome::not_applicable("the image has no boot entry of its own"));
+            return Ok(Outcome::not_applicable("the image has no boot entry"));
         }
         _ => running(input).map(|_| RUNNING)?,
     };
-    Ok(Outcome::pass(format!("{} arguments, none of them suspect", line.arguments.len()))
-        .evidence("no lint finds anything", at))
+    Ok(Outcome::pass(format!("{} arguments, none suspect", line.arguments.len()))
+        .evidence("no lint applies", at))
 }
 
 fn rejected(input: &CheckInput<'_>) -> Judgement {
@@ -243,7 +243,7 @@ fn rejected(input: &CheckInput<'_>) -> Judgement {
         }
     }
     if evident.is_empty() {
-        return Ok(kernel_log::clean(log, "no complaint about an argument"));
+        return Ok(kernel_log::clean(log, "no argument was rejected"));
     }
     let codes = |arguments: Vec<String>, passed_on| {
         let code = move |argument| CommandLineFinding::ArgumentRefused { argument, passed_on };

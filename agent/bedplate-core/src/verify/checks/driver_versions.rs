@@ -15,15 +15,16 @@ const MODULE: &str = "/proc/driver/nvidia/version";
 pub(crate) const DRIVER_VERSIONS: Check = Check {
     id: "modules.driver-versions",
     group: Group::Modules,
-    proves: "the NVIDIA driver's library, firmware and loaded kernel module are of one version",
+    proves: "the NVIDIA driver's library, firmware and loaded kernel module have the same version",
     severity: Severity::Fail,
     needs_root: false,
-    what: "libcuda.so.1, where the driver's packages put it on the host, leads to a file of the version that \
-           /proc/driver/nvidia/version names. A host without the library (its driver is in a container) is not asked. With the \
-           open kernel modules the firmware of that version for each GPU's GSP (GPU System Processor) is where the kernel looks.",
-    why: "After an update of the driver without a reboot the old kernel module is still loaded, and refuses programs with the new \
-          library: CUDA error 803, \"Driver/library version mismatch\" of nvidia-smi. Without the firmware a GPU does not start \
-          again once the last program has closed it.",
+    what: "libcuda.so.1, where the driver's packages install it on the host, leads to a file of the version that \
+           /proc/driver/nvidia/version reports. A host without the library (its driver is in a container) is not checked. \
+           With the open kernel modules, the kernel finds the firmware of that version for each GPU's GSP (GPU System \
+           Processor).",
+    why: "After a driver update without a reboot, the old kernel module stays loaded and refuses programs with the new \
+          library: CUDA error 803, \"Driver/library version mismatch\" of nvidia-smi. Without the firmware, a GPU does not \
+          start again once the last program has closed it.",
     source: "handbook §6.2, §6.5; open-gpu-kernel-modules src/nvidia/arch/nvalloc/unix/src/osapi.c, \"API mismatch\"; CUDA cudaErrorSystemDriverMismatch",
     how: "the link libcuda.so.1 in /usr/lib/x86_64-linux-gnu, /usr/lib/aarch64-linux-gnu or /usr/lib64; /proc/driver/nvidia/version; \
           nvidia/VERSION in /lib/firmware and /lib/firmware/updates, in their directories for the running kernel, and in the \
@@ -71,7 +72,7 @@ fn of_library(module: &str, library: &Reading<CudaLibrary>) -> Outcome {
         }])
         .evidence(&library.version, &library.path)
         .evidence(module, MODULE),
-        Reading::Absent => Outcome::not_applicable("no library of the NVIDIA driver on the host"),
+        Reading::Absent => Outcome::not_applicable("no NVIDIA driver library on the host"),
         Reading::Unknown(why) => unread("the version of libcuda.so.1", why).minor(),
     }
 }

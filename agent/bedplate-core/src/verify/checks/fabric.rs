@@ -11,15 +11,15 @@ use bedplate_facts::imex;
 pub(crate) const MANAGER: Check = Check {
     id: "modules.fabric-manager",
     group: Group::Modules,
-    proves: "the programs that set up the NVSwitches of this host run",
+    proves: "the programs that set up the NVSwitches of this host are running",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Where NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200) nvidia-fabricmanager runs, on the host or \
-           in a driver container: its unit has a process, or its pid file names one. On boards of B200 and B300 NVLSM runs as \
-           well. The fabric manager refuses another version than the driver's, so that one that runs has the right one. Compute \
-           trays of NVL72 racks are not asked: their NVSwitches are in other trays. A virtual machine is asked only if it sees \
-           NVSwitches, or the ConnectX-7 that manages them.",
-    why: "Before the switches are set up CUDA starts no program on any GPU of the board: cudaErrorSystemNotReady (802).",
+    what: "If NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200), nvidia-fabricmanager runs, on the \
+           host or in a driver container: its unit has a process, or its pid file names one. On B200 and B300 boards, NVLSM \
+           runs as well. The fabric manager refuses any version but the driver's, so a running one has the right version. \
+           Compute trays of NVL72 racks are not checked: their NVSwitches are in other trays. A virtual machine is checked \
+           only if it sees NVSwitches, or the ConnectX-7 that manages them.",
+    why: "Until the switches are set up, CUDA starts no program on any GPU of the board: cudaErrorSystemNotReady (802).",
     source: "handbook §6.5; NVIDIA Fabric Manager User Guide",
     how: "classes and ids in /sys/bus/pci/devices; cgroup.procs of nvidia-fabricmanager.service; pid files in /run; \
           /proc/PID/comm; /sys/class/infiniband_mad",
@@ -44,14 +44,14 @@ fn manager(input: &CheckInput<'_>) -> Judgement {
     }
     if fabric.nvlsm == Reading::Known(false) {
         let code = FabricFinding::NvlsmDown { gpus: count, cause: cause(fabric) };
-        return Ok(Outcome::fail([code]).evidence("no process nvlsm", GROUP));
+        return Ok(Outcome::fail([code]).evidence("no nvlsm process", GROUP));
     }
     for (what, found) in [("the fabric manager", &fabric.manager), ("NVLSM", &fabric.nvlsm)] {
         found
             .or_unread(format_args!("whether {what} runs"))
             .map_err(|outcome| outcome.evidence("not known", PROGRAM))?;
     }
-    Ok(Outcome::pass(format!("the fabric manager runs, for {what}")).evidence("a process", GROUP))
+    Ok(Outcome::pass(format!("the fabric manager runs for {what}")).evidence("a process", GROUP))
 }
 
 fn cause(fabric: &Fabric) -> FabricCause {
@@ -66,13 +66,14 @@ fn cause(fabric: &Fabric) -> FabricCause {
 pub(crate) const IMEX: Check = Check {
     id: "modules.imex",
     group: Group::Modules,
-    proves: "IMEX, where it is set up, lets jobs share GPU memory over NVLink with the other trays of the rack",
+    proves: "IMEX, if set up, lets jobs share GPU memory over NVLink with the other trays of the rack",
     severity: Severity::Warn,
     needs_root: false,
-    what: "On compute trays of GB200 and GB300 with nvidia-imex installed: its daemon runs, the list of trays names one address of \
-           this host once, and there is a channel in /dev/nvidia-caps-imex-channels. A list of names is not resolved. Not asked \
-           where it is not installed: under Kubernetes it runs in pods, and jobs inside of one tray need none.",
-    why: "Without it NCCL does not use NVLink between trays (MNNVL), but the slower network.",
+    what: "On compute trays of GB200 and GB300 with nvidia-imex installed: its daemon runs, the list of trays has one \
+           address of this host exactly once, and /dev/nvidia-caps-imex-channels has a channel. A list of names is not \
+           resolved. Without nvidia-imex the check does not apply: under Kubernetes it runs in pods, and jobs within one \
+           tray need none.",
+    why: "Without it, NCCL uses the slower network instead of NVLink between trays (MNNVL).",
     source: "handbook §6.5; NVIDIA IMEX Service guide; open-gpu-kernel-modules kernel-open/nvidia/nv-caps-imex.c",
     how: "cgroup.procs of nvidia-imex.service; config.cfg and nodes_config.cfg in /etc/nvidia-imex; /proc/net/fib_trie and \
           if_inet6; /dev/nvidia-caps-imex-channels",
@@ -103,6 +104,6 @@ fn imex(input: &CheckInput<'_>) -> Judgement {
     }
     imex.runs.or_unread("whether IMEX runs")?;
     imex.nodes.or_unread("the list of trays")?;
-    imex.channels.or_unread("the channels of IMEX")?;
+    imex.channels.or_unread("the IMEX channels")?;
     Ok(Outcome::pass("IMEX runs, and has a channel"))
 }

@@ -20,11 +20,11 @@ const SMALL_WINDOW: u64 = 256 << 20;
 pub(crate) const IOMMU: Check = Check {
     id: "firmware.iommu",
     group: Group::Firmware,
-    proves: "the firmware offers an IOMMU where something needs one",
+    proves: "the firmware provides an IOMMU where one is needed",
     severity: Severity::Fail,
     needs_root: false,
-    what: "The ACPI table of an IOMMU is there: DMAR (VT-d), IVRS (AMD-Vi) or IORT (SMMU). Without one no kernel argument \
-           switches an IOMMU on. That fails only where guests have devices (VFIO): bare metal needs 1:1 DMA, and has it.",
+    what: "An ACPI table describes an IOMMU: DMAR (VT-d), IVRS (AMD-Vi) or IORT (SMMU). Without it, no kernel argument can \
+           enable an IOMMU. This fails only if devices are assigned to VMs (VFIO): bare metal needs 1:1 DMA, and has it.",
     why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not.",
     source: "handbook §4, §11, §14.4",
     how: "names in /sys/firmware/acpi/tables; functions bound to VFIO drivers",
@@ -36,11 +36,11 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     let guests = &input.guests;
     Ok(match &input.facts.iommu.firmware {
         Reading::Known(table) => {
-            Outcome::pass(format!("the firmware offers one ({table})")).evidence(table, TABLES)
+            Outcome::pass(format!("the firmware provides one ({table})")).evidence(table, TABLES)
         }
-        Reading::Unknown(why) => unread("what the firmware offers", why),
+        Reading::Unknown(why) => unread("the IOMMU table of the firmware", why),
         Reading::Absent if guests.is_empty() => Outcome::pass(
-            "no IOMMU by the firmware: DMA is 1:1, which is all that bare metal needs",
+            "the firmware provides no IOMMU: DMA is 1:1, which is all that bare metal needs",
         )
         .evidence("no DMAR, IVRS or IORT", TABLES),
         Reading::Absent => {
@@ -58,10 +58,9 @@ pub(crate) const ABOVE_4G: Check = Check {
     proves: "the memory windows of GPUs have addresses, the large ones above 4 GiB",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Every memory window (BAR) of every GPU was given an address. A window of 256 MiB or more below 4 GiB is a \
-           warning.",
-    why: "Without Above 4G Decoding there is no room for windows of many GiB: the driver does not take the GPU, or \
-          GPUDirect finds no window to register memory in.",
+    what: "Every memory window (BAR) of every GPU has an address. A window of 256 MiB or more below 4 GiB is a warning.",
+    why: "Without Above 4G Decoding, windows of many GiB do not fit: the driver rejects the GPU, or GPUDirect finds no \
+          window to register memory in.",
     source: "handbook §6.1, §11; Linux drivers/pci/setup-res.c",
     how: "resource of each GPU in /sys/bus/pci/devices: start, end, flags",
     judge: above_4g,
@@ -94,8 +93,8 @@ fn above_4g(input: &CheckInput<'_>) -> Judgement {
     }
     if let Some(first) = gpus.iter().find(|gpu| bars(gpu).is_empty()) {
         return Ok(Outcome::unknown(format!("GPU {} shows no memory window", first.address))
-            .evidence("no line of a memory window, or not to be read", at(first))
-            .hint("`dmesg | grep -i BAR`: windows that could not be given an address at all are dropped"));
+            .evidence("no memory window listed, or unreadable", at(first))
+            .hint("check `dmesg | grep -i BAR`: the kernel drops windows that get no address"));
     }
     if let Some(outcome) = dropped_window(gpus) {
         return Ok(outcome);
@@ -140,11 +139,11 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
     }
     if let Some(first) = gpus.iter().find(|gpu| own(gpu) < SMALL_WINDOW) {
         return Some(Outcome::unknown(format!(
-            "GPU {} shows no memory window of 256 MiB or more: it has none, or the kernel dropped it for want of room",
+            "GPU {} shows no memory window of 256 MiB or more: it has none, or the kernel dropped it for lack of space",
             first.address
         ))
         .evidence(format!("the largest: {}", size(own(first))), first.attribute("resource"))
-        .hint("`lspci -vv` shows `Region` lines that are disabled; `dmesg | grep -i BAR` what got no address"));
+        .hint("check `lspci -vv` for disabled `Region` lines, and `dmesg | grep -i BAR` for windows without an address"));
     }
     None
 }
@@ -155,9 +154,9 @@ pub(crate) const SRIOV_RESOURCES: Check = Check {
     proves: "the VFs of RDMA NICs have memory windows",
     severity: Severity::Warn,
     needs_root: false,
-    what: "Every RDMA NIC that can have VFs was given memory windows for them.",
-    why: "With SR-IOV off in the firmware's setup, or too little room below a bridge, these windows have no address, and \
-          making VFs fails with ENOMEM.",
+    what: "Every RDMA NIC that supports VFs has memory windows for them.",
+    why: "With SR-IOV off in the firmware setup, or too little space below a bridge, these windows have no address, and \
+          creating VFs fails with ENOMEM.",
     source: "handbook §6.1, §11; Linux drivers/pci/iov.c",
     how: "lines 8 to 13 of resource, and sriov_totalvfs, of each PF in /sys/bus/pci/devices",
     judge: sriov_resources,
@@ -167,22 +166,19 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
     let nics = input.some_rdma_pfs()?;
     let mut pfs: Vec<&Function> = Vec::new();
     for nic in nics {
-        let what = format!("how many VFs NIC {} can have", nic.address);
+        let what = format!("the number of VFs that NIC {} supports", nic.address);
         let pf = nic.sriov.or_unread(&what)?;
         let total = pf.map_or(Ok(None), |pf| pf.total.or_unread(&what))?;
         pfs.extend(total.is_some_and(|total| *total > 0).then_some(nic));
     }
     if pfs.is_empty() {
-        return Ok(Outcome::not_applicable("no RDMA NIC that can have VFs (sriov_totalvfs)"));
+        return Ok(Outcome::not_applicable("no RDMA NIC that supports VFs (sriov_totalvfs)"));
     }
     let bars =
         |pf: &&Function| pf.detail.as_ref().map_or(&[][..], |detail| &detail.bars[..]).to_vec();
     if let Some(unseen) = pfs.iter().find(|pf| bars(pf).is_empty()) {
-        return Ok(Outcome::unknown(format!(
-            "NIC {} shows no memory window at all",
-            unseen.address
-        ))
-        .evidence("no line of a memory window, or not to be read", unseen.attribute("resource")));
+        return Ok(Outcome::unknown(format!("NIC {} shows no memory window", unseen.address))
+        .evidence("no memory window listed, or unreadable", unseen.attribute("resource")));
     }
     let is_placed = |bar: &Bar| bar.index >= 7 && !has_no_address(bar);
     let without: Vec<&Function> =
@@ -203,9 +199,9 @@ pub(crate) const ARI: Check = Check {
     proves: "ports above NICs forward ARI, so that more than seven VFs fit on a bus",
     severity: Severity::Warn,
     needs_root: true,
-    what: "The port above every RDMA NIC that can have more than seven VFs forwards ARI (device control 2, bit 5).",
-    why: "Without it a VF beyond the eighth function takes a bus number of its own, which bridges often have not reserved: \
-          making VFs fails.",
+    what: "The port above every RDMA NIC that supports more than seven VFs forwards ARI (device control 2, bit 5).",
+    why: "Without ARI, a VF beyond the eighth function needs a bus number of its own, which bridges often have not reserved: \
+          creating VFs fails.",
     source: "handbook §7, §11; Linux drivers/pci/iov.c",
     how: "PCI Express capability of the port above, in its config space",
     judge: ari,
@@ -238,7 +234,7 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
         (Some((port, why)), _) => {
             unread(format_args!("device control 2 of port {}", port.address), why)
         }
-        (None, 0) => Outcome::not_applicable("no RDMA NIC that can have more than seven VFs"),
+        (None, 0) => Outcome::not_applicable("no RDMA NIC that supports more than seven VFs"),
         (None, count) => {
             Outcome::pass(format!("{} above RDMA NICs, all forward ARI", counted(count, "port")))
         }
@@ -248,12 +244,13 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
 pub(crate) const NUMA: Check = Check {
     id: "firmware.numa",
     group: Group::Firmware,
-    proves: "the firmware says which NUMA node GPUs and NICs are near",
+    proves: "the firmware reports the NUMA node of GPUs and NICs",
     severity: Severity::Warn,
     needs_root: false,
-    what: "On a host with more than one NUMA node every GPU and RDMA NIC has a node; -1 means that the firmware names none.",
-    why: "Without it NCCL takes such a device for one on a node of its own, far from all others, and jobs are pinned to the \
-          wrong CPUs.",
+    what: "On a host with more than one NUMA node, every GPU and RDMA NIC has a node; -1 means that the firmware reports \
+           none.",
+    why: "Without it, NCCL places such a device on a node of its own, far from all others, and jobs are pinned to the wrong \
+          CPUs.",
     source: "handbook §6.1, §8.3, §11",
     how: "numa_node of each function in /sys/bus/pci/devices; /sys/devices/system/node/online",
     judge: numa,
@@ -261,8 +258,8 @@ pub(crate) const NUMA: Check = Check {
 
 fn numa(input: &CheckInput<'_>) -> Judgement {
     input.topology()?;
-    let Some(nodes) = input.facts.cpu.nodes.or_unread("which NUMA nodes there are")? else {
-        return Ok(Outcome::not_applicable("a kernel without NUMA"));
+    let Some(nodes) = input.facts.cpu.nodes.or_unread("the NUMA nodes of the host")? else {
+        return Ok(Outcome::not_applicable("the kernel does not support NUMA"));
     };
     let online = "/sys/devices/system/node/online";
     if !nodes.contains(['-', ',']) {
@@ -282,8 +279,8 @@ fn numa(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match devices.iter().find(|function| function.numa_node.known().is_none()) {
         Some(unread) => {
-            Outcome::unknown(format!("the NUMA node of {} cannot be read", unread.address))
-                .evidence("not to be read", unread.attribute("numa_node"))
+            Outcome::unknown(format!("the NUMA node of {} is unreadable", unread.address))
+                .evidence("unreadable", unread.attribute("numa_node"))
         }
         None => Outcome::pass(format!("{} devices have a NUMA node", devices.len()))
             .evidence(nodes, online),

@@ -17,16 +17,17 @@ const USUAL_DSCP: u8 = 26;
 pub(crate) const PFC: Check = Check {
     id: "rdma.pfc",
     group: Group::Rdma,
-    proves: "all RoCE ports have flow control (PFC), and on the priority that RoCE traffic takes",
+    proves: "all RoCE ports have flow control (PFC), on the priority that RoCE traffic uses",
     severity: Severity::Warn,
     needs_root: false,
-    what: "Every active RoCE port has priority flow control on, all on the same priorities, and RoCE packets take one of these: \
-           by the traffic class that the driver forces, or else by NCCL_IB_TC in /etc/nccl.conf, with AMD GPUs /etc/rccl.conf (its upper six bits are the DSCP). \
-           Where neither is set, jobs choose it and the check does not know. Where the driver shows ECN, it is on for that \
-           priority. Switches are not asked. A network that is lossy on purpose has none of this: say so in the profile.",
-    why: "RoCE assumes that hardly any packet is lost. Without flow control on its priority, bursts of many senders overflow a \
-          switch and transfers are sent again: bandwidth falls apart under load, and is fine in a test of two hosts. One port \
-          that differs does so to all.",
+    what: "Every active RoCE port has priority flow control on, all on the same priorities, and RoCE packets use one of \
+           these. Their priority follows from the traffic class that the driver forces, or else from NCCL_IB_TC in \
+           /etc/nccl.conf, with AMD GPUs /etc/rccl.conf (its upper six bits are the DSCP). If neither is set, jobs choose \
+           it, and the result is unknown. If the driver shows ECN, it is on for that priority. Switches are not checked. For \
+           a network that is lossy on purpose, set the check's level in the profile.",
+    why: "RoCE assumes that hardly any packet is lost. Without flow control on its priority, bursts of many senders overflow \
+          a switch, and transfers are sent again: bandwidth collapses under load, but is fine in a test of two hosts. One \
+          deviating port affects all.",
     source: "handbook §5.5, §8.5; Linux net/dcb/dcbnl.c; drivers/net/ethernet/mellanox/mlx5/core/en_dcbnl.c",
     how: "DCB of each interface, by netlink (as `dcb pfc show dev IF` and `dcb app show dev IF`); tc/*/traffic_class in \
           /sys/class/infiniband and ecn/ in /sys/class/net, where the driver has them; /etc/nccl.conf or /etc/rccl.conf",
@@ -45,7 +46,7 @@ fn answers<'a>(
     for port in ports {
         let outcome = match congestion.ports.get(&port.name) {
             None => {
-                Outcome::unknown(format!("no network interface of port {} shows here", port.name))
+                Outcome::unknown(format!("no network interface of port {} is visible", port.name))
             }
             Some(flow) => match &flow.control {
                 Reading::Unknown(why) => {
@@ -56,11 +57,11 @@ fn answers<'a>(
                     continue;
                 }
                 Reading::Known(_) | Reading::Absent => Outcome::unknown(format!(
-                    "the driver of {} does not say what flow control it does",
+                    "the driver of {} does not report its flow control",
                     flow.interface
                 ))
                 .evidence("not answered", format!("DCB of {}", flow.interface))
-                .hint("look with the maker's own tool (`mlnx_qos -i IF`, `niccli`)"),
+                .hint("use the vendor's own tool (`mlnx_qos -i IF`, `niccli`)"),
             },
         };
         unknown.get_or_insert(outcome);
@@ -166,13 +167,13 @@ fn roce_priority(
     match class {
         Reading::Unknown(why) => Err(unread("the traffic class of RoCE packets", why)),
         Reading::Absent => Err(Outcome::unknown(format!(
-            "{on}; which one RoCE packets take is up to each job (NCCL_IB_TC)"
+            "{on}; each job chooses the priority of its RoCE packets (NCCL_IB_TC)"
         ))
         .evidence("no NCCL_IB_TC", congestion.conf)
         .hint(class_remedy(covered_dscp(control, mask), congestion.conf))),
         Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
             Outcome::unknown(format!(
-                "{on}; which one RoCE packets take at port {} is not known: it gives DSCP {} no priority",
+                "{on}; the priority of RoCE packets at port {} is unknown: DSCP {} maps to no priority",
                 port.name,
                 class >> 2
             ))
@@ -222,16 +223,16 @@ fn with_ecn(
     }
     let words: Vec<String> = taken.keys().map(u8::to_string).collect();
     let also = if mask.count_ones() > 1 {
-        format!(" (it is on for {})", priorities(mask))
+        format!(" (on for {})", priorities(mask))
     } else {
         String::new()
     };
     let ecn = match on {
-        0 => "ECN does not show here",
+        0 => "ECN is not visible here",
         _ => "with ECN",
     };
     common(Outcome::pass(format!(
-        "{}: PFC on priority {}, which RoCE takes{also}; {ecn}",
+        "{}: PFC on priority {}, which RoCE uses{also}; {ecn}",
         counted(ports.len(), "port"),
         words.join(", ")
     )))

@@ -12,13 +12,14 @@ use bedplate_facts::topology::{Pair, Peer};
 pub(crate) const GROUPS: Check = Check {
     id: "acs.groups",
     group: Group::Acs,
-    proves: "each GPU and its Data Direct function are where the NVIDIA driver lets them reach each other",
+    proves: "the NVIDIA driver lets each GPU and its Data Direct function reach each other",
     severity: Severity::Fail,
     needs_root: false,
-    what: "A GPU and the Data Direct function that it meets in a switch are in one IOMMU group, or neither is in one; drivers from \
-           R570 to R590 with NVreg_GrdmaPciTopoCheckOverride=1 do not ask, and R580 and R590 with 2 refuse in any case.",
-    why: "NCCL asks for GPU memory over PCIe there, and the driver answers ENOTSUPP between groups: setting up the job fails. \
-          Groups are made at boot, of the ACS bits of that moment; writing the registers later does not change them.",
+    what: "A GPU and the Data Direct function that shares a switch with it are in one IOMMU group, or neither has a group. \
+           Drivers from R570 to R590 skip this test with NVreg_GrdmaPciTopoCheckOverride=1; R580 and R590 always refuse with \
+           2.",
+    why: "NCCL requests GPU memory over PCIe there. Between groups the driver answers ENOTSUPP, and setting up the job \
+          fails. Groups are built at boot from the ACS bits of that moment; writing the registers later does not change them.",
     source: "handbook §6.3, §14.1; open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv-dmabuf.c; NCCL src/transport/net.cc",
     how: "iommu_group of each function in /sys/bus/pci/devices; /proc/driver/nvidia/version and params",
     judge: groups,
@@ -29,7 +30,7 @@ fn groups(input: &CheckInput<'_>) -> Judgement {
     let tree = topology.tree();
     let pairs = input.pairs(|peer| peer == Peer::DataDirect)?;
     if pairs.is_empty() {
-        return Ok(Outcome::not_applicable("no GPU meets a Data Direct function in a switch"));
+        return Ok(Outcome::not_applicable("no GPU shares a switch with a Data Direct function"));
     }
     let mut apart = pairs_in_different_groups(topology, tree);
     apart.retain(|pair| pairs.contains(pair));

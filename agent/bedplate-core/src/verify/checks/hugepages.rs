@@ -12,14 +12,14 @@ use bedplate_facts::limits::HUGE_PAGES;
 pub(crate) const HUGEPAGES: Check = Check {
     id: "limits.hugepages",
     group: Group::Limits,
-    proves: "the kernel has the huge pages that its command line asks for",
+    proves: "the kernel has the huge pages that its command line requests",
     severity: Severity::Warn,
     needs_root: false,
-    what: "Of each size that `hugepagesz=` and `hugepages=` of the running kernel name there are as many pages as asked for, or \
-           more. A kernel that was asked for none needs none: GPUDirect RDMA does not use them. What the profile asks for \
-           beyond the running command line, `profile.in-effect` shows.",
-    why: "The kernel takes what it finds and goes on with fewer where memory is short, on one NUMA node above all. DPDK and \
-          storage clients fail at their start then.",
+    what: "For each size in `hugepagesz=` and `hugepages=` of the running kernel, at least the requested number of pages \
+           exists. Without a request the check does not apply: GPUDirect RDMA does not use huge pages. `profile.in-effect` \
+           covers what the profile requests beyond the running command line.",
+    why: "If memory is short, above all on one NUMA node, the kernel continues with fewer pages. DPDK and storage clients \
+          then fail at startup.",
     source: "handbook §1.1; Linux Documentation/admin-guide/mm/hugetlbpage.rst",
     how: "/proc/cmdline; nr_hugepages of each size in /sys/kernel/mm/hugepages",
     judge: hugepages,
@@ -33,15 +33,15 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
     let tokens: Vec<&str> = running.tokens().map(|token| token.as_str()).collect();
     let asked = match huge_pages(tokens.iter().copied(), arch(input.facts)) {
         Some(asked) if asked.values().all(|count| *count == 0) => {
-            return Ok(Outcome::not_applicable("none asked for"));
+            return Ok(Outcome::not_applicable("no huge pages requested"));
         }
         Some(asked) => asked,
         None => {
             return Ok(Outcome::unknown(
-                "the command line asks for huge pages of a size that is not understood",
+                "the command line requests huge pages of an unrecognised size",
             )
             .evidence("hugepages=", "/proc/cmdline")
-            .hint("name the size before the count: `hugepagesz=1G hugepages=16`"));
+            .hint("put the size before the count: `hugepagesz=1G hugepages=16`"));
         }
     };
     let there = input.observed.limits.huge_pages.or_unread("the huge pages")?;

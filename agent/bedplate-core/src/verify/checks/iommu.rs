@@ -18,16 +18,15 @@ const IN_USE: &str = "/sys/class/iommu";
 pub(crate) const MODE: Check = Check {
     id: "iommu.mode",
     group: Group::Iommu,
-    proves: "the IOMMU lets the DMA of GPUs and NICs pass as GPUDirect needs it",
+    proves: "the IOMMU handles the DMA of GPUs and NICs as GPUDirect needs it",
     severity: Severity::Fail,
     needs_root: false,
-    what: "The type of the IOMMU group of every GPU, RDMA NIC and VF that the host itself uses: `identity` \
-           (passthrough), or no group, is right; `DMA` and `DMA-FQ` are translated. On Arm CPUs of NVIDIA with a \
-           kernel before 6.11 it is the other way round; from 6.11 on either is right. A host whose IOMMU is off has \
-           1:1 DMA, which is right on bare metal.",
-    why: "CUDA's documentation calls GPUDirect RDMA incompatible with any translation but 1:1. On Grace before 6.11 \
-          arm-smmu-v3 attaches no PASID to an identity domain, and no CUDA context can be created. The command line \
-          proves nothing: memory encryption, untrusted devices and some IOMMUs translate in spite of `iommu=pt`.",
+    what: "The IOMMU group type of every GPU, RDMA NIC and VF used by the host itself: `identity` (passthrough) or no group \
+           is right; `DMA` and `DMA-FQ` mean translation. On Arm CPUs of NVIDIA with a kernel before 6.11 the reverse holds; \
+           from 6.11 on both are right. A host with its IOMMU off has 1:1 DMA, which is right on bare metal.",
+    why: "CUDA's documentation calls GPUDirect RDMA incompatible with any translation but 1:1. On Grace before 6.11, \
+          arm-smmu-v3 attaches no PASID to an identity domain, and CUDA cannot create a context. The command line proves \
+          nothing: memory encryption, untrusted devices and some IOMMUs translate despite `iommu=pt`.",
     source: "handbook §4, §14.3, §14.4; Linux drivers/iommu/iommu.c; CUDA GPUDirect RDMA guide",
     how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu",
     judge: mode,
@@ -36,15 +35,15 @@ pub(crate) const MODE: Check = Check {
 pub(crate) const ACTIVE: Check = Check {
     id: "iommu.active",
     group: Group::Iommu,
-    proves: "an IOMMU is in use where something needs one",
+    proves: "an IOMMU is in use where one is needed",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or nothing on this host needs one: it is off on purpose, or \
-           the firmware has it off, and no guest has a device.",
-    why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: off is 1:1 DMA, which GPUDirect Storage's \
-          documentation calls the best case.",
+    what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or this host needs none: it is off on purpose or in the \
+           firmware, and no device is assigned to a VM.",
+    why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not: with the IOMMU off DMA is 1:1, which GPUDirect \
+          Storage's documentation calls the best case.",
     source: "handbook §4, §14.4",
-    how: "names in /sys/class/iommu; what the next boot's arguments say of it; functions bound to VFIO drivers",
+    how: "names in /sys/class/iommu; IOMMU arguments of the next boot; functions bound to VFIO drivers",
     judge: active,
 };
 
@@ -60,8 +59,8 @@ fn active(input: &CheckInput<'_>) -> Judgement {
     let guests = &input.guests;
     Ok(match guests.len() {
         0 => {
-            let by = by.map(|by| format!(", by `{by}`")).unwrap_or_default();
-            Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs one: DMA is 1:1"))
+            let by = by.map(|by| format!(" (by `{by}`)")).unwrap_or_default();
+            Outcome::pass(format!("the IOMMU is off{by}, and nothing here needs it: DMA is 1:1"))
                 .evidence(listed(&iommu.active), IN_USE)
         }
         functions => Outcome::fail([IommuFinding::IommuOffWithGuests {
@@ -96,9 +95,10 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
             );
         }
         none => {
-            return Ok(Outcome::unknown("no IOMMU is in use, which is not known to work on such an Arm CPU")
+            return Ok(Outcome::unknown("no IOMMU is in use; this Arm CPU is not known to work without one")
                 .evidence(listed(none), IN_USE)
-                .hint("take `iommu.passthrough` and what else switches the SMMU off from the command line, and reboot"));
+                .hint("remove `iommu.passthrough` and other arguments that disable the SMMU from the command line, then \
+                       reboot"));
         }
     }
     let (types, unknown) = types(input, carriers);
@@ -109,13 +109,13 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
     Ok(match chip {
         Superchip::No => on_most(&types),
         Superchip::Either => Outcome::pass(format!(
-            "{}: on this Arm CPU of NVIDIA's Linux from 6.11 on works in either mode",
+            "{}: Linux 6.11 and later works in either mode on this NVIDIA Arm CPU",
             format_types(&types)
         ))
         .all_evidence(type_evidence(&types)),
         Superchip::Translated => on_old_grace(&types),
         Superchip::NotKnown(why) => {
-            unread("whether the CPU is NVIDIA's, which decides the mode,", &why)
+            unread("whether the CPU is NVIDIA's (it decides the mode)", &why)
                 .all_evidence(type_evidence(&types))
         }
     })
@@ -133,8 +133,8 @@ fn types<'a>(
             Reading::Known(group) => match input.facts.iommu.groups.get(group) {
                 Some(Reading::Known(kind)) if kind != "unknown" => Ok(kind.as_str()),
                 Some(Reading::Unknown(why)) => Err(why.clone()),
-                Some(Reading::Known(_)) => Err("the kernel itself says `unknown`".into()),
-                Some(Reading::Absent) | None => Err("Linux shows it from 5.11 on".into()),
+                Some(Reading::Known(_)) => Err("the kernel reports `unknown`".into()),
+                Some(Reading::Absent) | None => Err("Linux shows it only from 5.11 on".into()),
             },
         };
         match kind {
@@ -190,7 +190,7 @@ fn on_most(types: &Types<'_>) -> Outcome {
         types.iter().find(|(kind, _)| !passes(kind) && !is_translated(kind))
     {
         return Outcome::unknown(format!(
-            "{} in IOMMU groups of type {kind}, which says nothing of the host's own DMA",
+            "{} in IOMMU groups of type {kind}, which does not show how the host's own DMA is handled",
             named(functions, "functions")
         ))
         .all_evidence(type_evidence(types));

@@ -11,19 +11,20 @@ use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
 use bedplate_host::{KernelLog, kmsg};
 
-pub(super) const HOW: &str = "/dev/kmsg, which root alone may read where kernel.dmesg_restrict is 1; only lines that mean something are kept";
+pub(super) const HOW: &str =
+    "/dev/kmsg (root-only if kernel.dmesg_restrict is 1); only recognised lines are retained";
 
 pub(crate) const IOMMU: Check = Check {
     id: "iommu.log",
     group: Group::Iommu,
-    proves: "the kernel log reports no DMA that the IOMMU refused, and no trouble with bringing it up",
+    proves: "the kernel log reports no DMA refused by the IOMMU, and no fault in its setup",
     severity: Severity::Warn,
     needs_root: true,
-    what: "No DMA fault of a GPU or NIC since the boot, no IOMMU that the firmware describes wrongly or a kexec left on; and \
-           `DMAR: IOMMU enabled` is not taken for a proof: that line repeats the argument, and stands there without VT-d as \
-           well. `DMAR: Intel(R) Virtualization Technology for Directed I/O` and `AMD-Vi: Interrupt remapping enabled` are.",
-    why: "A fault is GPUDirect traffic that did not arrive: a peer's address that is not mapped for the NIC. How-tos prove \
-          passthrough by lines that prove something else.",
+    what: "Since boot, no DMA fault of a GPU or NIC, no IOMMU that the firmware describes wrongly, and none that a kexec \
+           left on. `DMAR: IOMMU enabled` is no proof: that line repeats the argument, and also appears without VT-d. `DMAR: \
+           Intel(R) Virtualization Technology for Directed I/O` and `AMD-Vi: Interrupt remapping enabled` are proof.",
+    why: "A fault is GPUDirect traffic that did not arrive: the peer's address is not mapped for the NIC. How-tos try to \
+          prove passthrough with lines that prove something else.",
     source: "handbook §2.4, §4, §12.10; Linux drivers/iommu/intel/dmar.c, drivers/iommu/amd/iommu.c",
     how: HOW,
     judge: iommu,
@@ -44,7 +45,7 @@ pub(super) struct Line {
 pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcome> {
     let log = input.observed.kernel_log.or_unread("the kernel log").map_err(Outcome::minor)?;
     log.ok_or_else(|| {
-        Outcome::unknown("the kernel log is not shown here: a container?")
+        Outcome::unknown("the kernel log is not visible here (a container?)")
             .evidence("not there", kmsg::PATH)
             .minor()
     })
@@ -68,10 +69,10 @@ pub(super) fn clean(log: &KernelLog, text: &str) -> Outcome {
     if log.whole {
         return Outcome::pass(text).evidence("no such line since the boot", kmsg::PATH);
     }
-    Outcome::unknown("the kernel log has lost its first lines, and what is left says nothing of it")
+    Outcome::unknown("the kernel log has lost its first lines, and the rest reports nothing")
         .minor()
-        .evidence("no such line in what is left", kmsg::PATH)
-        .hint("`journalctl -k -b` may still have them; a larger ring: `log_buf_len=16M` in [cmdline] of the profile")
+        .evidence("no such line in the rest", kmsg::PATH)
+        .hint("try `journalctl -k -b`. For a larger log, set [cmdline] args = [\"log_buf_len=16M\"] in the profile")
 }
 
 /// IOMMU faults, the most severe first.
@@ -117,7 +118,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     });
     Ok(worst(&lines).unwrap_or_else(|| match up {
         Some(seen) => {
-            clean(log, "the IOMMU was brought up and has refused no DMA").all_evidence([seen])
+            clean(log, "the IOMMU was set up and has refused no DMA").all_evidence([seen])
         }
         None => clean(log, "no DMA was refused"),
     }))

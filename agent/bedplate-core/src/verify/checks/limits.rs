@@ -21,30 +21,30 @@ pub(crate) const MEMLOCK: Check = Check {
     proves: "jobs may lock as much memory as RDMA registers",
     severity: Severity::Fail,
     needs_root: false,
-    what: "LimitMEMLOCK is infinity for what starts jobs here: slurmd, and the container runtime (containerd, crio, docker, k3s, \
-           rke2); a pod has the runtime's limits, not kubelet's. For slurmd a limit fails, for a runtime it is a warning: a \
-           container with CAP_IPC_LOCK has no limit. Where neither is installed, sessions are asked: limits.conf and limits.d for \
-           everybody (`*`). Slurm hands on the limits of the shell that submitted the job unless slurm.conf says \
-           `PropagateResourceLimitsExcept=MEMLOCK`: that is not looked at.",
-    why: "Registering memory locks it. With systemd's default of 8 MiB ibv_reg_mr fails with `Cannot allocate memory`, and NCCL \
-          with it.",
+    what: "LimitMEMLOCK is infinity for services that start jobs: slurmd, and the container runtime (containerd, crio, \
+           docker, k3s, rke2); a pod has the runtime's limits, not kubelet's. A limit fails for slurmd, and is a warning for \
+           a runtime: a container with CAP_IPC_LOCK has no limit. If neither is installed, sessions are checked: limits.conf \
+           and limits.d for all users (`*`). Slurm passes on the limits of the submitting shell unless slurm.conf has \
+           `PropagateResourceLimitsExcept=MEMLOCK`; this is not checked.",
+    why: "Registering memory locks it. With systemd's default of 8 MiB, ibv_reg_mr fails with `Cannot allocate memory`, and \
+          NCCL with it.",
     source: "handbook §5.3; systemd.exec(5), limits.conf(5); Linux drivers/infiniband/core/umem.c ib_umem_get",
     how: "unit files and drop-ins below /etc, /run, /usr/local/lib and /usr/lib; system.conf (DefaultLimitMEMLOCK); \
-          /etc/security. On disk: a unit that runs since before a change has its old limit",
+          /etc/security. On disk: a unit started before a change has its old limit",
     judge: memlock,
 };
 
 pub(crate) const DEVICE_NODES: Check = Check {
     id: "limits.device-nodes",
     group: Group::Limits,
-    proves: "the device nodes that jobs open are there",
+    proves: "the device nodes that jobs open exist",
     severity: Severity::Fail,
     needs_root: false,
-    what: "/dev/infiniband/uverbsN of every RDMA device; /dev/nvidiactl, /dev/nvidia-uvm and a /dev/nvidiaN for each GPU that \
-           the driver has; /dev/kfd for amdgpu. Without a verbs node, /dev/kfd, /dev/nvidiactl or any GPU's node the check \
-           fails; a single GPU's node, or /dev/nvidia-uvm, that is not there is a warning: CUDA makes it when a program of the \
-           host's first uses the GPU, and a container that starts before has none.",
-    why: "Containers get the nodes that are there when they start. Without uverbs no program can use RDMA, whatever sysfs shows.",
+    what: "/dev/infiniband/uverbsN of every RDMA device; /dev/nvidiactl, /dev/nvidia-uvm and a /dev/nvidiaN for each GPU of \
+           the driver; /dev/kfd for amdgpu. A missing verbs node, /dev/kfd, /dev/nvidiactl, or all GPU nodes missing, fails. \
+           A single missing GPU node, or /dev/nvidia-uvm, is a warning: CUDA creates it when a host program first uses the \
+           GPU, and a container that starts earlier has none.",
+    why: "Containers get the nodes that exist when they start. Without uverbs no program can use RDMA, whatever sysfs shows.",
     source: "handbook §5.3, §6.2",
     how: "infiniband_verbs/ of each NIC in /sys/bus/pci/devices; /dev",
     judge: device_nodes,
@@ -53,13 +53,13 @@ pub(crate) const DEVICE_NODES: Check = Check {
 pub(crate) const SHARED_MEMORY: Check = Check {
     id: "limits.shm",
     group: Group::Limits,
-    proves: "/dev/shm has room for what NCCL and data loaders put there",
+    proves: "/dev/shm has space for NCCL and data loaders",
     severity: Severity::Warn,
     needs_root: false,
-    what: "A tmpfs of at least 1 GiB is mounted on /dev/shm: on the host, or in the container in which this runs. Half of memory \
-           is the kernel's default.",
-    why: "NCCL passes data between the processes of a node through it, and stops when it is full. Containers get 64 MiB unless \
-          told otherwise (`--shm-size`, an emptyDir of medium Memory, `--ipc=host`): ask inside of one.",
+    what: "A tmpfs of at least 1 GiB is mounted on /dev/shm: on the host, or in the container in which this runs. The \
+           kernel's default is half of memory.",
+    why: "NCCL passes data between the processes of a node through it, and stops when it is full. Containers get 64 MiB \
+          unless configured otherwise (`--shm-size`, an emptyDir of medium Memory, `--ipc=host`): run this check inside one.",
     source: "handbook §8.5; Linux Documentation/filesystems/tmpfs.rst",
     how: "/proc/mounts",
     judge: shm,
@@ -72,8 +72,8 @@ pub(crate) const NUMA_BALANCING: Check = Check {
     severity: Severity::Warn,
     needs_root: false,
     what: "kernel.numa_balancing is 0. A host with one NUMA node has nothing to balance.",
-    why: "The kernel unmaps pages to see who uses them, and moves them: jobs that are pinned to their node pay for it and gain \
-          nothing. RCCL warns of it.",
+    why: "The kernel unmaps pages to see who uses them, and moves them: jobs pinned to their node pay for this without \
+          benefit. RCCL warns about it.",
     source: "handbook §14.6; Linux Documentation/admin-guide/sysctl/kernel.rst",
     how: "/proc/sys/kernel/numa_balancing; /sys/devices/system/node/online",
     judge: numa_balancing,
@@ -85,10 +85,10 @@ pub(crate) const PERSISTENCE: Check = Check {
     proves: "NVIDIA GPUs stay initialised between jobs",
     severity: Severity::Warn,
     needs_root: false,
-    what: "nvidia-persistenced runs. `nvidia-smi -pm 1`, and programs that hold the GPUs open (dcgm, fabric managers), do the \
-           same and do not show here.",
-    why: "Without a program that has them open, the driver shuts GPUs down after each job: the next one starts seconds later, \
-          and settings such as clocks and MIG modes of the driver's are gone.",
+    what: "nvidia-persistenced runs. `nvidia-smi -pm 1`, and programs that keep the GPUs open (dcgm, fabric managers), have \
+           the same effect but are not visible here.",
+    why: "Unless a program keeps them open, the driver shuts GPUs down after each job: the next one starts seconds later, \
+          and driver settings such as clocks and MIG modes are lost.",
     source: "handbook §6.3, §14.7",
     how: "/run/nvidia-persistenced/socket",
     judge: persistence,
@@ -103,8 +103,8 @@ fn is_unlimited(setting: &Setting) -> bool {
 fn memlock(input: &CheckInput<'_>) -> Judgement {
     input.expect_carriers()?;
     let limits = &input.observed.limits;
-    let Some(launchers) = limits.launchers.or_unread("which services start jobs")? else {
-        return Ok(Outcome::unknown("there are no unit files"));
+    let Some(launchers) = limits.launchers.or_unread("the services that start jobs")? else {
+        return Ok(Outcome::unknown("no unit files found"));
     };
     if launchers.is_empty() {
         return of_sessions(input);
@@ -151,7 +151,7 @@ fn of_sessions(input: &CheckInput<'_>) -> Judgement {
     Ok(match setting {
         Some(setting) => outcome.evidence(format!("memlock {}", setting.value), &setting.path),
         None => outcome.evidence(
-            "no line for everybody (`*`) with memlock",
+            "no memlock line for all users (`*`)",
             "/etc/security/limits.conf, limits.d",
         ),
     })
@@ -161,7 +161,7 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
     input.expect_carriers()?;
     let nodes = &input.observed.limits.nodes;
     if nodes.is_empty() {
-        return Ok(Outcome::not_applicable("no driver here that has device nodes"));
+        return Ok(Outcome::not_applicable("no driver with device nodes"));
     }
     let missing: Vec<&String> = nodes
         .iter()
@@ -182,7 +182,7 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
             .all_evidence(verbs.iter().map(seen)));
     }
     for (path, there) in nodes {
-        there.or_unread(format_args!("whether {path} is there"))?;
+        there.or_unread(format_args!("whether {path} exists"))?;
     }
     if !others.is_empty() {
         let is_gpu = |path: &&String| path.strip_prefix("/dev/nvidia").is_some_and(is_number);
@@ -195,7 +195,7 @@ fn device_nodes(input: &CheckInput<'_>) -> Judgement {
         };
         return Ok(Outcome::with_findings(verdict, of_gpus).all_evidence(others.iter().map(seen)));
     }
-    Ok(Outcome::pass(format!("{}, all there", counted(nodes.len(), "device node"))))
+    Ok(Outcome::pass(format!("{}, all present", counted(nodes.len(), "device node"))))
 }
 
 fn is_number(text: &str) -> bool {
@@ -205,12 +205,12 @@ fn is_number(text: &str) -> bool {
 fn shm(input: &CheckInput<'_>) -> Judgement {
     input.expect_carriers()?;
     Ok(match &input.observed.limits.shm {
-        Reading::Unknown(why) => unread("what is mounted on /dev/shm", why),
+        Reading::Unknown(why) => unread("the mount on /dev/shm", why),
         Reading::Absent => Outcome::warn([LimitsFinding::ShmNotMounted])
             .evidence(format!("no line with {SHM}"), MOUNTS),
         Reading::Known(shm) => match shm.size {
             None => Outcome::pass(format!("{}, half of memory", shm.kind))
-                .evidence("no size given: the kernel's default", MOUNTS),
+                .evidence("no size set: the kernel's default", MOUNTS),
             Some(bytes) if bytes < ENOUGH_SHM => Outcome::warn([LimitsFinding::ShmSmall { bytes }])
                 .evidence(format!("{}, {}", shm.kind, size(bytes)), MOUNTS),
             Some(bytes) => Outcome::pass(format!("{}, {}", shm.kind, size(bytes)))
@@ -237,7 +237,7 @@ fn numa_balancing(input: &CheckInput<'_>) -> Judgement {
 fn persistence(input: &CheckInput<'_>) -> Judgement {
     let gpus = input.some_gpus()?;
     if !gpus.iter().any(|gpu| gpu.driver.as_deref() == Some("nvidia")) {
-        return Ok(Outcome::not_applicable("no GPU that NVIDIA's driver has"));
+        return Ok(Outcome::not_applicable("no GPU bound to NVIDIA's driver"));
     }
     let runs = &input.observed.limits.persistenced;
     Ok(match runs.or_unread("whether nvidia-persistenced runs")? {

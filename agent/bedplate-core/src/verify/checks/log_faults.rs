@@ -15,16 +15,16 @@ use bedplate_host::KernelLog;
 pub(crate) const MODULES: Check = Check {
     id: "modules.log",
     group: Group::Modules,
-    proves: "the kernel log reports no driver of GPUs or RDMA NICs that was refused, or of two versions",
+    proves: "the kernel log reports no rejected driver of GPUs or RDMA NICs, and no version mismatch",
     severity: Severity::Fail,
     needs_root: true,
     what: "No module of NVIDIA, AMD or an RDMA stack was refused for symbols of another version, an unknown symbol, another \
-           kernel's version magic, a blacklist or a missing signature, unless it is loaded by now; no `NVRM: API mismatch`; \
-           no GPU that the driver did not take; no error of nvidia_peermem; no parameter that a module does not know. A GPU that was not taken and two versions fail, unless \
-           a later line says that the driver took it, or the versions are the same by now; the rest is a warning, for what is \
-           loaded now is judged elsewhere.",
-    why: "modprobe says `Invalid argument` for most of it; the cause stands in the log alone. nvidia_peermem fails like that \
-          with an ib_core that has no peer-memory symbols.",
+           kernel's version magic, a blacklist or a missing signature, unless it is loaded by now. No `NVRM: API mismatch`, \
+           no GPU rejected by its driver, no error of nvidia_peermem, and no unknown module parameter. A rejected GPU and a \
+           version mismatch fail, unless a later line shows that the driver took the GPU, or the versions match by now. The \
+           rest are warnings: other checks cover the modules loaded now.",
+    why: "modprobe reports most of these as `Invalid argument`; only the log has the cause. nvidia_peermem fails this way \
+          with an ib_core without peer-memory symbols.",
     source: "handbook §1.5, §6.3, §9; Linux kernel/module",
     how: HOW,
     judge: modules,
@@ -36,13 +36,12 @@ pub(crate) const PCIE: Check = Check {
     proves: "the kernel log reports no GPU that fell off the bus and no uncorrected PCIe error on a path",
     severity: Severity::Fail,
     needs_root: true,
-    what: "Since the boot no GPU has fallen off the bus (Xid 79) or reported another Xid of its own (those of programs, such \
-           as 13, 31 and 43, are left out), no NVSwitch a fatal SXid, and on no path of a GPU or RDMA NIC was there an \
-           uncorrected PCIe error, a port that contained one (DPC), or a slot whose link went down. What leaves a GPU, a switch \
-           or a link unusable until it is reset fails; it is a warning once a later line shows the recovery, the reset or the \
-           driver that took the device again. An Xid with another meaning, and an error after which the link is as reliable as \
-           before, is a warning.",
-    why: "A GPU that is off the bus stays so until it is reset or the host rebooted, and every job on the node hangs.",
+    what: "Since boot, no GPU has fallen off the bus (Xid 79) or reported another Xid of its own (Xids of programs, such as \
+           13, 31 and 43, are ignored), and no NVSwitch a fatal SXid. No path of a GPU or RDMA NIC had an uncorrected PCIe \
+           error, a port that contained one (DPC), or a slot whose link went down. A fault that leaves a GPU, a switch or a \
+           link unusable until a reset fails; it is a warning once a later line shows the recovery, the reset or the driver \
+           that took the device again. Other Xids, and errors after which the link is as reliable as before, are warnings.",
+    why: "A GPU that fell off the bus is lost until it is reset or the host rebooted, and every job on the node hangs.",
     source: "handbook §3.3, §6.2, §7; NVIDIA's \"Xid Errors\"; Linux drivers/pci/pcie/aer.c, dpc.c",
     how: HOW,
     judge: pcie,

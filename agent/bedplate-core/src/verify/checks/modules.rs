@@ -21,13 +21,13 @@ const VERSION: &str = "/proc/driver/nvidia/version";
 pub(crate) const DRIVER: Check = Check {
     id: "modules.driver",
     group: Group::Modules,
-    proves: "every GPU of the host is bound to its maker's driver",
+    proves: "every GPU of the host is bound to its vendor's driver",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Every GPU that no guest has is bound to its maker's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's to \
-           `xe` or `i915`. nouveau is no driver for computing, and pci-stub none at all. NVIDIA's loaded kernel modules are \
-           those that each GPU needs: the open ones for GH200 and from Blackwell on, the proprietary ones before Turing.",
-    why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL. Kernel modules of the other kind do not start it.",
+    what: "Every GPU not assigned to a VM is bound to its vendor's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's \
+           to `xe` or `i915`. nouveau cannot compute, and pci-stub is no driver. The loaded NVIDIA kernel modules are the \
+           variant that each GPU needs: open for GH200 and from Blackwell on, proprietary before Turing.",
+    why: "A GPU without its driver is invisible to CUDA, ROCm and NCCL. Kernel modules of the other variant do not start it.",
     source: "handbook §6.2",
     how: "DRIVER= in uevent of each GPU; /proc/driver/nvidia/version",
     judge: driver,
@@ -69,7 +69,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
         return Ok(unread(format_args!("the driver of GPU {address}"), why));
     }
     let Some(first) = right.first() else {
-        return Ok(Outcome::not_applicable("no GPU that the host itself uses"));
+        return Ok(Outcome::not_applicable("no GPU used by the host itself"));
     };
     let count = right.len();
     if GpuVendor::of(first) != GpuVendor::Nvidia {
@@ -117,13 +117,13 @@ pub(crate) const GPUDIRECT: Check = Check {
     proves: "RDMA NICs can register GPU memory, by DMA-BUF or by nvidia_peermem",
     severity: Severity::Fail,
     needs_root: false,
-    what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or else nvidia_peermem loaded, which needs \
-           an ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED); and no NVreg_GrdmaPciTopoCheckOverride=2, by which \
-           drivers from R580 on refuse both. AMD: amdgpu among the clients of such an ib_core, or else a kernel with \
-           CONFIG_DMABUF_MOVE_NOTIFY and CONFIG_PCI_P2PDMA. Linux 7.1 has the first option no more, and RCCL that still looks \
-           for it needs RCCL_FORCE_ENABLE_DMABUF=1.",
-    why: "With neither NCCL stages every transfer in host memory. Measure by DMA-BUF with `ib_write_bw --use_cuda=N \
-          --use_cuda_dmabuf`: without the last option perftest asks for nvidia_peermem, and fails on a node that is right.",
+    what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or nvidia_peermem loaded, which needs an \
+           ib_core with the peer-memory symbols (DOCA-OFED, MLNX_OFED). NVreg_GrdmaPciTopoCheckOverride is not 2, with which \
+           drivers from R580 on refuse both. AMD: amdgpu among the clients of such an ib_core, or a kernel with \
+           CONFIG_DMABUF_MOVE_NOTIFY and CONFIG_PCI_P2PDMA. Linux 7.1 no longer has the first option, and RCCL that still \
+           looks for it needs RCCL_FORCE_ENABLE_DMABUF=1.",
+    why: "Without either, NCCL stages every transfer in host memory. Measure DMA-BUF with `ib_write_bw --use_cuda=N \
+          --use_cuda_dmabuf`: without the last option, perftest requests nvidia_peermem, and fails on a correct node.",
     source: "handbook §6.3, §14.6, §14.8",
     how: "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease, /sys/module/nvidia_peermem, modules.symbols in \
           /lib/modules; /boot/config-RELEASE; amdkfd/version in /sys/kernel/mm/memory_peers, /sys/kernel/memory_peers or \
@@ -138,11 +138,11 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     }
     let Some(rccl) = &input.facts.gpu.rccl else {
         return Ok(match gpus.iter().find(|gpu| GpuVendor::of(gpu) == GpuVendor::Amd) {
-            Some(gpu) => Outcome::unknown("no GPU of AMD's is bound to amdgpu, which RCCL needs")
+            Some(gpu) => Outcome::unknown("no AMD GPU is bound to amdgpu, which RCCL needs")
                 .evidence(gpu.driver.as_deref().unwrap_or("no driver"), gpu.attribute("uevent"))
                 .hint(bind_driver(GpuVendor::of(gpu), gpu.driver.as_deref())),
             None => Outcome::unknown(
-                "what GPUs of this maker need for GPUDirect RDMA is not known to this version",
+                "the GPUDirect RDMA requirements of this GPU vendor are unknown to this version",
             )
             .evidence(
                 gpus[0].driver.as_deref().unwrap_or("no driver"),
@@ -171,11 +171,11 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
         // amdgpu registers with the ib_core of OFED as a peer client, which RCCL prefers.
         if input.facts.gpu.peer_memory_symbols == Reading::Known(true) {
             return Ok(Outcome::unknown(format!(
-                "DMA-BUF is out (this kernel was built without {option}=y), and this ib_core has the peer-memory symbols, by \
-                 which RCCL may register GPU memory"
+                "DMA-BUF is unavailable (kernel built without {option}=y), but this ib_core has the peer-memory symbols, \
+                 with which RCCL may register GPU memory"
             ))
             .evidence(missing, at)
-            .hint("`ls /sys/kernel/mm/memory_peers/amdkfd` shows whether amdgpu has registered there"));
+            .hint("check `ls /sys/kernel/mm/memory_peers/amdkfd`: it exists if amdgpu has registered there"));
         }
         let code = ModulesFinding::KernelOptionMissing { option: option.to_owned() };
         return Ok(Outcome::fail([code]).evidence(missing, at));
@@ -184,7 +184,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
         Reading::Known(true) => "CONFIG_DMABUF_MOVE_NOTIFY=y, CONFIG_PCI_P2PDMA=y".to_owned(),
         _ => format!("CONFIG_PCI_P2PDMA=y; {FORCE_DMABUF} in {RCCL_CONF}"),
     };
-    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL asks for").evidence(options, at))
+    Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL needs").evidence(options, at))
 }
 
 /// The RCCL version of this host's jobs is not known; versions up to 2.31.2 look for the option.
@@ -194,11 +194,11 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Judgement {
         None => format!("no {FORCE_DMABUF}"),
     };
     Ok(Outcome::unknown(
-        "this kernel has what CONFIG_DMABUF_MOVE_NOTIFY was for, without the option (Linux 7.1): RCCL checking for it registers no \
-         GPU memory by DMA-BUF, and which RCCL jobs have is not known",
+        "this kernel has the function of CONFIG_DMABUF_MOVE_NOTIFY without the option (Linux 7.1): RCCL that checks for it \
+         registers no GPU memory by DMA-BUF, and the jobs' RCCL version is unknown",
     )
     .evidence(seen, RCCL_CONF)
-    .hint(format!("set = {{ {FORCE_DMABUF} = 1 }} in [nccl] of the profile, then `bedplate apply`")))
+    .hint(format!("set [nccl] set = {{ {FORCE_DMABUF} = 1 }} in the profile, run `bedplate apply`")))
 }
 
 /// Returns the outcome if the driver is set to refuse peers.
@@ -242,7 +242,7 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
     let peermem = "/sys/module/nvidia_peermem";
     let is_loaded = input.observed.peermem.or_unread("whether nvidia_peermem is loaded")?;
     if is_loaded == Some(&true) {
-        let text = format!("nvidia_peermem is loaded (DMA-BUF is out: {obstacle})");
+        let text = format!("nvidia_peermem is loaded (DMA-BUF is unavailable: {obstacle})");
         return Ok(Outcome::pass(text).evidence("loaded", peermem));
     }
     let symbols = &facts.gpu.peer_memory_symbols;
@@ -257,12 +257,12 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
 pub(crate) const LEFTOVERS: Check = Check {
     id: "modules.leftovers",
     group: Group::Modules,
-    proves: "nothing is left of nv_peer_mem, which nvidia_peermem replaced",
+    proves: "no trace is left of nv_peer_mem, which nvidia_peermem replaced",
     severity: Severity::Warn,
     needs_root: false,
-    what: "nv_peer_mem is not loaded, and no list of modules for the boot names it, or amd_peer_mem, which never existed.",
-    why: "It is no longer maintained, keeps nvidia_peermem from registering, and a boot that waits for a module that is not \
-          there looks broken.",
+    what: "nv_peer_mem is not loaded, and no list of modules for the boot names it or amd_peer_mem, which never existed.",
+    why: "It is unmaintained and keeps nvidia_peermem from registering, and a boot that waits for a missing module looks \
+          broken.",
     source: "handbook §6.3, §12.42",
     how: "/sys/module/nv_peer_mem; /etc/modules, and the files of modules-load.d in /etc, /run and /usr/lib",
     judge: leftovers,

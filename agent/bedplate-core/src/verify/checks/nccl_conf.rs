@@ -16,16 +16,16 @@ use bedplate_nccl::switches::{Off, switches_off, takes};
 pub(crate) const NCCL_CONF: Check = Check {
     id: "rdma.nccl-conf",
     group: Group::Rdma,
-    proves: "nccl.conf or rccl.conf switches nothing off that GPUDirect RDMA needs",
+    proves: "nccl.conf or rccl.conf disables nothing that GPUDirect RDMA needs",
     severity: Severity::Fail,
     needs_root: false,
-    what: "The file for all jobs does not switch off RDMA (NCCL_IB_DISABLE, NCCL_NET=Socket), GPUDirect RDMA (NCCL_NET_GDR_LEVEL \
-           nearer than the GPUs' NICs are) or DMA-BUF where nothing else registers GPU memory; and NCCL_IB_HCA takes an active \
-           port of the GPUs' NICs. Switching off transfers between GPUs or shared memory, and a topology file that is not there, \
-           are warnings. What a job sets itself, or a user's own .nccl.conf, is not seen.",
-    why: "The file counts for every job that does not say otherwise, and no job says that it was read.",
+    what: "The file for all jobs does not disable RDMA (NCCL_IB_DISABLE, NCCL_NET=Socket), GPUDirect RDMA \
+           (NCCL_NET_GDR_LEVEL nearer than the GPUs' NICs), or DMA-BUF if nothing else registers GPU memory; and NCCL_IB_HCA \
+           matches an active port of the GPUs' NICs. Disabled transfers between GPUs, disabled shared memory, and a missing \
+           topology file are warnings. Settings of a job, or of a user's own .nccl.conf, are not visible.",
+    why: "The file applies to every job that does not override it, and no job reports that it was read.",
     source: "handbook §8.4, §8.5, §8.6",
-    how: "/etc/nccl.conf, with AMD's GPUs /etc/rccl.conf; ports in /sys/class/infiniband; /sys/module/nvidia_peermem",
+    how: "/etc/nccl.conf, with AMD GPUs /etc/rccl.conf; ports in /sys/class/infiniband; /sys/module/nvidia_peermem",
     judge: nccl_conf,
 };
 
@@ -70,7 +70,7 @@ fn disabled_feature(input: &CheckInput<'_>, variable: &Variable) -> Option<(Verd
         }
         (None, "NCCL_TOPO_FILE") => (input.observed.nccl_conf.topology_file
             == Reading::Known(false))
-        .then(|| (Verdict::Warn, "the topology file that it names, which is not there".to_owned())),
+        .then(|| (Verdict::Warn, "the topology file that it names, which is missing".to_owned())),
         _ => None,
     }
 }
@@ -92,7 +92,7 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
     found.sort_by_key(|one| !is_fault(one));
     let Some((verdict, ..)) = found.first() else {
         return Ok(Outcome::pass(format!(
-            "{}, none switches anything off",
+            "{}, none disables anything",
             counted(variables.len(), "variable")
         ))
         .evidence("read", conf.path));

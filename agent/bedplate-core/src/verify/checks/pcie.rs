@@ -25,9 +25,10 @@ pub(crate) const MPS: Check = Check {
     proves: "both ends of every link between a GPU or RDMA NIC and the root complex use the same payload size",
     severity: Severity::Fail,
     needs_root: true,
-    what: "Max_Payload_Size of both ends of each link is the same, and of all links between a GPU and what it meets in a switch.",
-    why: "A receiver takes a packet that is larger than its own setting for malformed: an error that is fatal by default. A \
-          switch splits no packet. The kernel's own advice there is `pci=pcie_bus_safe`.",
+    what: "Max_Payload_Size is the same at both ends of each link, and on all links between a GPU and its peers below a \
+           shared switch.",
+    why: "A receiver treats a packet larger than its own setting as malformed, which is a fatal error by default. A switch \
+          does not split packets. The kernel itself recommends `pci=pcie_bus_safe`.",
     source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_mps",
     how: "device control, bits 7:5, in config space (root only)",
     judge: mps,
@@ -36,12 +37,12 @@ pub(crate) const MPS: Check = Check {
 pub(crate) const MRRS: Check = Check {
     id: "pcie.mrrs",
     group: Group::Pcie,
-    proves: "RDMA NICs of one model read in requests of the same size, and not of the smallest",
+    proves: "RDMA NICs of one model use read requests of the same size, and not the smallest",
     severity: Severity::Warn,
     needs_root: true,
     what: "Max_Read_Request_Size of RDMA NICs of one model is the same, and more than 128 bytes.",
-    why: "A NIC that reads in small requests is slow at reading from GPUs and memory; one that differs from its siblings is \
-          the slow one. Drivers and firmware set it; `pci=pcie_bus_perf` and `pcie_bus_peer2peer` lower it.",
+    why: "Small requests slow down a NIC's reads from GPUs and memory; a NIC that differs from its siblings is the slow one. \
+          Drivers and firmware set the size; `pci=pcie_bus_perf` and `pcie_bus_peer2peer` lower it.",
     source: "handbook §1.4, §7",
     how: "device control, bits 14:12, of each PF in config space (root only)",
     judge: mrrs,
@@ -53,9 +54,9 @@ pub(crate) const RELAXED_ORDERING: Check = Check {
     proves: "RDMA NICs may use relaxed ordering",
     severity: Severity::Warn,
     needs_root: true,
-    what: "Relaxed Ordering is enabled in device control of every RDMA NIC. VFs are not asked: their bit is reserved.",
-    why: "On many CPUs writes that keep their order are slower by far. Linux clears the bit below root ports that cannot do it; \
-          that it is set does not prove that the NIC uses it.",
+    what: "Relaxed Ordering is enabled in device control of every RDMA NIC. VFs are not checked: their bit is reserved.",
+    why: "On many CPUs, strictly ordered writes are much slower. Linux clears the bit below root ports that do not support \
+          it; a set bit does not prove that the NIC uses it.",
     source: "handbook §7, §11; Linux drivers/pci/probe.c pci_configure_relaxed_ordering",
     how: "device control, bit 4, of each PF in config space (root only)",
     judge: relaxed_ordering,
@@ -67,10 +68,10 @@ pub(crate) const AER: Check = Check {
     proves: "GPUs, RDMA NICs and the ports above them have reported no lost transaction since boot",
     severity: Severity::Warn,
     needs_root: false,
-    what: "The counters of fatal and non-fatal errors are zero, and those of corrected ones below 1,000 since boot. Where the \
-           kernel keeps none for a GPU or an RDMA NIC (no AER capability), the answer is unknown.",
-    why: "Corrected errors in numbers are a bad contact, cable or retimer, and cost bandwidth long before a link fails; \
-          uncorrected ones are lost transactions.",
+    what: "Since boot, the counters of fatal and non-fatal errors are zero, and those of corrected errors below 1,000. If a \
+           GPU or RDMA NIC has no counters (no AER capability), the result is unknown.",
+    why: "Many corrected errors mean a bad contact, cable or retimer, and cost bandwidth long before a link fails; \
+          uncorrected errors are lost transactions.",
     source: "handbook §7; Linux Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
     how: "aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of each function in /sys/bus/pci/devices",
     judge: aer,
@@ -147,7 +148,7 @@ fn mps(input: &CheckInput<'_>) -> Judgement {
     }
     if let Some(function) = unanswered {
         let text = format!(
-            "{} shows no device control, and the other end of its link does",
+            "{} shows no device control, but the other end of its link does",
             function.address
         );
         return Ok(Outcome::unknown(text).evidence("not there", function.attribute("config")));
@@ -252,7 +253,7 @@ fn aer(input: &CheckInput<'_>) -> Judgement {
     let topology = input.topology()?;
     let ends = endpoints(input);
     if ends.is_empty() {
-        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"));
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC used by the host itself"));
     }
     let tree = topology.tree();
     let mut path: Vec<_> = ends.iter().flat_map(|end| tree.path_up(end.address)).collect();
@@ -312,26 +313,26 @@ fn none_bad(
     match (unknown, counting) {
         (Some((at, why)), _) => unread(format_args!("the error counters of {at}"), why),
         (None, 0) if input.facts.cpu.is_virtual() => {
-            Outcome::unknown("a virtual machine counts no PCIe errors of what its host passes through")
+            Outcome::unknown("a virtual machine has no PCIe error counters of passed-through devices")
                 .evidence("not there", COUNTERS)
-                .hint("have the counters read on the host of this virtual machine")
+                .hint("read the counters on the host of this virtual machine")
         }
         (None, 0) => {
-            Outcome::unknown("this kernel counts no PCIe errors: the firmware keeps them to itself")
+            Outcome::unknown("this kernel counts no PCIe errors: the firmware handles them")
                 .evidence("not there", COUNTERS)
-                .hint("look at the event log of the BMC (`ipmitool sel list`)")
+                .hint("check the BMC's event log (`ipmitool sel list`)")
         }
         (None, count) if !silent.is_empty() => Outcome::unknown(format!(
-            "no errors are counted for {}; {count} of {all} functions on the paths count, and none an error that matters",
+            "no error counters for {}; {count} of {all} functions on the paths have counters, without significant errors",
             named(silent, "devices")
         ))
         .all_evidence(silent.iter().map(|end| Evidence::new("not there", end.attribute("aer_dev_fatal")))),
         (None, count) => {
-            let outcome = Outcome::pass(format!("{count} functions, and no error that counts"));
+            let outcome = Outcome::pass(format!("no significant PCIe errors on {count} functions"));
             match all - count {
                 0 => outcome,
                 others => outcome.evidence(
-                    format!("no counters of {others} ports of {all} functions"),
+                    format!("{others} of {all} functions without counters"),
                     "aer_dev_fatal",
                 ),
             }

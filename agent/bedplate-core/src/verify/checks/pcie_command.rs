@@ -18,10 +18,10 @@ pub(crate) const ANSWER: Check = Check {
     proves: "GPUs, RDMA NICs, Data Direct functions and the ports above them answer",
     severity: Severity::Fail,
     needs_root: false,
-    what: "No GPU, RDMA NIC, Data Direct function or port above one gives ones for every read of its config space. One that does \
-           is counted by no other check.",
-    why: "A device that has fallen off the bus, has lost power or hangs stays listed until the kernel notices, and some drivers \
-          keep its nodes: jobs hang on it. Reads that nothing answers come back as ones.",
+    what: "No GPU, RDMA NIC, Data Direct function or port above one returns all ones for every read of its config space. \
+           Other checks ignore unresponsive devices.",
+    why: "A device that fell off the bus, lost power or hangs stays listed until the kernel notices, and some drivers keep \
+          its nodes: jobs hang on it. Unanswered reads return ones.",
     source: "handbook §7; Linux drivers/pci/access.c, include/linux/pci.h PCI_POSSIBLE_ERROR",
     how: HOW,
     judge: answer,
@@ -34,8 +34,8 @@ pub(crate) const BUS_MASTER: Check = Check {
     severity: Severity::Fail,
     needs_root: false,
     what: "Bus Master Enable is on in each GPU, RDMA NIC and Data Direct function that has a driver, and in each bridge above one.",
-    why: "A function without it sends no memory request, and a bridge without it forwards none upstream. Drivers switch it on; a \
-          reset that nobody restored from, or setpci, leaves it off.",
+    why: "A function without it sends no memory requests, and a bridge without it forwards none upstream. Drivers enable it; \
+          setpci, or a reset without a restore, leaves it off.",
     source: "handbook §7; PCI Express base specification, command register, bit 2; Linux drivers/pci/pci.c pci_set_master, \
              pci_enable_bridge",
     how: HOW,
@@ -86,7 +86,7 @@ fn answer(input: &CheckInput<'_>) -> Judgement {
         );
     }
     if all.is_empty() {
-        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC that the host itself uses"));
+        return Ok(Outcome::not_applicable("no GPU and no RDMA NIC used by the host itself"));
     }
     let answering = || match all.len() {
         1 => Outcome::pass("1 function answers"),

@@ -17,9 +17,9 @@ pub(crate) const WIDTH: Check = Check {
     proves: "links of GPUs, RDMA NICs and the switches above them use all lanes that both ends have",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Each link from a GPU or RDMA NIC up to the root complex has as many lanes as the end with fewer of them can have.",
-    why: "A link that came up narrower has lost bandwidth for good: a card not seated, a bad riser, a slot that shares its \
-          lanes. Unlike the speed, no device changes its width when it is idle.",
+    what: "Each link from a GPU or RDMA NIC up to the root complex has as many lanes as its narrower end supports.",
+    why: "A link that came up narrower has lost bandwidth permanently: a card not seated, a bad riser, a slot that shares \
+          its lanes. Unlike the speed, the width never changes when a device is idle.",
     source: "handbook §6.1, §7, §11",
     how: "link capability and link status in config space; for ordinary users current_link_width and max_link_width",
     judge: width,
@@ -28,11 +28,11 @@ pub(crate) const WIDTH: Check = Check {
 pub(crate) const SPEED: Check = Check {
     id: "pcie.link-speed",
     group: Group::Pcie,
-    proves: "links of RDMA NICs and switches run at the speed that both ends have",
+    proves: "links of RDMA NICs and switches run at the speed that both ends support",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Each link from a GPU or RDMA NIC up to the root complex, but for the GPU's own, runs at the highest speed that both \
-           ends can.",
+    what: "Each link from a GPU or RDMA NIC up to the root complex, except the GPU's own, runs at the highest speed that \
+           both ends support.",
     why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
     source: "handbook §6.1, §7, §11",
     how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
@@ -42,11 +42,11 @@ pub(crate) const SPEED: Check = Check {
 pub(crate) const GPU_SPEED: Check = Check {
     id: "pcie.gpu-link-speed",
     group: Group::Pcie,
-    proves: "the links of GPUs run at the speed that both ends have",
+    proves: "the links of GPUs run at the speed that both ends support",
     severity: Severity::Warn,
     needs_root: false,
-    what: "A GPU's own link runs at the highest speed that both ends can, and the slot is as fast as the GPU. A link \
-           that is slower than both is unknown: GPUs lower the speed of an idle link, and raise it when they have work.",
+    what: "A GPU's own link runs at the highest speed that both ends support, and the slot is as fast as the GPU. For a \
+           slower link the result is unknown: GPUs lower the speed of an idle link, and raise it under load.",
     why: "A link that has trained down to 8 GT/s carries a quarter of what 32 GT/s carries.",
     source: "handbook §6.1, §7, §11",
     how: "link capability and link status in config space; for ordinary users current_link_speed and max_link_speed",
@@ -89,13 +89,13 @@ fn unread(links: &[JudgedLink<'_>]) -> Option<Outcome> {
     let unknown: Vec<&Function> =
         links.iter().filter(|link| !link.property.is_known()).map(|link| link.below).collect();
     let first = unknown.first()?;
-    let text = format!("the link of {} is not known", named(&unknown, "functions"));
+    let text = format!("the link of {} is unknown", named(&unknown, "functions"));
     if let Some(Reading::Unknown(why)) = first.detail.as_ref().map(|detail| &detail.control) {
         return Some(super::super::unread::unread(&text, why));
     }
     Some(
         Outcome::unknown(text)
-            .evidence("not to be read, or zero", first.attribute("current_link_width")),
+            .evidence("unreadable, or zero", first.attribute("current_link_width")),
     )
 }
 
@@ -105,7 +105,7 @@ fn degraded<'l, 'a>(links: &'l [JudgedLink<'a>]) -> Vec<&'l JudgedLink<'a>> {
 }
 
 fn passed(links: &[JudgedLink<'_>], how: &str) -> Outcome {
-    Outcome::pass(format!("{} as {how} as both ends can be", counted(links.len(), "link")))
+    Outcome::pass(format!("{} as {how} as both ends support", counted(links.len(), "link")))
 }
 
 fn width(input: &CheckInput<'_>) -> Judgement {
@@ -200,12 +200,12 @@ fn gpu_speed(input: &CheckInput<'_>) -> Judgement {
     }
     let functions: Vec<&Function> = idle.iter().map(|link| link.below).collect();
     let text = format!(
-        "GPU {}: the link runs slower than it can, which is what an idle GPU does",
+        "GPU {}: the link runs below its maximum speed, as on an idle GPU",
         named(&functions, "GPUs")
     );
     Ok(Outcome::unknown(text)
         .all_evidence(idle.iter().map(|link| seen(link, pcie_link::in_words)))
-        .hint("`bedplate verify --check pcie.gpu-link-speed` while the GPUs are at work"))
+        .hint("run `bedplate verify --check pcie.gpu-link-speed` while the GPUs are under load"))
 }
 
 /// Formats a link: `0000:18:00.0 below port 0000:17:00.0: x8 of x16`.

@@ -13,14 +13,14 @@ use bedplate_facts::rdma::RdmaPort;
 pub(crate) const PORT_STATE: Check = Check {
     id: "rdma.port-state",
     group: Group::Rdma,
-    proves: "each NIC of the GPUs has an active port, and as many as others of its model",
+    proves: "each NIC of the GPUs has an active port, and as many as other NICs of its model",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Each NIC near a GPU has a driver, an RDMA device and a port that is `4: ACTIVE`; of an adapter with several ports as \
-           many are as of most adapters of its model, so that a second port without a cable counts for nothing. NICs for storage \
-           or the front end (of another model, or farther away than others) are shown and not judged.",
-    why: "NCCL uses active ports only, and says nothing of the others: a GPU without its NIC shares another's, or goes the long \
-          way.",
+    what: "Each NIC near a GPU has a driver, an RDMA device and a port that is `4: ACTIVE`. An adapter with several ports \
+           has as many active as most adapters of its model, so that a second port without a cable does not matter. NICs for \
+           storage or the front end (of another model, or farther away than others) are shown, but not checked.",
+    why: "NCCL uses only active ports, and reports nothing about the rest: a GPU without its NIC shares another's, or takes \
+          a longer path.",
     source: "handbook §5.3, §8.5",
     how: "infiniband/ of each NIC in /sys/bus/pci/devices; state and phys_state of /sys/class/infiniband/*/ports/*",
     judge: port_state,
@@ -132,7 +132,7 @@ fn port_state(input: &CheckInput<'_>) -> Judgement {
         input.observed.ports.iter().partition(|port| port.is_active());
     let idle = idle.into_iter().map(|port| {
         let state = text_or_not_known(&port.state);
-        Evidence::new(format!("{}: {state}, not judged", port.name), port.directory())
+        Evidence::new(format!("{}: {state}, not checked", port.name), port.directory())
     });
     Ok(Outcome::pass(format!("{}, all active", counted(active.len(), "port")))
         .all_evidence(active.iter().map(|port| port_evidence(port, &port.link_layer, &port.rate)))

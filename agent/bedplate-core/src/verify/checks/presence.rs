@@ -20,11 +20,11 @@ pub(crate) const DEVICES: Check = Check {
     proves: "Linux sees a GPU and an RDMA NIC",
     severity: Severity::Fail,
     needs_root: false,
-    what: "There is at least one GPU, and at least one NIC that may carry RDMA: one with an RDMA device, a ConnectX, or \
-           one below a switch that it shares with a GPU. Those that guests have (VFIO) do not count. A host that is to have \
-           no GPU, a storage node say, has `ignore` for this check in [verify.severity] of its profile.",
-    why: "A GPU that has fallen off the bus, or a NIC that the firmware has switched off, is missing here first; \
-          nothing else can be right without them.",
+    what: "The host has at least one GPU, and at least one RDMA-capable NIC: one with an RDMA device, a ConnectX, or one \
+           below a switch that it shares with a GPU. Devices assigned to VMs (VFIO) do not count. For a host without GPUs, \
+           such as a storage node, set this check to `ignore` under [verify.severity] in the profile.",
+    why: "A GPU that fell off the bus, or a NIC that the firmware disabled, is missing here first; nothing else can be right \
+          without them.",
     source: "handbook §6.1",
     how: "class, vendor and driver of every function in /sys/bus/pci/devices",
     judge: devices,
@@ -59,9 +59,9 @@ fn devices(input: &CheckInput<'_>) -> Judgement {
 fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
     if let Some(gap) = tree.unread().first() {
         let what = match tree.unread().len() {
-            1 => format!("what {} is", gap.address),
+            1 => format!("type of {}", gap.address),
             count => {
-                format!("what {} and {} are", gap.address, counted(count - 1, "more PCI function"))
+                format!("type of {} and {}", gap.address, counted(count - 1, "more PCI function"))
             }
         };
         let of_count = counted(tree.functions.len(), "PCI function");
@@ -72,7 +72,7 @@ fn may_hide_more(tree: &PciTree) -> Option<Outcome> {
         tree.get(*at).is_some_and(|function| function.is_gpu() || !function.infiniband.is_empty())
     };
     let (at, why) = tree.unread_drivers.iter().find(|(at, _)| is_wanted(at))?;
-    Some(unread(format_args!("whether a guest has {at}"), why))
+    Some(unread(format_args!("whether {at} is assigned to a VM"), why))
 }
 
 /// Reports GPUs or NICs that are all assigned to VMs: GPUDirect in a guest cannot be checked from here.
@@ -88,7 +88,7 @@ fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
         _ => return None,
     };
     Some(
-        Outcome::unknown(format!("{what} with guests (VFIO), and none that the host itself uses"))
+        Outcome::unknown(format!("{what} assigned to VMs (VFIO), and none used by the host itself"))
             .evidence(counted(tree.functions.len(), "PCI function"), AT)
             .hint("run `bedplate verify` in the guests"),
     )
@@ -196,10 +196,10 @@ pub(crate) const DATA_DIRECT: Check = Check {
     proves: "every ConnectX-8 of an Arm superchip has its Data Direct function, with a driver",
     severity: Severity::Fail,
     needs_root: false,
-    what: "On hosts with Data Direct functions (15b3:2100) each has its driver (mlx5_ib), and each ConnectX-8 of the host's GPUs has \
-           one: by the serial number in their Vital Product Data, or by their number where that cannot be read.",
-    why: "By that function the NIC reaches the GPU below the same switch. Without it the traffic of that GPU takes the way through \
-          the CPU, while the others do not.",
+    what: "On hosts with Data Direct functions (15b3:2100), each has its driver (mlx5_ib), and each ConnectX-8 of the GPUs \
+           has one. They are matched by the serial number in their Vital Product Data, or only counted if it is unreadable.",
+    why: "Through that function the NIC reaches the GPU below the same switch. Without it, the traffic of that GPU goes \
+          through the CPU, unlike that of the others.",
     source: "handbook §14.1; Linux drivers/infiniband/hw/mlx5/data_direct.c",
     how: "ids, driver and Vital Product Data (vpd) of each function in /sys/bus/pci/devices",
     judge: data_direct,

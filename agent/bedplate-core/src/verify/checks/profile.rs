@@ -15,14 +15,14 @@ const WANTS: &str = "multi-user.target.wants";
 pub(crate) const IN_EFFECT: Check = Check {
     id: "profile.in-effect",
     group: Group::Profile,
-    proves: "the host is what its profile says, and waits for no boot",
+    proves: "the host matches its profile, and waits for no reboot",
     severity: Severity::Fail,
     needs_root: true,
-    what: "A plan by the profile in /etc/bedplate of the host (or by `--profile`) is empty: nothing to change, nothing in \
-           the way, nothing that waits for a boot. Without a profile it does not apply. For an image also: its build has no \
-           tool left to run, and where the profile leaves settings to the machine the image has bedplate, this profile with \
-           `mode = \"enforce\"`, and units that a boot starts.",
-    why: "What the host has by chance now is gone after the next boot; what the profile says comes back.",
+    what: "The plan for the profile in /etc/bedplate of the host (or for `--profile`) is empty: no changes, no blockers, \
+           nothing that waits for a reboot. Without a profile the check does not apply. For an image also: its build has no \
+           tool left to run. If the profile leaves settings to the machine, the image has bedplate, this profile with `mode \
+           = \"enforce\"`, and units that a boot starts.",
+    why: "A setting that the host has by chance is gone after the next boot; a setting of the profile comes back.",
     source: "handbook §13.2; `bedplate plan`",
     how: "everything that `bedplate plan` reads",
     judge: in_effect,
@@ -76,9 +76,9 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
     profile.image.map_or(Ok(()), reaches_machine)?;
     Ok(match body.unknowns.first() {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
-            .hint("`bedplate plan` names all that could not be read, and why"),
+            .hint("run `bedplate plan` for the unreadable items and the causes"),
         None => Outcome::pass(format!("profile {name} is in effect"))
-            .evidence(format!("{} settings are right", body.settled.len()), at),
+            .evidence(format!("{} settings converged", body.settled.len()), at),
     })
 }
 

@@ -38,13 +38,14 @@ pub(super) fn text_or_not_known(reading: &Reading<String>) -> &str {
 pub(crate) const RATE: Check = Check {
     id: "rdma.rate",
     group: Group::Rdma,
-    proves: "active ports of RDMA NICs of one model run at one rate",
+    proves: "active ports of RDMA NICs of one model run at the same rate",
     severity: Severity::Fail,
     needs_root: false,
-    what: "The rate of each active port of the GPUs' NICs is that of the fastest one among NICs of the same model (device and \
-           subsystem id). NICs for storage or the front end are not asked. What a port can do at most stands in no file: NICs that are all slow alike are not found here.",
-    why: "NCCL spreads a job over all NICs of a node: the slowest one sets the pace. A port that trained to fewer lanes, or to an \
-          older speed, is a bad cable, or a switch port set so.",
+    what: "Each active port of the GPUs' NICs runs at the rate of the fastest one among NICs of the same model (device and \
+           subsystem id). NICs for storage or the front end are not checked. No file shows a port's maximum rate: NICs that \
+           are all equally slow are not detected.",
+    why: "NCCL spreads a job over all NICs of a node: the slowest one sets the pace. A port with fewer lanes or an older \
+          speed has a bad cable, or a switch port configured so.",
     source: "handbook §5.3; Linux drivers/infiniband/core/sysfs.c rate_show",
     how: "rate of each port in /sys/class/infiniband",
     judge: rate,
@@ -53,12 +54,12 @@ pub(crate) const RATE: Check = Check {
 pub(crate) const LINK_LAYER: Check = Check {
     id: "rdma.link-layer",
     group: Group::Rdma,
-    proves: "RDMA NICs of one model are all on InfiniBand, or all on Ethernet",
+    proves: "RDMA NICs of one model are all on InfiniBand or all on Ethernet",
     severity: Severity::Fail,
     needs_root: false,
     what: "Active ports of NICs of the same model (device and subsystem id) have the same link layer.",
-    why: "ConnectX ports can be either (LINK_TYPE_P1 in their firmware). One that came back from a firmware reset as the other \
-          has a link and an active port, and reaches none of its peers.",
+    why: "ConnectX ports can be either (LINK_TYPE_P1 in their firmware). A port that changed its type in a firmware reset \
+          has a link and is active, but reaches none of its peers.",
     source: "handbook §5.3",
     how: "link_layer of each port in /sys/class/infiniband",
     judge: link_layer,
@@ -67,14 +68,13 @@ pub(crate) const LINK_LAYER: Check = Check {
 pub(crate) const NAMES: Check = Check {
     id: "rdma.names",
     group: Group::Rdma,
-    proves: "RDMA devices have names of one kind, so that one rule of NCCL_IB_HCA fits them all",
+    proves: "RDMA devices have names of one kind, so that one rule of NCCL_IB_HCA matches them all",
     severity: Severity::Warn,
     needs_root: false,
-    what: "The devices are all called as the kernel numbers them (mlx5_0, bnxt_re0 …), or all otherwise: by their place \
-           (rocep25s0, ibp25s0), as rdma-core's udev rules do. Both kinds at once is a warning.",
-    why: "`NCCL_IB_HCA=mlx5` matches nothing on renamed devices, and half of them on a mixture. Kernel names are numbers in the \
-          order in which drivers came: with a NIC gone, or one more, mlx5_4 is another NIC. `rdma link` shows names and \
-          interfaces.",
+    what: "The devices all have kernel names (mlx5_0, bnxt_re0 …), or all have other names: by location (rocep25s0, \
+           ibp25s0), as assigned by rdma-core's udev rules. A mixture is a warning.",
+    why: "`NCCL_IB_HCA=mlx5` matches no renamed device, and only some of a mixture. Kernel names are numbered in probe \
+          order: with a NIC missing or added, mlx5_4 is another NIC. `rdma link` shows names and interfaces.",
     source: "handbook §5.3, §12.26; rdma-core kernel-boot/rdma-persistent-naming.rules",
     how: "infiniband/ of each NIC in /sys/bus/pci/devices",
     judge: names_of_devices,
@@ -128,7 +128,7 @@ fn rate(input: &CheckInput<'_>) -> Judgement {
         for port in model {
             let rate = port.rate.or_unread(format_args!("the rate of port {}", port.name))?;
             let Some(rate) = rate.and_then(|rate| tenths(rate)) else {
-                let text = format!("the rate of port {} is not understood", port.name);
+                let text = format!("the rate of port {} is not recognised", port.name);
                 return Ok(Outcome::unknown(text).evidence(
                     text_or_not_known(&port.rate),
                     format!("{}/rate", port.directory()),
@@ -205,12 +205,12 @@ fn names_of_devices(input: &CheckInput<'_>) -> Judgement {
     Ok(match (kernels.is_empty(), others.is_empty()) {
         (true, true) => Outcome::not_applicable("no RDMA device"),
         (false, true) => Outcome::pass(format!(
-            "kernel names, numbered in the order in which drivers came: {}",
+            "kernel names, numbered in probe order: {}",
             some(&kernels)
         ))
         .evidence(format!("{} devices", kernels.len()), at),
         (true, false) => Outcome::pass(format!(
-            "names that stay: {}; NCCL_IB_HCA=mlx5 matches none",
+            "persistent names: {}; NCCL_IB_HCA=mlx5 matches none",
             some(&others)
         ))
         .evidence(format!("{} devices", others.len()), at),

@@ -17,27 +17,27 @@ const LARGEST: u32 = 4096;
 pub(crate) const GID: Check = Check {
     id: "rdma.gid",
     group: Group::Rdma,
-    proves: "every active RoCE port has a GID for RoCE v2 that routers pass on",
+    proves: "every active RoCE port has a routable GID for RoCE v2",
     severity: Severity::Fail,
     needs_root: false,
-    what: "The GID table of each active Ethernet port has an entry of type RoCE v2; best is one of an IPv4 address, then one of \
-           an IPv6 address. One of a link-local address alone is a warning. The index is worked out for each port: which it is \
-           depends on the order in which addresses came, and it need not be 3.",
-    why: "Without one there is no RoCE v2 over this port. From 2.21 on NCCL works the index out by itself; \
-          NCCL_IB_GID_INDEX is one number for all ports, and wrong where they differ.",
+    what: "The GID table of each active Ethernet port has an entry of type RoCE v2, preferably of an IPv4 address, then of \
+           an IPv6 address. A link-local address alone is a warning. The index is determined for each port: it depends on \
+           the order in which addresses were assigned, and need not be 3.",
+    why: "Without such an entry, the port has no RoCE v2. NCCL determines the index itself from 2.21 on; NCCL_IB_GID_INDEX \
+          is one number for all ports, and wrong if they differ.",
     source: "handbook §5.3, §8.5, §12.24",
-    how: "gids/*, gid_attrs/types/* of each port in /sys/class/infiniband; snapshots hold the addresses masked",
+    how: "gids/*, gid_attrs/types/* of each port in /sys/class/infiniband; snapshots have masked addresses",
     judge: gid,
 };
 
 pub(crate) const NETDEV: Check = Check {
     id: "rdma.netdev",
     group: Group::Rdma,
-    proves: "the interfaces of RoCE ports are up, and their MTU has room for packets of 4,096 bytes",
+    proves: "the interfaces of RoCE ports are up, and their MTU fits packets of 4,096 bytes",
     severity: Severity::Fail,
     needs_root: false,
-    what: "The network interface of each RoCE port, or the bond that it is part of, is up. An MTU below 4,192 is a warning: 4,096 \
-           bytes of payload and 96 of headers, so that RoCE takes the next smaller size (1,024 with the usual 1,500).",
+    what: "The network interface of each RoCE port, or its bond, is up. An MTU below 4,192 (4,096 bytes of payload and 96 of \
+           headers) is a warning: RoCE then uses the next smaller size (1,024 with the usual 1,500).",
     why: "RoCE runs over the interface's addresses and within its MTU. Small packets cost bandwidth and packet rate; ports with \
           different MTUs agree on the smaller one.",
     source: "handbook §5.3; Linux include/rdma/ib_addr.h iboe_get_mtu",
@@ -100,7 +100,7 @@ fn gid(input: &CheckInput<'_>) -> Judgement {
             let each = indices.iter().map(|(index, count)| format!("{index} ({count})"));
             let each: Vec<String> = each.collect();
             format!(
-                "{count}, at different indices: {}; NCCL_IB_GID_INDEX has to stay unset",
+                "{count}, at different indices: {}; keep NCCL_IB_GID_INDEX unset",
                 each.join(", ")
             )
         }
@@ -178,7 +178,7 @@ fn netdev(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::warn(small.iter().map(code)).all_evidence(small.iter().map(seen)));
     }
     Ok(Outcome::pass(format!(
-        "{}: interfaces up, room for 4,096 bytes a packet",
+        "{}: interfaces up, MTU fits 4,096 bytes a packet",
         counted(right.len(), "port")
     ))
     .all_evidence(right.iter().map(seen)))

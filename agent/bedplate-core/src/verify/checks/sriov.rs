@@ -18,13 +18,13 @@ const INFINIBAND: u32 = 0x0207;
 pub(crate) const COUNTS: Check = Check {
     id: "sriov.counts",
     group: Group::SrIov,
-    proves: "every VF that a PF says it has is there",
+    proves: "every VF that a PF reports exists",
     severity: Severity::Fail,
     needs_root: false,
-    what: "For each PF as many VFs are among the PCI functions as sriov_numvfs says. Whether that is as many as are wanted, \
-           `profile.in-effect` answers.",
-    why: "Device plugins and operators go by sriov_numvfs. A VF that was removed, or that has fallen off the bus, is given to \
-          a job that then does not start.",
+    what: "For each PF, the number of VFs among the PCI functions equals sriov_numvfs. `profile.in-effect` checks whether it \
+           is the desired number.",
+    why: "Device plugins and operators rely on sriov_numvfs. A VF that was removed, or fell off the bus, is assigned to a \
+          job, which then does not start.",
     source: "handbook §5.1; Linux drivers/pci/iov.c",
     how: "sriov_numvfs and virtfn* of each PF; /sys/bus/pci/devices",
     judge: counts,
@@ -33,13 +33,13 @@ pub(crate) const COUNTS: Check = Check {
 pub(crate) const DRIVERS: Check = Check {
     id: "sriov.drivers",
     group: Group::SrIov,
-    proves: "VFs of NICs have a driver, or are set aside for guests, and those of RDMA NICs have an RDMA device",
+    proves: "VFs of NICs have a driver or are reserved for VMs, and those of RDMA NICs have an RDMA device",
     severity: Severity::Fail,
     needs_root: false,
-    what: "Every VF of a NIC is bound to a driver; VFIO counts as one. Where the PF has an RDMA device and the VF a network \
-           driver, the VF has one as well; one in another namespace (a container's) counts. With sriov_drivers_autoprobe 0 a VF \
-           without a driver is a warning: it may be waiting for a guest.",
-    why: "A VF without its RDMA device gives a pod a network interface and no RDMA: NCCL falls back to sockets.",
+    what: "Every VF of a NIC is bound to a driver, including VFIO. If the PF has an RDMA device and the VF a network driver, \
+           the VF has an RDMA device too, possibly in another namespace (a container's). With sriov_drivers_autoprobe 0, a \
+           VF without a driver is a warning: it may be waiting for a VM.",
+    why: "A VF without its RDMA device gives a pod a network interface but no RDMA: NCCL falls back to sockets.",
     source: "handbook §5.1, §5.2",
     how: "DRIVER= in uevent and infiniband/ of each VF; sriov_drivers_autoprobe of its PF",
     judge: drivers,
@@ -48,15 +48,15 @@ pub(crate) const DRIVERS: Check = Check {
 pub(crate) const IDENTITY: Check = Check {
     id: "sriov.identity",
     group: Group::SrIov,
-    proves: "VFs that the host uses have addresses, and no two have the same",
+    proves: "VFs used by the host have unique addresses",
     severity: Severity::Fail,
     needs_root: false,
-    what: "The node GUID of every VF's RDMA device and the MAC of every Ethernet VF is not zero, and is no other VF's or PF's. \
-           Ports of a bond are left out: they show the bond's MAC. A zero GUID on Ethernet is a warning.",
-    why: "An InfiniBand VF without a GUID stays down: the subnet manager does not let it in. Two with the same address take \
-          each other's traffic. VFs have no address of their own: something has to give them one before the driver binds.",
+    what: "The node GUID of every VF's RDMA device and the MAC of every Ethernet VF are not zero, and not those of another \
+           VF or PF. Ports of a bond are excluded: they show the bond's MAC. A zero GUID on Ethernet is a warning.",
+    why: "An InfiniBand VF without a GUID stays down: the subnet manager rejects it. Two VFs with the same address take each \
+          other's traffic. VFs have no address of their own: it must be set before the driver binds.",
     source: "handbook §5.2",
-    how: "/sys/class/infiniband/*/node_guid, /sys/class/net/*/address; snapshots hold them masked, equal ones alike",
+    how: "/sys/class/infiniband/*/node_guid, /sys/class/net/*/address; snapshots have them masked, equal ones alike",
     judge: identity,
 };
 
@@ -95,7 +95,7 @@ fn counts(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match (unknown, all) {
         (Some((function, why)), _) => {
-            unread(format_args!("how many VFs PF {} has", function.address), why)
+            unread(format_args!("the number of VFs of PF {}", function.address), why)
         }
         (None, 0) => Outcome::not_applicable("no PF has VFs"),
         (None, all) => Outcome::pass(format!("{} of {}", counted(all, "VF"), counted(with, "PF"))),
@@ -158,7 +158,7 @@ fn drivers(input: &CheckInput<'_>) -> Judgement {
     let drivers: BTreeSet<&str> = vfs.iter().filter_map(|vf| vf.driver.as_deref()).collect();
     let drivers: Vec<&str> = drivers.into_iter().collect();
     let of_guests =
-        if guests > 0 { format!(", {guests} set aside for guests") } else { String::new() };
+        if guests > 0 { format!(", {guests} reserved for VMs") } else { String::new() };
     Ok(Outcome::pass(format!("{}{of_guests}", counted(vfs.len(), "VF")))
         .evidence(drivers.join(", "), "uevent of each VF"))
 }
@@ -211,10 +211,10 @@ fn identity(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match known {
         0 => Outcome::not_applicable(format!(
-            "{}, none with an address that shows here",
+            "{}, none with a visible address",
             counted(vfs.len(), "VF")
         )),
-        count => Outcome::pass(format!("{count} addresses of VFs, each its own"))
-            .evidence("neither zero nor twice", "node_guid, address"),
+        count => Outcome::pass(format!("{count} VF addresses, all unique"))
+            .evidence("no zeros, no duplicates", "node_guid, address"),
     })
 }

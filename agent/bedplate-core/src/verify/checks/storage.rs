@@ -19,13 +19,13 @@ const OPEN_ONLY: (u32, u32, u32) = (2, 17, 5);
 pub(crate) const GDS: Check = Check {
     id: "storage.gds",
     group: Group::Storage,
-    proves: "what GPUDirect Storage goes by has what it needs",
+    proves: "GPUDirect Storage prerequisites are met",
     severity: Severity::Warn,
     needs_root: false,
-    what: "Where nvidia_fs is loaded: from 2.17.5 on it works with the open kernel modules only. Where cufile.json asks for \
-           P2PDMA (`use_pci_p2pdma`): open kernel modules from R570 on, and a kernel with CONFIG_PCI_P2PDMA. Where neither is, \
+    what: "If nvidia_fs is loaded: from 2.17.5 on it works with the open kernel modules only. If cufile.json requests P2PDMA \
+           (`use_pci_p2pdma`): open kernel modules from R570 on, and a kernel with CONFIG_PCI_P2PDMA. With neither, \
            GPUDirect Storage is not in use; with `allow_compat_mode` false that is a warning.",
-    why: "cuFile falls back to copies through host memory and says nothing (`allow_compat_mode`).",
+    why: "cuFile falls back to copies through host memory without reporting it (`allow_compat_mode`).",
     source: "handbook §6.4",
     how: "/sys/module/nvidia_fs, /etc/cufile.json (CUFILE_ENV_PATH_JSON of a job may name another), /proc/driver/nvidia/version, \
           /boot/config-RELEASE",
@@ -35,25 +35,25 @@ pub(crate) const GDS: Check = Check {
 pub(crate) const CUFILE_JSON: Check = Check {
     id: "storage.cufile",
     group: Group::Storage,
-    proves: "cufile.json is what the library of GPUDirect Storage can read",
+    proves: "the GPUDirect Storage library can read cufile.json",
     severity: Severity::Warn,
     needs_root: false,
-    what: "/etc/cufile.json is JSON, with comments, and settings of known types have them: `logging.level` is a string, sizes are \
-           numbers, switches are true or false, `mount_table` is an object by mount point.",
-    why: "The library does not start with a file that it cannot read. A number as the level is in many how-tos.",
+    what: "/etc/cufile.json is JSON, with comments, and its known settings have the right types: `logging.level` is a \
+           string, sizes are numbers, switches are true or false, `mount_table` is an object by mount point.",
+    why: "The library does not start with a file that it cannot read. Many how-tos set the level to a number.",
     source: "handbook §6.4",
-    how: "/etc/cufile.json; snapshots hold it with other names and texts masked",
+    how: "/etc/cufile.json; snapshots have other names and texts masked",
     judge: cufile,
 };
 
 pub(crate) const PATH: Check = Check {
     id: "storage.path",
     group: Group::Storage,
-    proves: "what passes between GPUs and NVMe disks below one switch turns round in the switch",
+    proves: "P2P traffic between GPUs and NVMe disks below a shared switch stays in the switch",
     severity: Severity::Warn,
     needs_root: true,
-    what: "Where GPUDirect Storage is in use, no port between a GPU and an NVMe disk that meet in a switch redirects (RR, CR, EC). \
-           `acs.path` asks the same of NICs.",
+    what: "If GPUDirect Storage is in use, no port between a GPU and an NVMe disk below a shared switch redirects (RR, CR, \
+           EC). `acs.path` checks the same for NICs.",
     why: "With a redirect bit on, each transfer goes through the root complex; P2PDMA refuses many such pairs.",
     source: "handbook §3.2, §14.1; Linux drivers/pci/p2pdma.c",
     how: "ACS control register of each bridge, in its config space (root only)",
@@ -156,7 +156,7 @@ fn cufile(input: &CheckInput<'_>) -> Judgement {
         Reading::Absent => Outcome::not_applicable("no /etc/cufile.json"),
         Reading::Unknown(why) => unread(CUFILE, why),
         Reading::Known(Ok(_)) => {
-            Outcome::pass("well-formed, and of the right types").evidence("read", CUFILE)
+            Outcome::pass("well-formed, with the right types").evidence("read", CUFILE)
         }
         Reading::Known(Err(wrong)) => {
             let (line, problem) = (wrong.line, wrong.problem);
@@ -174,7 +174,7 @@ fn path(input: &CheckInput<'_>) -> Judgement {
     let tree = topology.tree();
     let pairs = input.pairs(|peer| peer == Peer::Nvme)?;
     if pairs.is_empty() {
-        return Ok(Outcome::not_applicable("no GPU of the host's meets an NVMe disk in a switch"));
+        return Ok(Outcome::not_applicable("no GPU shares a switch with an NVMe disk"));
     }
     let mut redirecting: BTreeMap<PciAddress, &Acs> = BTreeMap::new();
     let mut detoured = 0;
@@ -182,7 +182,7 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         let mut is_detoured = false;
         for port in pair.legs.iter().chain([&pair.switch]) {
             let Some(function) = tree.get(*port) else {
-                return Ok(Outcome::unknown(format!("port {port} does not show here")));
+                return Ok(Outcome::unknown(format!("port {port} is not visible here")));
             };
             let acs = function.acs.or_unread(format_args!("ACS of {port}"))?;
             if let Some(acs) = acs.filter(|acs| !acs.control.and(AcsBits::REDIRECT).is_empty()) {
@@ -194,9 +194,7 @@ fn path(input: &CheckInput<'_>) -> Judgement {
     }
     let all = pairs.len();
     if redirecting.is_empty() {
-        return Ok(Outcome::pass(format!(
-            "{all} pairs of a GPU and an NVMe disk, and no port between them redirects"
-        )));
+        return Ok(Outcome::pass(format!("{all} GPU–NVMe pairs, no redirect in between")));
     }
     let ports = redirecting.keys().copied().collect();
     let seen = redirecting.iter().map(|(port, acs)| {

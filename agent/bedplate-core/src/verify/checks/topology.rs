@@ -21,13 +21,13 @@ pub(super) const PLACES: &str = "places in /sys/bus/pci/devices";
 pub(crate) const PAIRING: Check = Check {
     id: "topology.pairing",
     group: Group::Topology,
-    proves: "every GPU has an RDMA NIC near enough for GPUDirect RDMA by NCCL's default",
+    proves: "every GPU has an RDMA NIC within NCCL's default GDR level",
     severity: Severity::Warn,
     needs_root: false,
-    what: "The nearest RDMA NIC of each GPU is below the same switches (PIX, PXB), or is reached through its Data Direct \
-           function. On Arm CPUs of NVIDIA with GPUs on them (C2C) the same NUMA node will do.",
-    why: "By default NCCL uses GPUDirect RDMA up to PXB, and P2C on such superchips; beyond it stages in host memory. The \
-          layout of a machine cannot be changed, so this is a warning: what to expect of its bandwidth.",
+    what: "The nearest RDMA NIC of each GPU is below the same switches (PIX, PXB), or reached through its Data Direct \
+           function. On Arm CPUs of NVIDIA with attached GPUs (C2C), the same NUMA node suffices.",
+    why: "By default NCCL uses GPUDirect RDMA up to PXB, and P2C on such superchips; beyond that it stages in host memory. \
+          The layout of a machine is fixed, so this is a warning about the expected bandwidth.",
     source: "handbook §8.1, §8.3, §8.4",
     how: "places in the PCI tree, port types, numa_node",
     judge: pairing,
@@ -75,7 +75,7 @@ fn not_counted(
     };
     let nics = tree.functions.values().filter(is_other).filter(near).map(|nic| {
         let why = match (nic.vfio, nic.driver.as_deref()) {
-            (true, _) => "a guest has it (VFIO)".to_owned(),
+            (true, _) => "assigned to a VM (VFIO)".to_owned(),
             (false, None) => "no driver".to_owned(),
             (false, Some(driver)) => format!("{driver}, no RDMA device"),
         };
@@ -89,10 +89,7 @@ fn not_counted(
             && above.first().is_some_and(|above| path.contains(above))
     };
     let empty = tree.functions.values().filter(is_empty).map(|port| {
-        Evidence::new(
-            format!("port {}, in a switch with such a GPU: nothing behind it", port.address),
-            PLACES,
-        )
+        Evidence::new(format!("port {}, in a switch with such a GPU: empty", port.address), PLACES)
     });
     nics.chain(empty).collect()
 }
@@ -101,7 +98,7 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
     let topology = input.topology()?;
     let (gpus, nics) = (&input.gpus, &input.rdma_nics);
     if gpus.is_empty() || nics.is_empty() {
-        return Ok(Outcome::not_applicable("no GPU and RDMA NIC that the host itself uses"));
+        return Ok(Outcome::not_applicable("no GPU or no RDMA NIC used by the host itself"));
     }
     let pairs = topology.pairs();
     let has_data_direct = |gpu: &Function| {
@@ -130,7 +127,7 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
     Ok(match unknown.is_empty() {
         false => distance_unknown(&unknown).all_evidence(seen),
         true => Outcome::pass(format!(
-            "an RDMA NIC near enough to each of {}",
+            "each of {} has an RDMA NIC within NCCL's GDR level",
             counted(gpus.len(), "GPU")
         ))
         .all_evidence(seen),
@@ -139,7 +136,7 @@ fn pairing(input: &CheckInput<'_>) -> Judgement {
 
 fn distance_unknown(gpus: &[&Function]) -> Outcome {
     Outcome::unknown(format!(
-        "how far GPU {} is from RDMA NICs is not known: the firmware names no NUMA node",
+        "the distance of GPU {} to RDMA NICs is unknown: the firmware reports no NUMA node",
         named(gpus, "GPUs")
     ))
     .hint("see firmware.numa")
@@ -155,7 +152,7 @@ fn no_near_nic(
     let conf = &input.observed.nccl_conf;
     if conf.topology_file == Reading::Known(true) {
         return Outcome::pass(format!(
-            "{}: a topology file tells NCCL where they are (NCCL_TOPO_FILE in {})",
+            "{}: NCCL reads their positions from a topology file (NCCL_TOPO_FILE in {})",
             counted(input.gpus.len(), "GPU"),
             conf.path
         ))
@@ -172,9 +169,10 @@ pub(crate) const NUMA_BALANCE: Check = Check {
     proves: "every NUMA node with GPUs has an RDMA NIC of its own",
     severity: Severity::Warn,
     needs_root: false,
-    what: "GPUs and RDMA NICs are counted by NUMA node; a node that has GPUs and no RDMA NIC is a warning. The layout of a machine \
-           cannot be changed, but a card may be in the wrong slot, or be gone.",
-    why: "Its GPUs reach the network only across the link between sockets, which they share with everything else that does.",
+    what: "GPUs and RDMA NICs are counted by NUMA node; a node with GPUs but no RDMA NIC is a warning. The layout of a \
+           machine is fixed, but a card may be in the wrong slot, or missing.",
+    why: "GPUs of such a node reach the network only across the link between sockets, which they share with all other \
+          traffic there.",
     source: "handbook §8.1, §8.3",
     how: "numa_node of each GPU and RDMA NIC",
     judge: numa_balance,
@@ -183,13 +181,13 @@ pub(crate) const NUMA_BALANCE: Check = Check {
 pub(crate) const SHARING: Check = Check {
     id: "topology.sharing",
     group: Group::Topology,
-    proves: "no RDMA NIC is the nearest to more GPUs than others are",
+    proves: "GPUs are spread evenly across RDMA NICs",
     severity: Severity::Warn,
     needs_root: false,
-    what: "Each GPU takes the nearest RDMA NIC, of several that are equally near the one with the fewest GPUs. The NICs that are \
-           taken have the same number of GPUs each; those that none takes (storage, management) do not count.",
-    why: "The NIC that is shared by more sets the pace of collectives. On a machine that was even once, a NIC is gone or in the \
-          wrong slot.",
+    what: "Each GPU is assigned to its nearest RDMA NIC, or of several equally near ones to that with the fewest GPUs. All \
+           NICs in use have the same number of GPUs; unused ones (storage, management) do not count.",
+    why: "The NIC with the most GPUs sets the pace of collectives. On a machine that was balanced before, a NIC is missing \
+          or in the wrong slot.",
     source: "handbook §8.1, §8.3; `bedplate topology`",
     how: "places in the PCI tree, numa_node",
     judge: sharing,
@@ -217,7 +215,7 @@ fn numa_balance(input: &CheckInput<'_>) -> Judgement {
             if input.facts.cpu.nodes.known().is_some_and(|all| !all.contains(['-', ','])) {
                 return Ok(Outcome::not_applicable("one NUMA node"));
             }
-            let text = format!("the firmware names no NUMA node for {}", function.address);
+            let text = format!("the firmware reports no NUMA node for {}", function.address);
             return Ok(Outcome::unknown(text)
                 .evidence("none", function.attribute("numa_node"))
                 .hint("see firmware.numa"));

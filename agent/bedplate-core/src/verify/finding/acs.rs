@@ -7,8 +7,8 @@ use crate::plan::Subject;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
-const DIRECT_P2P: &str = "`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups follow at \
-                          the next boot";
+const DIRECT_P2P: &str = "set [acs] policy = \"direct-p2p\" in the profile, run `bedplate apply`: effective at once; IOMMU \
+                          groups follow at the next boot";
 
 /// A finding about ACS, ATS or IOMMU groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,50 +94,50 @@ impl AcsFinding {
                 let redirected = redirected(*detoured, *pairs, ports);
                 text(
                     "",
-                    format!("{redirected}, and have to be, for a guest has a function below"),
-                    "give guests functions of switches that the host does not use itself",
+                    format!("{redirected}, as required by functions below assigned to VMs"),
+                    "assign to VMs only functions of switches that the host itself does not use",
                 )
             }
             Self::LinuxBitsOff { ports } => text(
                 "ACS bits that Linux sets on NVIDIA's Arm CPUs are off at root ports {}",
                 named(ports, "ports"),
-                "look for what switched them off: `pci=disable_acs_redir=` or `pci=config_acs=` on the kernel command line, or a \
-                 script with setpci; Linux sets them at the next boot without it",
+                "find what cleared them: `pci=disable_acs_redir=` or `pci=config_acs=` on the kernel command line, or a \
+                 script with setpci. Without it, Linux sets them at the next boot",
             ),
             Self::DtOff { ports } => text(
-                "translated requests do not pass directly, as guests need: DT is off at {}",
+                "translated requests of guests do not pass directly: DT is off at {}",
                 named(ports, "ports"),
                 DIRECT_P2P,
             ),
             Self::AcsBitsDiffer { ports } => text(
-                "ACS bits differ from what this fabric needs at {}",
+                "wrong ACS bits for this PCIe topology at {}",
                 named(ports, "ports"),
-                "`policy = \"direct-p2p\"` in [acs] of the profile, then `bedplate apply`; `bedplate plan -v` says why",
+                "set [acs] policy = \"direct-p2p\" in the profile, run `bedplate apply`; `bedplate plan -v` shows the reasons",
             ),
             Self::GuestExposed { port, reason, remedy } => {
                 text("", format!("{port}: {reason}"), remedy.clone())
             }
             Self::GroupsApart { gpu, function } => text(
-                "in different IOMMU groups, so that the NVIDIA driver refuses DMA-BUF between them",
+                "in different IOMMU groups: the NVIDIA driver refuses DMA-BUF between them",
                 format!("GPU {gpu} and function {function}"),
-                "`policy = \"direct-p2p\"` in [acs] of the profile, `bedplate apply`, and reboot: \
-                 groups follow at the next boot",
+                "set [acs] policy = \"direct-p2p\" in the profile, run `bedplate apply`, reboot: groups follow at the next \
+                 boot",
             )
             .recovery(Recovery::Reboot),
             Self::NoAts { function } => no_ats(*function),
             Self::AtsNeedless { nics } => text(
-                "NIC {}: ATS is on in its firmware, and its fabric is that of bare metal",
+                "NIC {}: ATS is on in its firmware, but its PCIe topology is that of bare metal",
                 named(nics, "NICs"),
                 format!(
-                    "`mlxconfig -d {} set ATS_ENABLED=0` (other makers: their firmware's setup) and a cold boot; `guests = true` in \
-                     [acs] of the profile, where guests get it",
+                    "run `mlxconfig -d {} set ATS_ENABLED=0` (other vendors: firmware setup), cold boot. Reserved for VMs? \
+                     Set [acs] guests = true in the profile",
                     first(nics)
                 ),
             ),
             Self::AtsOffForGuest { nics } => text(
-                "NIC {}: a guest has it, and ATS is switched off",
+                "NIC {}: assigned to a VM, but ATS is off",
                 named(nics, "NICs"),
-                "drop `pci=noats` where it is on the command line; else the IOMMU of this host does not support it",
+                "remove `pci=noats` from the command line. Not there? This host's IOMMU does not support ATS",
             ),
         }
     }
@@ -148,9 +148,8 @@ fn no_ats(function: PciAddress) -> FindingText {
         "NIC {}: no ATS, in a switch for guests",
         function,
         format!(
-            "`mlxconfig -d {function} set ATS_ENABLED=1` (other makers: their firmware's \
-             setup) and a cold boot, or `guests = false` in [acs] of the profile where no \
-             guest gets it"
+            "run `mlxconfig -d {function} set ATS_ENABLED=1` (other vendors: firmware setup), cold boot. Never assigned to a \
+             VM? Set [acs] guests = false in the profile"
         ),
     )
     .listed(FEW, "NICs")
@@ -158,8 +157,7 @@ fn no_ats(function: PciAddress) -> FindingText {
 
 fn redirected(detoured: usize, pairs: usize, ports: &[PciAddress]) -> String {
     format!(
-        "traffic of {detoured} of {pairs} pairs of a GPU and a NIC or GPU goes up through the root complex: ACS redirects (RR, CR, EC) \
-         at {}",
+        "{detoured} of {pairs} GPU–NIC/GPU–GPU pairs detour through the root complex: ACS redirect (RR, CR, EC) is on at {}",
         named(ports, "ports")
     )
 }

@@ -59,9 +59,9 @@ impl CommandLineFinding {
         let text = match self {
             Self::CommandLinesDiffer { not_in_entry, added, removed, entry_is_sound } => {
                 let (description, list) = match (not_in_entry.is_empty(), added.is_empty()) {
-                    (false, _) => ("configured and not in the boot entry: {}", not_in_entry),
-                    (true, false) => ("only from the next boot on: {}", added),
-                    (true, true) => ("gone after the next boot: {}", removed),
+                    (false, _) => ("configured, but not in the boot entry: {}", not_in_entry),
+                    (true, false) => ("added at the next boot: {}", added),
+                    (true, true) => ("removed at the next boot: {}", removed),
                 };
                 let remedy = states_remedy(*entry_is_sound, not_in_entry.is_empty());
                 text(description, named(list), remedy)
@@ -70,7 +70,7 @@ impl CommandLineFinding {
             Self::HarmfulArgument { arguments } => {
                 let (description, subject) = match arguments.as_slice() {
                     [one] => ("", one.message.clone()),
-                    several => ("{} do nothing good", quoted(several)),
+                    several => ("{} are ineffective or harmful", quoted(several)),
                 };
                 let first = arguments.first();
                 let remedy = first.map(|one| format!("`{}`: {}", one.argument, one.remedy));
@@ -78,12 +78,12 @@ impl CommandLineFinding {
             }
             Self::ArgumentRefused { argument, passed_on } => text(
                 match passed_on {
-                    false => "the kernel did not take {}",
+                    false => "the kernel rejected {}",
                     true => "nothing in this kernel reads {}",
                 },
                 format!("`{argument}`"),
-                "correct it or take it out: `bedplate inspect` shows which file it comes from, `bedplate profile check` whether \
-                 the profile asks for it",
+                "correct or remove it: `bedplate inspect` shows its file, `bedplate profile check` whether the profile sets \
+                 it",
             ),
         };
         text.listed(FEW, "arguments")
@@ -103,15 +103,15 @@ fn quoted(arguments: &[IneffectiveArgument]) -> String {
 fn states_remedy(entry_is_sound: bool, is_configured: bool) -> &'static str {
     match (entry_is_sound, is_configured) {
         (false, _) => {
-            "do not reboot before cmdline.boot-entry passes: follow its remedy, then `bedplate inspect` shows each argument's \
-             states"
+            "do not reboot before cmdline.boot-entry passes: follow its remedy, then run `bedplate inspect` for each \
+             argument's states"
         }
         (true, true) => {
-            "reboot, or find out who changed the boot configuration since: `bedplate inspect` shows each argument's states"
+            "reboot, or find out who changed the boot configuration: `bedplate inspect` shows each argument's states"
         }
         (true, false) => {
-            "regenerate the boot configuration (`update-grub`, `grub2-mkconfig`, `grubby`): `bedplate inspect` shows each \
-             argument's states"
+            "regenerate the boot configuration (`update-grub`, `grub2-mkconfig`, `grubby`), then run `bedplate inspect` for \
+             each argument's states"
         }
     }
 }

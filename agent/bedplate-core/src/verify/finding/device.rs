@@ -6,8 +6,8 @@ use super::{Device, DeviceKind, FindingText, text};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Recovery, counted};
 
-const DATA_DIRECT: &str = "`dmesg | grep -i mlx5` says why mlx5_ib did not take it; a function that is not listed is switched off in \
-                           the NIC's firmware (`mlxconfig -d DEVICE query | grep -i direct`)";
+const DATA_DIRECT: &str = "check `dmesg | grep -i mlx5` for why mlx5_ib did not bind it. Not listed? Enable it in the NIC's \
+                           firmware (`mlxconfig -d DEVICE query | grep -i direct`)";
 
 /// A finding about a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,33 +65,30 @@ impl DeviceFinding {
             Self::NoAnswer { device } => text(
                 "does not answer: its config space reads as all ones",
                 device,
-                "drain the node, then power it off and on; if it happens again, reseat or replace \
-                 the card. `journalctl -k -b` and the BMC's event log say when it went",
+                "drain the node, then power it off and on. If it recurs, reseat or replace the card. `journalctl -k -b` and \
+                 the BMC's event log show when it failed",
             )
             .recovery(Recovery::PowerCycle),
             Self::BusMasterOff { device } => text(
                 match device.kind {
                     DeviceKind::Port => {
-                        "bus mastering is off, so that the port forwards no request of the devices below"
+                        "bus mastering is off: the port forwards no requests of the devices below"
                     }
-                    _ => "bus mastering is off, so that the device may not do DMA",
+                    _ => "bus mastering is off: the device cannot do DMA",
                 },
                 device,
-                "drain the node and reboot it; `dmesg` says whether the device was reset. To try \
-                 without: unbind the driver of the device and bind it again",
+                "drain the node and reboot it; `dmesg` shows whether the device was reset. Without a reboot: unbind the \
+                 device's driver and bind it again",
             )
             .recovery(Recovery::Drain),
             Self::FewerDevices { kind, root, there, usual } => text(
                 match kind {
-                    DeviceKind::Gpu => {
-                        "fewer GPUs below its switch than below every other one like it"
-                    }
-                    _ => "fewer RDMA NICs below its switch than below every other one like it",
+                    DeviceKind::Gpu => "fewer GPUs below its switch than below all similar ones",
+                    _ => "fewer RDMA NICs below its switch than below all similar ones",
                 },
                 format!("root port {root} ({there} of {usual})"),
-                "if it should be there: drain the node, look into the BMC's event log, then power \
-                 it off and on. If the machine is built so: `\"topology.devices\" = { level = \
-                 \"ignore\", reason = \"…\" }` in [verify.severity] of the profile",
+                "drain the node, check the BMC's event log, then power it off and on. Built this way? Set [verify.severity] \
+                 \"topology.devices\" = { level = \"ignore\", reason = \"…\" } in the profile",
             )
             .recovery(Recovery::PowerCycle),
             Self::NoDevices { kind, function_count, guests } => {
@@ -111,18 +108,18 @@ fn no_devices(kind: DeviceKind, functions: usize, guests: usize) -> FindingText 
     let (missing, remedy) = match kind {
         DeviceKind::Gpu => (
             "no GPU",
-            "if this host should have one: `dmesg | grep -iE 'xid|fallen off|link down'` and the event log of the BMC; then power \
-             the host off and on. If it is to have none: `\"topology.devices\" = { level = \"ignore\", reason = \"…\" }` in \
-             [verify.severity] of the profile, and the other checks decide",
+            "check `dmesg | grep -iE 'xid|fallen off|link down'` and the BMC's event log, then power the host off and on. No \
+             GPU by design? Set [verify.severity] \"topology.devices\" = { level = \"ignore\", reason = \"…\" } in the \
+             profile; the other checks then decide",
         ),
         _ => (
             "no NIC that carries RDMA",
-            "if this host should have one: `dmesg | grep -iE 'mlx5|link down'` and the event log of the BMC",
+            "check `dmesg | grep -iE 'mlx5|link down'` and the BMC's event log",
         ),
     };
     let besides = match guests {
         0 => String::new(),
-        guests => format!(", but for {} that guests have", counted(guests, "function")),
+        guests => format!(", except {} assigned to VMs", counted(guests, "function")),
     };
     text("", format!("{missing} among {functions} PCI functions{besides}"), remedy)
 }

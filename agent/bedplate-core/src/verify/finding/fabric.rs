@@ -60,7 +60,7 @@ impl FabricFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::FabricManagerDown { kind, count, cause } => text(
-                "no fabric manager runs, so that CUDA starts no program (error 802)",
+                "no fabric manager runs: CUDA starts no program (error 802)",
                 match kind {
                     DeviceKind::NvSwitch => counted_as(*count, "NVSwitch", "NVSwitches"),
                     _ => counted(*count, "GPU"),
@@ -68,14 +68,14 @@ impl FabricFinding {
                 start_manager(*cause, *kind == DeviceKind::Gpu),
             ),
             Self::NvlsmDown { gpus, cause } => text(
-                "NVLSM does not run, which the fabric manager needs for these GPUs, so that CUDA starts no program (error 802)",
+                "NVLSM, which the fabric manager needs for these GPUs, does not run: CUDA starts no program (error 802)",
                 counted(*gpus, "GPU"),
                 start_manager(*cause, true),
             ),
             Self::ImexDown => text(
-                "set up, and does not run",
+                "set up, but not running",
                 "IMEX",
-                "`systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` says why it ended",
+                "run `systemctl enable --now nvidia-imex`; `journalctl -u nvidia-imex` shows why it ended",
             ),
             Self::ImexNodes { path, times } => text(
                 match times {
@@ -83,7 +83,7 @@ impl FabricFinding {
                     _ => "names this host more than once",
                 },
                 path,
-                "put one address of each tray into it, the same list on all of them, and restart nvidia-imex",
+                "put one address of each tray into it, the same list on all trays, then restart nvidia-imex",
             ),
             Self::NoImexChannel => text(
                 "no such device node",
@@ -96,21 +96,21 @@ impl FabricFinding {
 
 /// Returns the remedy that starts the fabric manager. `needs_nvlsm`: the NVSwitches are behind a ConnectX-7.
 fn start_manager(cause: FabricCause, needs_nvlsm: bool) -> String {
-    let start = "`systemctl enable --now nvidia-fabricmanager`";
+    let start = "run `systemctl enable --now nvidia-fabricmanager`";
     match cause {
         FabricCause::NotInstalled => {
             let also = if needs_nvlsm { " and nvlsm" } else { "" };
             format!("install nvidia-fabricmanager in the driver's version{also}, then {start}")
         }
         FabricCause::NoUmad => format!(
-            "load ib_umad, which NVLSM needs ({UMAD} is not there): `modprobe ib_umad`, and a line `ib_umad` in \
-             /etc/modules-load.d; then `systemctl restart nvidia-fabricmanager`"
+            "run `modprobe ib_umad`, which NVLSM needs ({UMAD} is not there), add a line `ib_umad` in /etc/modules-load.d, \
+             then run `systemctl restart nvidia-fabricmanager`"
         ),
         FabricCause::Masked => {
-            format!("its unit is masked: `systemctl unmask nvidia-fabricmanager`, then {start}")
+            format!("run `systemctl unmask nvidia-fabricmanager` (unit is masked), then {start}")
         }
         FabricCause::Stopped => format!(
-            "{start}; `journalctl -u nvidia-fabricmanager` says why it ended: most often its version is not the driver's"
+            "{start}; `journalctl -u nvidia-fabricmanager` shows why it ended, most often a version other than the driver's"
         ),
     }
 }

@@ -7,8 +7,8 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::{Arch, Recovery, counted};
 
 /// Remedy that gives memory windows addresses.
-const WINDOW_SPACE: &str = "switch \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") on in the firmware's setup, and raise \
-                            \"MMIO High Size\" where there is such a setting";
+const WINDOW_SPACE: &str = "enable \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") in the firmware setup, and \
+                            raise \"MMIO High Size\" if available";
 
 /// A finding about the firmware.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -81,13 +81,13 @@ impl FirmwareFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::NoIommuInFirmware { functions, arch } => text(
-                "guests have {}, and the firmware offers no IOMMU",
+                "{} assigned to VMs, but the firmware provides no IOMMU",
                 counted(functions.len(), "function"),
                 match arch {
                     Some(Arch::X86_64) => {
-                        "switch VT-d or AMD-Vi (\"IOMMU\", \"AMD I/O Virtualization\") on in the firmware's setup"
+                        "enable VT-d or AMD-Vi (\"IOMMU\", \"AMD I/O Virtualization\") in the firmware setup"
                     }
-                    _ => "switch the SMMU on in the firmware's setup",
+                    _ => "enable the SMMU in the firmware setup",
                 },
             ),
             Self::WindowWithoutAddress { gpus } => text(
@@ -98,10 +98,10 @@ impl FirmwareFinding {
                 ),
             ),
             Self::WindowDropped { gpus } => text(
-                "GPU {}: no large memory window, which others of its model have",
+                "GPU {}: no large memory window, unlike others of its model",
                 named(gpus, "GPUs"),
                 format!(
-                    "{WINDOW_SPACE}; `dmesg | grep -i BAR`: windows that got no address at all are dropped"
+                    "{WINDOW_SPACE}; check `dmesg | grep -i BAR`: the kernel drops windows that get no address"
                 ),
             ),
             Self::WindowBelow4Gib { gpus } => {
@@ -111,28 +111,28 @@ impl FirmwareFinding {
             Self::WindowResizable { gpus } => text(
                 "GPU {}: the window could be larger",
                 named(gpus, "GPUs"),
-                "switch \"Resizable BAR\" on in the firmware's setup, with \"Above 4G Decoding\"",
+                "enable \"Resizable BAR\" and \"Above 4G Decoding\" in the firmware setup",
             ),
             Self::WindowDoubtful { gpus } => text(
-                "GPU {}: a window of 256 MiB, and whether its model has a larger one is not known to this version",
+                "GPU {}: a window of 256 MiB; the size specified for its model is unknown to this version",
                 named(gpus, "GPUs"),
-                "its maker's data sheet says which size BAR1 has; in the firmware's setup look for \"Above 4G Decoding\"",
+                "look up the size of BAR1 in the vendor's data sheet, and check \"Above 4G Decoding\" in the firmware setup",
             ),
             Self::NoWindowForVfs { nics } => text(
                 "NIC {}: no memory window for VFs",
                 named(nics, "NICs"),
-                "switch \"SR-IOV\" on in the firmware's setup; where it is on, `pci=realloc` makes room: `args = \
-                 [\"pci=realloc\"]` in [cmdline] of the profile (not with Instinct MI300)",
+                "enable \"SR-IOV\" in the firmware setup. Already on? To make space, set [cmdline] args = [\"pci=realloc\"] \
+                 in the profile (not with Instinct MI300)",
             ),
             Self::NoAriForwarding { ports } => text(
-                "port {} forwards no ARI",
+                "port {}: ARI is not forwarded",
                 named(ports, "ports"),
-                "switch \"ARI\" (\"ARI Forwarding\") on in the firmware's setup; `pci=noari` on the command line keeps it off",
+                "enable \"ARI\" (\"ARI Forwarding\") in the firmware setup, and remove `pci=noari` from the command line",
             ),
             Self::NoNumaNode { functions } => text(
                 "no NUMA node",
                 named(functions, "devices"),
-                "update the firmware; its setup may have the setting (\"NUMA\", \"NPS\", \"SNC\")",
+                "update the firmware, or check its setup (\"NUMA\", \"NPS\", \"SNC\")",
             ),
         }
     }
@@ -140,16 +140,15 @@ impl FirmwareFinding {
 
 fn window_small(device: &Device, display_mode: bool) -> FindingText {
     text(
-        "a smaller memory window than its model has",
+        "a smaller memory window than specified for its model",
         device,
         match display_mode {
             true => {
-                "switch the display mode of the GPU's firmware off (NVIDIA's \
-                 displaymodeselector), and reboot"
+                "disable the display mode of the GPU's firmware (NVIDIA's displaymodeselector), then reboot"
             }
             false => {
-                "switch \"Above 4G Decoding\" and \"Resizable BAR\" on in the firmware's \
-                 setup, and reboot; in a virtual machine give it a larger 64-bit window"
+                "enable \"Above 4G Decoding\" and \"Resizable BAR\" in the firmware setup, then reboot. In a virtual \
+                 machine, give it a larger 64-bit window"
             }
         },
     )

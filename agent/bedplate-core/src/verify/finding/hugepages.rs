@@ -24,10 +24,10 @@ impl HugePagesFinding {
     pub(super) fn text(&self) -> FindingText {
         let Self::HugePagesShort { bytes, found, wanted } = self;
         let text = text(
-            "fewer huge pages than asked for: {}",
+            "fewer huge pages than requested: {}",
             format!("{found} of {wanted} pages of {}", page_size(*bytes)),
-            "`dmesg | grep -i hugetlb` says why (memory, or a size that the CPU does not have); ask for fewer, or by NUMA node \
-             (`hugepages=0:8,1:8`), in [cmdline] of the profile",
+            "check `dmesg | grep -i hugetlb` for the cause (memory, or a size that the CPU lacks), then request fewer pages, \
+             or pages by NUMA node (`hugepages=0:8,1:8`), under [cmdline] in the profile",
         );
         // Lists every size: a CPU has few.
         text.listed(usize::MAX, "of them")

@@ -77,32 +77,30 @@ impl IommuFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::IommuOffWithGuests { off_by, function_count } => {
-                let by = off_by.as_ref().map(|by| format!(", by `{by}`")).unwrap_or_default();
+                let by = off_by.as_ref().map(|by| format!(" (by `{by}`)")).unwrap_or_default();
                 let functions = counted(*function_count, "function");
                 text(
                     "",
-                    format!(
-                        "the IOMMU is off{by}, and guests have {functions}, which they cannot use without"
-                    ),
-                    "`mode = \"passthrough-required\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the firmware \
-                     offers none, switch it on there first",
+                    format!("the IOMMU is off{by}, but required by {functions} assigned to VMs"),
+                    "set [iommu] mode = \"passthrough-required\" in the profile, run `bedplate apply`, reboot. No IOMMU in \
+                     the firmware? Enable it there first",
                 )
             }
             Self::DmaTranslated { carriers, mixed } => text(
                 match mixed {
                     false => "the IOMMU translates the DMA of {}",
                     true => {
-                        "the IOMMU translates the DMA of {}, others pass through: the modes are mixed"
+                        "the IOMMU translates the DMA of {}; other DMA passes through: the modes are mixed"
                     }
                 },
                 carriers.counted(),
-                "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where the kernel was booted \
-                 with it already, `bedplate plan` says what stands in the way",
+                "set [iommu] mode = \"passthrough\" in the profile, run `bedplate apply`, reboot. Already booted with it? \
+                 Run `bedplate plan`",
             ),
             Self::DmaPassesThrough { carriers } => text(
-                "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA creates no context then",
+                "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA then creates no context",
                 carriers.counted(),
-                "`mode = \"auto\"` in [iommu] of the profile, `bedplate apply`, and reboot; or boot Linux 6.11 or newer",
+                "set [iommu] mode = \"auto\" in the profile, run `bedplate apply`, reboot; or boot Linux 6.11 or newer",
             ),
             Self::IommuLog { sign, functions, lines } => logged(*sign, functions, *lines),
         }
@@ -115,20 +113,20 @@ fn logged(sign: MessageKind, functions: &[PciAddress], lines: usize) -> FindingT
             text("the firmware describes its IOMMU wrongly", "", "update the firmware (BIOS)")
         }
         MessageKind::IommuCopied => text(
-            "this kernel was started by kexec and took over the IOMMU tables of the one before",
+            "this kernel was started by kexec and took over the IOMMU tables of its predecessor",
             "",
-            "reboot through the firmware: `bedplate reboot schedule`, never `systemctl kexec`",
+            "reboot through the firmware (`bedplate reboot schedule`), never by `systemctl kexec`",
         ),
         MessageKind::IommuAsked => text(
-            "no IOMMU is in use, whatever `DMAR: IOMMU enabled` says: that line repeats `intel_iommu=on`",
+            "no IOMMU is in use despite `DMAR: IOMMU enabled`: that line only repeats `intel_iommu=on`",
             "",
-            "switch VT-d on in the firmware's setup, or take `intel_iommu=on` from the command line",
+            "enable VT-d in the firmware setup, or remove `intel_iommu=on` from the command line",
         ),
         _ => text(
             "the IOMMU refused DMA of {}",
             format!("{} ({})", named(functions, "functions"), counted(lines, "line")),
-            "`mode = \"passthrough\"` in [iommu] of the profile, `bedplate apply`, and reboot; where DMA passes through \
-             already, report it to the maker of the driver",
+            "set [iommu] mode = \"passthrough\" in the profile, run `bedplate apply`, reboot. Already passthrough? Report it \
+             to the driver's vendor",
         ),
     }
 }

@@ -48,12 +48,12 @@ impl LimitsFinding {
     pub(super) fn text(&self) -> FindingText {
         let text = match self {
             Self::MemlockLimited { services } => text(
-                "jobs of {} are limited in the memory that they lock",
+                "jobs of {} have a limit of locked memory",
                 services.join(", "),
                 unlimited(services),
             ),
             Self::MemlockLimitedUnlessContainer { services } => text(
-                "jobs of {} are limited in the memory that they lock, unless their containers have CAP_IPC_LOCK",
+                "jobs of {} have a limit of locked memory, unless their containers have CAP_IPC_LOCK",
                 services.join(", "),
                 format!(
                     "{}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)",
@@ -61,44 +61,43 @@ impl LimitsFinding {
                 ),
             ),
             Self::SessionMemlockLimited => text(
-                "sessions are limited in the memory that they lock; no service here starts jobs",
+                "sessions have a limit of locked memory; no service here starts jobs",
                 "",
-                "`* - memlock unlimited` in a file of /etc/security/limits.d, and a new session",
+                "add `* - memlock unlimited` to a file in /etc/security/limits.d, then start a new session",
             ),
             Self::NodeMissing { path, kind } => text(
                 "no device node {}",
                 path,
                 match kind {
                     DeviceKind::Nic => {
-                        "`modprobe ib_uverbs`; where it is loaded, `udevadm trigger -c add -s infiniband_verbs`"
+                        "run `modprobe ib_uverbs`. Already loaded? Run `udevadm trigger -c add -s infiniband_verbs`"
                     }
                     _ if path == "/dev/kfd" => {
-                        "`dmesg | grep -i kfd`: it says why amdgpu makes none"
+                        "check `dmesg | grep -i kfd` for why amdgpu creates none"
                     }
-                    _ => {
-                        "`nvidia-modprobe -c 0 -u` makes them; nvidia-persistenced does so at boot"
-                    }
+                    _ => "run `nvidia-modprobe -c 0 -u`; nvidia-persistenced creates them at boot",
                 },
             ),
             Self::ShmNotMounted => text(
                 "nothing is mounted on /dev/shm",
                 "",
-                "`mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot",
+                "run `mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot",
             ),
             Self::ShmSmall { bytes } => text(
                 "/dev/shm has {}, less than 1 GiB",
                 size(*bytes),
-                "`mount -o remount,size=50% /dev/shm`, and the same in /etc/fstab; in a container `--shm-size=1g` or more",
+                "run `mount -o remount,size=50% /dev/shm`, and set the same in /etc/fstab; for a container, use \
+                 `--shm-size=1g` or more",
             ),
             Self::NumaBalancingOn { .. } => text(
                 "the kernel balances memory between NUMA nodes",
                 "",
-                "`set = { \"kernel.numa_balancing\" = 0 }` in [sysctl] of the profile, then `bedplate apply`",
+                "set [sysctl] set = { \"kernel.numa_balancing\" = 0 } in the profile, run `bedplate apply`",
             ),
             Self::PersistencedDown => text(
                 "nvidia-persistenced does not run",
                 "",
-                "`systemctl enable --now nvidia-persistenced`; nothing, where another program holds the GPUs open",
+                "run `systemctl enable --now nvidia-persistenced`, unless another program keeps the GPUs open",
             ),
         };
         text.listed(FEW, "nodes")
@@ -109,6 +108,6 @@ impl LimitsFinding {
 fn unlimited(services: &[&str]) -> String {
     let first = services.first().copied().unwrap_or_default();
     format!(
-        "`systemctl edit {first}`: `[Service]`, `LimitMEMLOCK=infinity`; then `systemctl restart {first}`"
+        "run `systemctl edit {first}`, add `[Service]` and `LimitMEMLOCK=infinity`, then run `systemctl restart {first}`"
     )
 }

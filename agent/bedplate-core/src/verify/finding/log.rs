@@ -6,7 +6,8 @@ use super::{Device, FindingText, text};
 use bedplate_base::Recovery;
 use bedplate_facts::kernel_log::{MessageKind, xid};
 
-const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; `dmesg` and the BMC's event log have more";
+const ON_THE_WAY: &str = "reseat the card or its riser, check cables, power and temperature; see `dmesg` and the BMC's event \
+                          log";
 
 /// A finding about the kernel log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,10 +70,10 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
     match (sign, over) {
         (MessageKind::OffTheBus, false) => "fell off the bus",
         (MessageKind::OffTheBus, true) => {
-            "fell off the bus, and has been taken by its driver since"
+            "fell off the bus, but its driver has bound it again since"
         }
         (MessageKind::Xid, false) => "reported an error of its own",
-        (MessageKind::Xid, true) => "reported an error of its own, and has been reset since",
+        (MessageKind::Xid, true) => "reported an error of its own, but has been reset since",
         (MessageKind::Switch | MessageKind::SwitchFatal, _) => "reported an error of its own",
         (MessageKind::Fatal | MessageKind::Uncorrected | MessageKind::Contained, false) => {
             "uncorrected PCIe errors"
@@ -81,9 +82,9 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
             "uncorrected PCIe errors, recovered from"
         }
         (MessageKind::LinkDown, false) => "the link below went down",
-        (MessageKind::LinkDown, true) => "the link below went down, and is up again",
-        (MessageKind::NotTaken, false) => "did not take a GPU",
-        (MessageKind::NotTaken, true) => "did not take a GPU at first",
+        (MessageKind::LinkDown, true) => "the link below went down, but is up again",
+        (MessageKind::NotTaken, false) => "a GPU was rejected by its driver",
+        (MessageKind::NotTaken, true) => "a GPU was rejected by its driver at first",
         (MessageKind::ApiMismatch, false) => "libraries and kernel modules of different versions",
         (MessageKind::ApiMismatch, true) => {
             "libraries of another version, before this one was loaded"
@@ -91,9 +92,9 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
         (MessageKind::WrongBuild, _) => {
             "refused by the kernel: built for another kernel or another ib_core"
         }
-        (MessageKind::KeptOut, _) => "not let in: blacklisted, or not signed for Secure Boot",
+        (MessageKind::KeptOut, _) => "not loaded: blacklisted, or not signed for Secure Boot",
         (MessageKind::Peermem, _) => "nvidia_peermem reports errors",
-        (MessageKind::WrongParameter, _) => "does not know a parameter that it was given",
+        (MessageKind::WrongParameter, _) => "unknown module parameter",
         (
             MessageKind::IommuUp
             | MessageKind::IommuAsked
@@ -103,7 +104,7 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
             | MessageKind::Recovered
             | MessageKind::Bound,
             _,
-        ) => "in the kernel's log",
+        ) => "in the kernel log",
     }
 }
 
@@ -125,40 +126,41 @@ pub(crate) fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
 /// Returns the remedy for a message. `is_minor`: it left everything usable, or the fault is over.
 fn remedy(sign: MessageKind, is_minor: bool) -> &'static str {
     match sign {
-        MessageKind::OffTheBus if is_minor => "if it happens again, reseat or replace the GPU",
+        MessageKind::OffTheBus if is_minor => "if it recurs, reseat or replace the GPU",
         MessageKind::Xid if is_minor => {
-            "no job has to leave the host for it; reset the GPU when the host is free (`nvidia-smi --gpu-reset`), and replace it if the \
-             number comes again"
+            "no need to drain the node: reset the GPU when the host is idle (`nvidia-smi --gpu-reset`). If the number \
+             recurs, replace the GPU"
         }
         MessageKind::OffTheBus => {
-            "drain the node and power-cycle it; if it happens again, reseat or replace the GPU"
+            "drain the node and power-cycle it. If it recurs, reseat or replace the GPU"
         }
         MessageKind::Xid => {
-            "NVIDIA's \"Xid Errors\" says what the number means; `nvidia-smi -q` has counters; drain the node and reset the GPU \
-             (`nvidia-smi --gpu-reset`) or reboot where it fails"
+            "look up the number in NVIDIA's \"Xid Errors\" and the counters in `nvidia-smi -q`, drain the node, then reset \
+             the GPU (`nvidia-smi --gpu-reset`), or reboot if that fails"
         }
         MessageKind::Switch | MessageKind::SwitchFatal => {
-            "NVIDIA's Fabric Manager guide says what the number means; after a fatal one drain the node and reboot it"
+            "look up the number in NVIDIA's Fabric Manager guide. If it is fatal, drain the node and reboot it"
         }
         MessageKind::NotTaken => {
-            "`dmesg | grep NVRM` has the reason: another driver holds it, the driver is too old for it, or it does not answer; then \
-             reboot"
+            "check `dmesg | grep NVRM` for the reason (another driver has it, the driver is too old for it, or it does not \
+             answer), then reboot"
         }
         MessageKind::WrongBuild => {
-            "build it for the running kernel (`dkms autoinstall -k $(uname -r)`), or install the package for it; for nvidia_peermem \
-             install DOCA-OFED before the NVIDIA driver, or use DMA-BUF, which needs no module"
+            "build it for the running kernel (`dkms autoinstall -k $(uname -r)`), or install its package. For \
+             nvidia_peermem, install DOCA-OFED before the NVIDIA driver, or use DMA-BUF, which needs no module"
         }
         MessageKind::KeptOut => {
-            "take it out of `module_blacklist=`; sign the modules and enrol the key (`mokutil --import`)"
+            "remove it from `module_blacklist=`, or sign the modules and enrol the key (`mokutil --import`)"
         }
         MessageKind::ApiMismatch => {
-            "reboot, or stop every user of the GPUs and load the new modules; in containers use the host's libraries"
+            "reboot, or stop all programs that use the GPUs and load the new modules; in containers, use the host's libraries"
         }
         MessageKind::Peermem => {
-            "`dmesg | grep nvidia-peermem`; use DMA-BUF where driver and kernel allow it (`bedplate verify --check modules.gpudirect`)"
+            "check `dmesg | grep nvidia-peermem`, or use DMA-BUF if driver and kernel support it (`bedplate verify --check \
+             modules.gpudirect`)"
         }
         MessageKind::WrongParameter => {
-            "take the parameter out of modprobe.d or off the command line: it does nothing"
+            "remove the parameter from modprobe.d or the command line: it has no effect"
         }
         _ => ON_THE_WAY,
     }

@@ -146,11 +146,11 @@ impl ModulesFinding {
                 let (needed, loaded) = (needs.name(), needs.other().name());
                 text(
                     format!(
-                        "GPU {{}} needs the {needed} kernel modules, and the {loaded} ones are loaded"
+                        "GPU {{}} needs the {needed} kernel modules, but the {loaded} ones are loaded"
                     ),
                     named(gpus, "GPUs"),
                     format!(
-                        "install the {needed} kernel modules of the driver in the place of the {loaded} ones, and reboot"
+                        "replace the driver's {loaded} kernel modules by the {needed} ones, then reboot"
                     ),
                 )
             }
@@ -160,35 +160,36 @@ impl ModulesFinding {
                 format!("boot a kernel with {option}=y"),
             ),
             Self::PeersRefused { value, path } => peers_refused(*value, path.as_deref()),
-            Self::NoNvidiaDriver => text("no NVIDIA driver is loaded", "", "`modprobe nvidia`"),
+            Self::NoNvidiaDriver => text("no NVIDIA driver is loaded", "", "run `modprobe nvidia`"),
             Self::PeermemNotLoaded { obstacle } => text(
-                "nvidia_peermem is not loaded, and DMA-BUF is out: {}",
+                "nvidia_peermem is not loaded, and DMA-BUF is unavailable: {}",
                 obstacle,
-                "`gpudirect = \"auto\"` in [modules] of the profile, then `bedplate apply`; until the next boot `modprobe nvidia_peermem`",
+                "set [modules] gpudirect = \"auto\" in the profile, run `bedplate apply`; until the next boot, run `modprobe \
+                 nvidia_peermem`",
             ),
             Self::NoWayToRegister { obstacle } => no_way_to_register(obstacle),
             Self::NvPeerMemLoaded => text(
                 "nv_peer_mem is loaded",
                 "",
-                "`apt purge nvidia-peer-memory-dkms` or the like, `modprobe -r nv_peer_mem`",
+                "run `apt purge nvidia-peer-memory-dkms` or similar, then `modprobe -r nv_peer_mem`",
             ),
             Self::NvPeerMemListed { module, path } => text(
-                "{} is listed to be loaded at boot",
+                "{} is listed for loading at boot",
                 module,
-                format!("take {module} out of {path}"),
+                format!("remove {module} from {path}"),
             ),
             Self::DriverVersions { library, module } => text(
-                "not one version, so that CUDA starts no program (error 803)",
+                "different versions: CUDA starts no program (error 803)",
                 format!("the NVIDIA driver's library {library} and its kernel module {module}"),
-                "reboot, or stop all jobs and load the nvidia modules again",
+                "reboot, or stop all jobs and reload the nvidia modules",
             )
             .recovery(Recovery::Reboot),
             Self::GspFirmwareMissing { gpus, file, driver } => text(
                 format!(
-                    "the firmware {file} of driver {driver} is not there, without which GPU {{}} cannot start again"
+                    "firmware {file} of driver {driver} is missing: GPU {{}} cannot start again"
                 ),
                 named(gpus, "GPUs"),
-                "install the firmware package of that driver, or reboot where the driver was updated since the boot",
+                "install the firmware package of that driver. Driver updated since boot? Reboot",
             ),
         }
     }
@@ -196,7 +197,7 @@ impl ModulesFinding {
 
 fn no_way_to_register(obstacle: &DmabufObstacle) -> FindingText {
     text(
-        "neither way works: DMA-BUF is out ({}), and this ib_core has no peer-memory symbols",
+        "GPU memory cannot be registered: DMA-BUF is unavailable ({}), and this ib_core has no peer-memory symbols",
         obstacle,
         match obstacle {
             DmabufObstacle::ProprietaryModules => {
@@ -215,13 +216,13 @@ fn peers_refused(value: u32, path: Option<&str>) -> FindingText {
         None => (
             "the NVIDIA driver is set to refuse peers: {}",
             format!(
-                "take `{PARAMETER}` out of modprobe.d (or `options.nvidia` in [modules] of the profile), then load the driver again, \
-                 or reboot"
+                "remove `{PARAMETER}` from modprobe.d (or from [modules] `options.nvidia` in the profile), then reload the \
+                 driver or reboot"
             ),
         ),
         Some(path) => (
-            "the NVIDIA driver will refuse peers once it is loaded again: {}",
-            format!("take `{PARAMETER}` out of {path}"),
+            "the NVIDIA driver will refuse peers after its next load: {}",
+            format!("remove `{PARAMETER}` from {path}"),
         ),
     };
     text(description, format!("{PARAMETER}={value}"), remedy)
@@ -231,13 +232,12 @@ fn peers_refused(value: u32, path: Option<&str>) -> FindingText {
 pub(crate) fn bind_driver(maker: GpuVendor, driver: Option<&str>) -> &'static str {
     match (maker, driver) {
         (GpuVendor::Nvidia, Some("nouveau")) => {
-            "install the NVIDIA driver and keep nouveau out: `blacklist = [\"nouveau\"]` in [modules] of the profile, \
-             `bedplate apply`, and reboot"
+            "install the NVIDIA driver, set [modules] blacklist = [\"nouveau\"] in the profile, run `bedplate apply`, reboot"
         }
         (GpuVendor::Nvidia, _) => {
-            "`modprobe nvidia`, then `dmesg | grep -i nvrm`: it says why the driver does not take the GPU (Blackwell needs the open \
-             kernel modules); where there is no such module, install the NVIDIA driver for this kernel"
+            "run `modprobe nvidia`, then check `dmesg | grep -i nvrm` for why the driver rejects the GPU (Blackwell needs \
+             the open kernel modules). No such module? Install the NVIDIA driver for this kernel"
         }
-        _ => "`dmesg | grep -iE 'amdgpu|xe '`: it says why the driver does not take the GPU",
+        _ => "check `dmesg | grep -iE 'amdgpu|xe '` for why the driver rejects the GPU",
     }
 }

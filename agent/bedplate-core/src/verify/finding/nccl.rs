@@ -31,7 +31,7 @@ impl NcclFinding {
             "",
             format!("`{setting}` ({at}) leaves all jobs without {what}"),
             format!(
-                "take {lines} out or correct what is wrong there ({}); where the profile has it, `set` in [nccl]; `bedplate nccl env` shows \
+                "remove or correct {lines} ({}). From the profile? Change [nccl] `set` there; `bedplate nccl env` shows \
                  what this host needs",
                 all.join(", ")
             ),

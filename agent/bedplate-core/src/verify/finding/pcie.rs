@@ -6,7 +6,7 @@ use super::{FindingText, named, text};
 use bedplate_base::value::PciAddress;
 
 const ONE_PAYLOAD_SIZE: &str =
-    "`args = [\"pci=pcie_bus_safe\"]` in [cmdline] of the profile, `bedplate apply`, and reboot";
+    "set [cmdline] args = [\"pci=pcie_bus_safe\"] in the profile, run `bedplate apply`, reboot";
 
 /// A finding about PCIe registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,28 +43,28 @@ impl PcieFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::PayloadDiffers { functions } => text(
-                "another payload size than the port above",
+                "payload size differs from that of the port above",
                 named(functions, "functions"),
                 ONE_PAYLOAD_SIZE,
             ),
             Self::PayloadDiffersOnPath { gpu, peer, switch } => text(
                 format!(
-                    "between GPU {gpu} and {peer} links have different payload sizes, and the switch {switch} splits no packet"
+                    "links between GPU {gpu} and {peer} differ in payload size, and switch {switch} does not split packets"
                 ),
                 "",
                 ONE_PAYLOAD_SIZE,
             ),
             Self::ReadRequestsSmall { nics } => text(
-                "NIC {}: reads in smaller requests than it could",
+                "NIC {}: read requests are smaller than possible",
                 named(nics, "NICs"),
-                "drop `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` where they are on the command line; else reload the NIC's \
-                 driver, which sets it, or `setpci -s ADDRESS CAP_EXP+8.w=5000:7000` for 4,096 bytes until the next reset",
+                "remove `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` from the command line. Not there? Reload the NIC's \
+                 driver, which sets it, or run `setpci -s ADDRESS CAP_EXP+8.w=5000:7000` for 4,096 bytes until the next reset",
             ),
             Self::RelaxedOrderingOff { nics } => text(
                 "NIC {}: relaxed ordering is off",
                 named(nics, "NICs"),
-                "`dmesg | grep 'Relaxed Ordering'`: where Linux switched it off for the root port, nothing is to be done; else switch \
-                 \"PCIe Relaxed Ordering\" on in the firmware's setup",
+                "check `dmesg | grep 'Relaxed Ordering'`: if Linux disabled it for the root port, leave it. Otherwise, \
+                 enable \"PCIe Relaxed Ordering\" in the firmware setup",
             ),
         }
     }

@@ -59,32 +59,30 @@ impl PcieLinkFinding {
             Self::LinkNarrow { device, lanes, best } => text(
                 "fewer lanes than both ends of the link have",
                 of_best(device, *lanes, *best, |lanes| format!("x{lanes}")),
-                "power the host off, reseat the card and its riser or cable; if it stays, the slot \
-                 or the card is bad",
+                "power the host off, reseat the card and its riser or cable. If it persists, the slot or the card is bad",
             )
             .recovery(Recovery::Drain),
             Self::LinkSlow { device, speed, best } => text(
-                "the link runs slower than both ends can",
+                "the link runs slower than both ends support",
                 of_best(device, *speed, *best, pcie_link::in_words),
-                "`dmesg | grep -i 'limited by'`; reseat the card and its riser or cable; look for \
-                 a speed limit of the slot in the firmware's setup",
+                "check `dmesg | grep -i 'limited by'`, reseat the card and its riser or cable, and check the firmware setup \
+                 for a speed limit of the slot",
             )
             .recovery(Recovery::Drain),
             Self::SlotNarrow { functions } => text(
                 "the slot has fewer lanes than the card",
                 named(functions, "links"),
-                "put the card into a wider slot, or look for the slot's bifurcation in the firmware's setup",
+                "move the card to a wider slot, or check the slot's bifurcation in the firmware setup",
             ),
             Self::SlotSlow { functions } => text(
                 "the slot is slower than the card",
                 named(functions, "links"),
-                "put the card into a faster slot, or look for a speed limit of the slot in the firmware's setup",
+                "move the card to a faster slot, or check the firmware setup for a speed limit of the slot",
             ),
             Self::AerErrors { device, .. } => text(
                 "PCIe errors since boot",
                 device,
-                "`dmesg | grep -i AER` names the kind; reseat the card or its riser, check cables \
-                 and retimers",
+                "check `dmesg | grep -i AER` for the kind, reseat the card or its riser, check cables and retimers",
             )
             .recovery(Recovery::Drain),
         }

@@ -79,52 +79,52 @@ impl ProfileFinding {
             }
             Self::ProfileBlocked { profile, subject, reason, remedy, .. } => text(
                 "",
-                format!("profile {profile} cannot be put into effect: {subject}: {reason}"),
+                format!("profile {profile} is blocked: {subject}: {reason}"),
                 remedy.clone(),
             ),
             Self::NotInEffect { profile, changes: Some(changes), .. } => text(
                 format!("profile {profile} is not in effect: {}", counted(*changes, "change")),
                 "",
-                "`bedplate plan` shows them, `bedplate apply` makes them",
+                "run `bedplate plan` to see them, `bedplate apply` to make them",
             ),
             Self::NotInEffect { profile, changes: None, .. }
             | Self::ProfileWaitsForReboot { profile } => text(
                 format!("profile {profile} waits for a reboot"),
                 "",
-                "reboot, through firmware (`bedplate reboot status` says how)",
+                "reboot through firmware (`bedplate reboot status` shows how)",
             ),
             Self::ChangeInterrupted { files } => text(
                 format!("a change was interrupted: {}", files.join(", ")),
                 "",
-                "`bedplate apply --root DIR` finishes it, `bedplate revert --root DIR` undoes it",
+                "run `bedplate apply --root DIR` to finish it, or `bedplate revert --root DIR` to undo it",
             ),
             Self::ProfileNotInImage => text(
-                "the profile leaves settings to the machine, and /etc/bedplate of the image has not this profile",
+                "the profile leaves settings to the machine, but /etc/bedplate of the image lacks this profile",
                 "",
                 "put the profile into /etc/bedplate/profile.toml of the image",
             ),
             Self::Overruled { settings } => text(
-                format!("overruled at boot: {}", settings.join("; ")),
+                format!("overridden at boot: {}", settings.join("; ")),
                 "",
-                "take the setting out of that file, which sorts after bedplate's",
+                "remove the setting from that file, which sorts after bedplate's",
             ),
             Self::AgentObserves => text(
-                "the profile leaves settings to the machine, and `mode` in [agent] keeps bedplate from making them",
+                "the profile leaves settings to the machine, but `mode` in [agent] keeps bedplate from applying them",
                 "",
-                "set `mode = \"enforce\"` in [agent]",
+                "set [agent] mode = \"enforce\" in the profile",
             ),
             Self::ToolsOwed { commands } => text(
                 format!("the image build still has to run: {}", commands.join("; ")),
                 "",
-                "`bedplate apply --root DIR --chroot-tools` runs them; where they have run already, `--ran TOOL` says so",
+                "run `bedplate apply --root DIR --chroot-tools`. Already run? Record it with `--ran TOOL`",
             ),
             Self::UnitsDisabled { units } => text(
                 format!(
-                    "the profile leaves settings to the machine, and no boot starts {}",
+                    "the profile leaves settings to the machine, but no boot starts {}",
                     units.join(", ")
                 ),
                 "",
-                "install bedplate in the image, then `systemctl --root=DIR enable bedplate-boot bedplate`",
+                "install bedplate in the image, then run `systemctl --root=DIR enable bedplate-boot bedplate`",
             ),
         }
     }

@@ -11,9 +11,9 @@ use bedplate_base::value::PciAddress;
 pub(in crate::verify) const FEW_PORTS: usize = 6;
 
 const CABLE: &str =
-    "look at cable and switch port; on InfiniBand `INIT` waits for a subnet manager (`sminfo`)";
+    "check cable and switch port; on InfiniBand, `INIT` waits for a subnet manager (`sminfo`)";
 const DRIVER: &str =
-    "`modprobe mlx5_ib` (for other makers their RDMA driver), then `dmesg | grep -i mlx5`";
+    "run `modprobe mlx5_ib` (other vendors: their RDMA driver), then check `dmesg | grep -i mlx5`";
 
 /// Lists ports or RDMA devices and counts the rest: `mlx5_0/1, mlx5_1/1 and 6 more ports`.
 pub(in crate::verify) fn few_of<'a>(
@@ -99,15 +99,15 @@ impl RdmaFinding {
         match self {
             Self::NoRdmaDevice { device, driver } => text(
                 match driver {
-                    None => "no driver, and so no RDMA device",
-                    Some(_) => "a driver, and no RDMA device",
+                    None => "no driver, so no RDMA device",
+                    Some(_) => "a driver, but no RDMA device",
                 },
                 device,
                 DRIVER,
             )
             .recovery(Recovery::Drain),
             Self::NoActivePort { ports } => text(
-                "none is active",
+                "none active",
                 "ports of the GPUs' NICs",
                 if *ports == 0 { DRIVER } else { CABLE },
             )
@@ -127,22 +127,23 @@ impl RdmaFinding {
             Self::PortSlow { port, rates, .. } => text(
                 format!("port {{}}: slower than others of the same model ({})", tally(rates)),
                 port,
-                "look at cable, transceiver and the speed that the switch port is set to \
-                 (`mlxlink -d DEVICE` says what both ends can)",
+                "check cable, transceiver and the configured speed of the switch port (`mlxlink -d DEVICE` shows what both \
+                 ends support)",
             )
             .recovery(Recovery::Drain)
             .listed(FEW_PORTS, "ports"),
             Self::LinkLayersDiffer { link_layers } => text(
                 format!("NICs of one model on different link layers: {}", tally(link_layers)),
                 "",
-                "`mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and a firmware reset, unless it is meant so",
+                "unless intended, run `mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and reset the \
+                 firmware",
             ),
             Self::NamesOfTwoKinds { kernel, others } => {
                 let few = |names: &[String]| few_of(names.iter().map(String::as_str), "devices");
                 text(
-                    format!("kernel names ({}) beside others ({})", few(kernel), few(others)),
+                    format!("kernel names ({}) mixed with others ({})", few(kernel), few(others)),
                     "",
-                    "`udevadm test /sys/class/infiniband/DEVICE` says why a rule does not rename it; until they are alike, list each \
+                    "check `udevadm test /sys/class/infiniband/DEVICE` for why no rule renames it. Until then, list each \
                      device in NCCL_IB_HCA (`=` before the list for exact names)",
                 )
             }

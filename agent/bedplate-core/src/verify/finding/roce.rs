@@ -100,20 +100,21 @@ impl RoceFinding {
             Self::NoGid { port } => text(
                 "port {}: no GID for RoCE v2",
                 port,
-                "give the interface an IP address; where that does not help, RoCE is off: `devlink dev param show` (enable_roce)",
+                "give the interface an IP address. Already has one? RoCE is off: check enable_roce in `devlink dev param \
+                 show`",
             ),
             Self::GidLinkLocal { port } => text(
-                "port {}: RoCE v2 by a link-local address only, which no router passes on",
+                "port {}: only a link-local GID for RoCE v2, which no router passes on",
                 port,
-                "give the interface an IPv4 address, or a routed IPv6 address",
+                "give the interface an IPv4 or a routed IPv6 address",
             ),
             Self::InterfaceDown { port, interface } => text(
                 "port {}: its interface is down",
                 port,
-                format!("`ip link set {interface} up`"),
+                format!("run `ip link set {interface} up`"),
             ),
             Self::NoInterface { port } => text(
-                "port {}: no network interface shows here",
+                "port {}: no network interface is visible",
                 port,
                 "look for it in the network namespaces of containers (`ip netns`): RoCE uses its addresses",
             ),
@@ -121,23 +122,21 @@ impl RoceFinding {
                 "port {}: the MTU is too small for packets of 4,096 bytes",
                 port,
                 format!(
-                    "`ip link set {interface} mtu 9000` where the switches pass such frames, and the same in the network's configuration"
+                    "if the switches pass such frames, run `ip link set {interface} mtu 9000`, and set the same in the \
+                     network configuration"
                 ),
             ),
             Self::PfcDiffers { tally, interface } => pfc_differs(tally, interface),
             Self::PfcOff { ports } => text(
-                format!(
-                    "PFC is off on {}: packets are lost where the network is congested",
-                    counted(*ports, "RoCE port")
-                ),
+                format!("PFC is off on {}: congestion loses packets", counted(*ports, "RoCE port")),
                 "",
-                "`dcb pfc set dev IF prio-pfc 3:on` (or `mlnx_qos -i IF --trust dscp --pfc 0,0,0,1,0,0,0,0`) where the switches do the \
-                 same; where the network is lossy on purpose, `\"rdma.pfc\" = { level = \"ignore\", reason = \"…\" }` in \
-                 [verify.severity] of the profile",
+                "if the switches do the same, run `dcb pfc set dev IF prio-pfc 3:on` (or `mlnx_qos -i IF --trust dscp --pfc \
+                 0,0,0,1,0,0,0,0`). Lossy on purpose? Set [verify.severity] \"rdma.pfc\" = { level = \"ignore\", reason = \
+                 \"…\" } in the profile",
             ),
             Self::PfcNotOnRocePriority { port, priority, mask, dscp, conf } => text(
                 format!(
-                    "port {{}}: RoCE takes priority {priority}, and PFC is on for {}",
+                    "port {{}}: RoCE uses priority {priority}, but PFC is on for {}",
                     priorities(*mask)
                 ),
                 port,
@@ -161,7 +160,8 @@ fn pfc_differs(tally: &[PfcTally], interface: &str) -> FindingText {
         format!("PFC differs between RoCE ports: {}", each.join(", ")),
         "",
         format!(
-            "set all alike: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc 0,0,0,1,0,0,0,0`), as the switch has it"
+            "configure all like the switch: `dcb pfc set dev {interface} prio-pfc all:off 3:on` (or `mlnx_qos -i IF --pfc \
+             0,0,0,1,0,0,0,0`)"
         ),
     )
 }
@@ -170,11 +170,12 @@ fn pfc_differs(tally: &[PfcTally], interface: &str) -> FindingText {
 pub(in crate::verify) fn class_remedy(dscp: Option<u8>, conf: &str) -> String {
     match dscp {
         Some(dscp) => format!(
-            "`NCCL_IB_TC={}` (DSCP {dscp}) in {conf} of every host, or flow control on the priority that is taken",
+            "set `NCCL_IB_TC={}` (DSCP {dscp}) in {conf} of every host, or enable flow control on the priority in use",
             dscp << 2 | ECT0
         ),
         None => format!(
-            "`dcb app add dev IF dscp-prio 26:3` (or `mlnx_qos -i IF --trust dscp`), and NCCL_IB_TC for that DSCP in {conf}"
+            "run `dcb app add dev IF dscp-prio 26:3` (or `mlnx_qos -i IF --trust dscp`), and set NCCL_IB_TC for that DSCP in \
+             {conf}"
         ),
     }
 }

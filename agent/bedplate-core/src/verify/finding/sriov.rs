@@ -46,10 +46,11 @@ impl SriovFinding {
     pub(super) fn text(&self) -> FindingText {
         let text = match self {
             Self::VfsGone { pfs } => text(
-                "PF {}: not all of its VFs are there",
+                "PF {}: some of its VFs are missing",
                 named(pfs, "PFs"),
                 format!(
-                    "`dmesg | grep {}`, then make them again: 0 into sriov_numvfs, then the count (it takes VFs away from whatever uses them)",
+                    "check `dmesg | grep {}`, then recreate them: write 0 to sriov_numvfs, then the count (this takes VFs \
+                     away from their users)",
                     first(pfs)
                 ),
             ),
@@ -57,20 +58,21 @@ impl SriovFinding {
                 "VF {}: no driver",
                 named(vfs, "VFs"),
                 format!(
-                    "`echo {} > /sys/bus/pci/drivers_probe`, and `dmesg | grep {0}` where that does not help",
+                    "run `echo {} > /sys/bus/pci/drivers_probe`. No effect? Check `dmesg | grep {0}`",
                     first(vfs)
                 ),
             ),
             Self::VfWithoutRdma { vfs } => text(
                 "VF {}: no RDMA device",
                 named(vfs, "VFs"),
-                "`modprobe mlx5_ib` (for other makers their RDMA driver); `devlink dev param show` where enable_roce or \
-                 enable_rdma was switched off for the VF",
+                "run `modprobe mlx5_ib` (other vendors: their RDMA driver), then check `devlink dev param show` for \
+                 enable_roce or enable_rdma switched off for the VF",
             ),
             Self::VfWaitsForDriver { vfs } => text(
-                "VF {}: no driver, and none is to bind by itself",
+                "VF {}: no driver, and automatic binding is off",
                 named(vfs, "VFs"),
-                "nothing, where they wait for guests; else bind them, or write 1 to sriov_drivers_autoprobe before VFs are made",
+                "leave them if they wait for VMs; otherwise bind them, or write 1 to sriov_drivers_autoprobe before VFs are \
+                 created",
             ),
             Self::AddressesEqual { functions } => {
                 let two: Vec<String> =
@@ -78,15 +80,15 @@ impl SriovFinding {
                 text(
                     "{} have the same address",
                     two.join(" and "),
-                    "give each VF one of its own before its driver binds: `vf = { mac = \"derived\" }`, on InfiniBand `guid`, in \
-                     [[sriov.devices]] of the profile",
+                    "give each VF its own before its driver binds: set [[sriov.devices]] vf = { mac = \"derived\" } \
+                     (InfiniBand: `guid`) in the profile",
                 )
             }
             Self::ZeroAddress { function } => text(
                 "VF {}: no address",
                 function,
-                "give each VF one before its driver binds: `vf = { guid = \"derived\" }`, on Ethernet `mac`, in [[sriov.devices]] of the \
-                 profile, or `ip link set PF vf N node_guid …`, then unbind and bind the VF",
+                "give each VF one before its driver binds: set [[sriov.devices]] vf = { guid = \"derived\" } (Ethernet: \
+                 `mac`) in the profile, or run `ip link set PF vf N node_guid …`, then unbind and bind the VF",
             ),
         };
         text.listed(FEW, "VFs")

@@ -54,9 +54,9 @@ impl StorageFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::CufileWouldFail => text(
-                "cuFile is to fail where it finds no direct way, and there is none: no nvidia_fs, no P2PDMA mode",
+                "cuFile must not copy, but has no direct path: no nvidia_fs, no P2PDMA mode",
                 "",
-                "`modprobe nvidia_fs`, or `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json",
+                "run `modprobe nvidia_fs`, or set `\"use_pci_p2pdma\": true` in properties of /etc/cufile.json",
             ),
             Self::NvidiaFsNeedsOpenModules { version } => text(
                 "{} works with the open kernel modules only",
@@ -66,13 +66,13 @@ impl StorageFinding {
             Self::P2pdmaNeedsOpenModules { .. } => text(
                 format!("P2PDMA mode needs open kernel modules from R{P2PDMA_DRIVER} on"),
                 "",
-                "install such a driver, or load nvidia_fs and take `use_pci_p2pdma` out",
+                "install such a driver, or load nvidia_fs and remove `use_pci_p2pdma`",
             ),
             Self::P2pdmaWithoutDriver => text("P2PDMA mode without an NVIDIA driver", "", ""),
             Self::KernelWithoutP2pdma => text(
                 "this kernel was built without CONFIG_PCI_P2PDMA=y",
                 "",
-                "boot a kernel that has it, or load nvidia_fs and take `use_pci_p2pdma` out",
+                "boot a kernel that has it, or load nvidia_fs and remove `use_pci_p2pdma`",
             ),
             Self::CufileInvalid { line, problem } => text(
                 problem.to_string(),
@@ -83,18 +83,17 @@ impl StorageFinding {
                     }
                     Problem::Twice { .. } => "remove one of the two".to_owned(),
                     Problem::Syntax | Problem::NoObject | Problem::Type { key: None, .. } => {
-                        "compare it with the file that the package brings".to_owned()
+                        "compare it with the file from the package".to_owned()
                     }
                 },
             ),
             Self::DiskRedirected { pairs, of, ports } => text(
                 format!(
-                    "traffic of {pairs} of {of} pairs of a GPU and an NVMe disk goes up through the root complex: ACS redirects (RR, CR, \
-                     EC) at {{}}"
+                    "{pairs} of {of} GPU–NVMe pairs detour through the root complex: ACS redirect (RR, CR, EC) is on at {{}}"
                 ),
                 named(ports, "ports"),
-                "`peers = [\"nic\", \"gpu\", \"nvme\"]` in [acs] of the profile, then `bedplate apply`: takes effect at once; IOMMU groups \
-                 follow at the next boot",
+                "set [acs] peers = [\"nic\", \"gpu\", \"nvme\"] in the profile, run `bedplate apply`: effective at once; \
+                 IOMMU groups follow at the next boot",
             ),
         }
     }

@@ -364,6 +364,6 @@ fn findings_with_equal_text_are_grouped() {
     let both = [refused("a", false), refused("b", true), refused("c", false)];
     assert_eq!(
         format_findings(&both),
-        "the kernel did not take `a`, `c`; nothing in this kernel reads `b`"
+        "the kernel rejected `a`, `c`; nothing in this kernel reads `b`"
     );
 }

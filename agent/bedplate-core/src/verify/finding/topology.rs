@@ -36,20 +36,20 @@ impl TopologyFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::NoNearNic { gpus } => text(
-                "GPU {}: no RDMA NIC below the same switches, so that NCCL stages in host memory by default",
+                "GPU {}: no RDMA NIC below the same switches; NCCL stages in host memory by default",
                 named(gpus, "GPUs"),
-                "measure with `NCCL_NET_GDR_LEVEL=PHB` before it is set for jobs: beyond a switch it depends on the root complex \
-                 whether direct transfers are faster",
+                "before setting `NCCL_NET_GDR_LEVEL=PHB` for jobs, measure with it: beyond a switch, the root complex \
+                 decides whether direct transfers are faster",
             ),
             Self::NodeWithoutNic { nodes } => text(
-                "NUMA node {}: GPUs and no RDMA NIC",
+                "NUMA node {}: GPUs but no RDMA NIC",
                 nodes.iter().map(i32::to_string).collect::<Vec<_>>().join(", "),
-                "look whether a NIC is gone (`bedplate topology`), or put one into a slot of that socket",
+                "check whether a NIC is missing (`bedplate topology`), or put one into a slot of that socket",
             ),
             Self::NicSharedUnevenly { nics, most, least } => text(
                 format!("NIC {{}}: {}, others have {least}", counted((*most).into(), "GPU")),
                 named(nics, "NICs"),
-                "look whether a NIC is gone, or sits in another slot than on machines that are alike (`bedplate topology`)",
+                "check whether a NIC is missing, or in another slot than on similar machines (`bedplate topology`)",
             ),
         }
     }
