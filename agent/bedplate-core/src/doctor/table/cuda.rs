@@ -47,29 +47,25 @@ pub(super) const GPU_LOST: Symptom = Symptom {
         when(
             conditions::of_dead_gpu,
             "pcie.answer",
-            "a GPU, or the port above it, that answers no read is gone for every program",
+            "a GPU that answers no read, or whose port does not, is lost to every program",
         ),
         when(conditions::of_gpu, "pcie.log", "the kernel log names the GPU and the error"),
         when(
             conditions::of_missing_gpu,
             "topology.devices",
-            "a GPU that Linux does not list is gone for every program",
+            "a GPU that Linux does not list is lost to every program",
         ),
-        because("modules.driver", "a GPU without its maker's driver is missing for CUDA"),
+        because("modules.driver", "CUDA does not see a GPU without its vendor's driver"),
         when(
             conditions::of_gpu_driver,
             "modules.log",
-            "a GPU that its driver could not start is missing for CUDA",
+            "CUDA does not see a GPU that its driver could not start",
         ),
-        when(
-            conditions::of_gpus_link,
-            "pcie.link-width",
-            "lanes that failed come before a link that fails",
-        ),
+        when(conditions::of_gpus_link, "pcie.link-width", "a failing link loses lanes first"),
         when(
             conditions::of_gpus_link,
             "pcie.aer",
-            "a link that loses transactions ends in a GPU that does not answer",
+            "a link that loses transactions ends with a GPU that does not answer",
         ),
     ],
 };
@@ -102,25 +98,25 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
         when(
             conditions::on_old_grace,
             "iommu.mode",
-            "on Arm CPUs of NVIDIA before Linux 6.11 the driver cannot bind a process to a GPU whose DMA passes through, \
-             once ACS is on",
+            "on NVIDIA Arm CPUs before Linux 6.11, with ACS on, the driver cannot bind a process to a GPU whose DMA passes \
+             through",
         ),
-        because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
+        because("modules.driver", "CUDA does not see a GPU without its vendor's driver"),
         when(
             conditions::of_gpu_driver,
             "modules.log",
-            "the driver's modules were refused, or are not those of the libraries",
+            "the driver's modules were refused, or do not match the libraries",
         ),
         when(conditions::of_lost_gpu, "pcie.log", "a GPU that does not answer cannot be opened"),
         when(
             conditions::of_gpu_nodes,
             "limits.device-nodes",
-            "a container that starts before the GPU's device nodes are there has none",
+            "a container that starts before the GPU's device nodes exist has none",
         ),
         when(
             conditions::without_gpu,
             "topology.devices",
-            "what Linux does not list no driver can open",
+            "no driver can open a device that Linux does not list",
         ),
     ],
 };
@@ -128,7 +124,7 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
 pub(super) const CUDA_START: Symptom = Symptom {
     id: "cuda-start",
     title: "CUDA does not start (error 802 or 803)",
-    means: "the driver sees the GPUs, and no program can start on them",
+    means: "the driver sees the GPUs, but no program can start on them",
     phrases: &[
         "802",
         "system not ready",
@@ -165,7 +161,7 @@ pub(super) const CUDA_START: Symptom = Symptom {
     causes: &[
         because(
             "modules.fabric-manager",
-            "until the NVSwitches are set up every program gets error 802",
+            "until the NVSwitches are set up, every program gets error 802",
         ),
         because(
             "modules.driver-versions",
@@ -184,13 +180,13 @@ pub(super) const CUDA_START: Symptom = Symptom {
         when(
             conditions::of_gpu_driver,
             "modules.log",
-            "the driver could not start a GPU, or is not of the libraries' version",
+            "the driver could not start a GPU, or its version is not that of the libraries",
         ),
-        because("modules.driver", "a GPU without its maker's driver is invisible to CUDA"),
+        because("modules.driver", "CUDA does not see a GPU without its vendor's driver"),
         when(
             conditions::of_gpu_nodes,
             "limits.device-nodes",
-            "a container that starts before the GPU's device nodes are there has none",
+            "a container that starts before the GPU's device nodes exist has none",
         ),
     ],
 };

@@ -6,7 +6,7 @@ use super::{because, has, together_with, when};
 pub(super) const GROUPS_LARGE: Symptom = Symptom {
     id: "groups-large",
     title: "IOMMU groups too large",
-    means: "functions that should go to different guests share a group",
+    means: "functions meant for different VMs share a group",
     phrases: &[
         "groups too large",
         "iommu group",
@@ -17,7 +17,7 @@ pub(super) const GROUPS_LARGE: Symptom = Symptom {
     ],
     lines: &[has(&["group", "is not viable"]), has(&["not isolated"])],
     causes: &[
-        because("acs.isolation", "ports above guests let their functions reach each other"),
+        because("acs.isolation", "ports above functions of VMs let these reach each other"),
         because("iommu.active", "without an IOMMU in use there are no groups"),
     ],
 };
@@ -44,7 +44,7 @@ pub(super) const DMA_FAULTS: Symptom = Symptom {
         together_with(
             "iommu.log",
             "iommu.mode",
-            "where the IOMMU translates, a peer's address means nothing to it unless it was mapped",
+            "with translation on, a peer's address is valid only if it was mapped in the IOMMU",
         ),
     ],
 };
@@ -52,7 +52,7 @@ pub(super) const DMA_FAULTS: Symptom = Symptom {
 pub(super) const BAR_SPACE: Symptom = Symptom {
     id: "bar-space",
     title: "GPU memory cannot be registered: BAR1",
-    means: "registering GPU memory fails for want of addresses",
+    means: "registering GPU memory fails for lack of addresses",
     phrases: &["bar1", "bar 1", "no space for bar", "above 4g", "resizable bar", "rebar"],
     lines: &[
         has(&["BAR ", "no space for"]),
@@ -62,16 +62,16 @@ pub(super) const BAR_SPACE: Symptom = Symptom {
     causes: &[
         because(
             "firmware.above-4g",
-            "below 4 GiB there is no room for the window to a GPU's memory",
+            "below 4 GiB there is no space for the window to a GPU's memory",
         ),
-        because("firmware.bar1-size", "what is registered at a time has to fit into the window"),
+        because("firmware.bar1-size", "all memory registered at a time must fit into the window"),
     ],
 };
 
 pub(super) const NOT_IN_EFFECT: Symptom = Symptom {
     id: "not-in-effect",
     title: "reboot pending, or the profile is not in effect",
-    means: "what is configured is not what runs",
+    means: "the configuration differs from what runs",
     phrases: &[
         "reboot pending",
         "reboot required",
@@ -90,9 +90,9 @@ pub(super) const NOT_IN_EFFECT: Symptom = Symptom {
     causes: &[
         because(
             "profile.in-effect",
-            "the plan names what is left to do, and which part waits for a boot",
+            "the plan lists the remaining changes, and which of them wait for a boot",
         ),
-        because("cmdline.rejected", "the kernel was booted with it and did not take it"),
+        because("cmdline.rejected", "the kernel was booted with the argument, but rejected it"),
         because(
             "cmdline.states",
             "the configuration, the boot entry and the running kernel differ",
@@ -113,17 +113,17 @@ pub(super) const PCIE_ERRORS: Symptom = Symptom {
         has(&["AER: Multiple Correct", " received"]),
     ],
     causes: &[
-        when(conditions::of_links, "pcie.log", "the kernel log names port and kind"),
-        because("pcie.aer", "the counters name the function that sees them"),
-        because("pcie.link-width", "a link that lost lanes is a link with a bad contact"),
-        because("pcie.link-speed", "a link that was slowed down is one that failed at full speed"),
+        when(conditions::of_links, "pcie.log", "the kernel log names the port and the error"),
+        because("pcie.aer", "the counters name the function that sees the errors"),
+        because("pcie.link-width", "a link that lost lanes has a bad contact"),
+        because("pcie.link-speed", "a link that was slowed down failed at full speed"),
     ],
 };
 
 pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
     id: "low-bandwidth",
     title: "low bandwidth",
-    means: "RDMA works, slower than the links are",
+    means: "RDMA works, but slower than the links",
     phrases: &[
         "low bandwidth",
         "busbw",
@@ -155,67 +155,64 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
     ],
     lines: &[has(&["available PCIe bandwidth, limited by"])],
     causes: &[
-        because(
-            "acs.path",
-            "a port that redirects sends peer-to-peer traffic up to the CPU and back",
-        ),
+        because("acs.path", "ACS redirect sends peer-to-peer traffic up to the CPU and back"),
         when(
             conditions::elsewhere,
             "iommu.mode",
-            "translated DMA of peers goes through the root complex",
+            "translated DMA between peers goes through the root complex",
         ),
-        because("modules.gpudirect", "every transfer is copied through the host's memory"),
-        because("rdma.nccl-conf", "the file for all jobs leaves out what makes them fast"),
-        because("acs.groups", "what the driver refuses is copied through the host's memory"),
+        because("modules.gpudirect", "every transfer is copied through host memory"),
+        because("rdma.nccl-conf", "the file for all jobs disables what makes them fast"),
+        because("acs.groups", "transfers that the driver refuses are copied through host memory"),
         because(
             "topology.data-direct",
-            "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
+            "without its Data Direct function, a NIC reaches GPU memory over the CPU's links",
         ),
         because(
             "modules.imex",
-            "NCCL sends over the network what NVLink between trays could carry",
+            "NCCL sends over the network although NVLink between trays could carry it",
         ),
-        because("limits.shm", "without shared memory ranks of one host talk over the network"),
-        because("rdma.port-state", "traffic of ports that are down crowds on the others"),
+        because("limits.shm", "without shared memory, ranks of one host use the network"),
+        because("rdma.port-state", "the other ports carry the traffic of ports that are down"),
         because("rdma.rate", "NCCL spreads a job over all ports, and the slowest sets the pace"),
-        because("pcie.link-width", "half the lanes are half the bandwidth"),
+        because("pcie.link-width", "half the lanes give half the bandwidth"),
         because("pcie.link-speed", "a link of a lower generation has half the bandwidth"),
         because(
             "pcie.gpu-link-speed",
             "a slot of an older generation halves what its GPU can send",
         ),
-        because("topology.pairing", "a GPU whose NIC is beyond the CPU sends by the CPU's links"),
+        because("topology.pairing", "a GPU whose NIC is beyond the CPU sends over the CPU's links"),
         because(
             "topology.sharing",
             "GPUs that share a NIC share its bandwidth, and collectives wait for them",
         ),
         because(
             "topology.numa",
-            "GPUs of a node without a NIC send across the link between sockets",
+            "GPUs of a NUMA node without a NIC send across the link between sockets",
         ),
-        because("acs.shape", "a path with other bits than its shape wants is not the direct one"),
+        because("acs.shape", "a path with wrong ACS bits for its topology is not direct"),
         when(
             conditions::of_missing_ats,
             "acs.ats",
-            "in a switch for guests what a NIC without ATS sends goes through the root complex",
+            "in a switch for guests, requests of a NIC without ATS go through the root complex",
         ),
-        because("rdma.pfc", "what a congested network drops is sent again"),
+        because("rdma.pfc", "packets dropped by a congested network are sent again"),
         because(
             "rdma.netdev",
-            "packets of 1,024 bytes where there could be 4,096 cost bandwidth and packet rate",
+            "packets of 1,024 instead of 4,096 bytes cost bandwidth and packet rate",
         ),
         because(
             "rdma.names",
-            "an NCCL_IB_HCA that fits one kind of names leaves the other ports unused",
+            "an NCCL_IB_HCA that matches one kind of names leaves the other ports unused",
         ),
         because("pcie.mps", "smaller payloads mean more headers"),
-        because("pcie.aer", "what is lost is sent again"),
-        when(conditions::of_links, "pcie.log", "a link that failed and came back trains slower"),
+        because("pcie.aer", "lost transactions are sent again"),
+        when(conditions::of_links, "pcie.log", "a link that failed and recovered trains slower"),
         because("pcie.relaxed-ordering", "strictly ordered writes wait for each other"),
-        because("pcie.mrrs", "small read requests keep the pipe empty"),
+        because("pcie.mrrs", "small read requests leave the link idle"),
         because(
             "firmware.numa",
-            "without node numbers memory and interrupts are on the wrong socket",
+            "without node numbers, memory and interrupts are on the wrong socket",
         ),
     ],
 };
@@ -223,7 +220,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
 pub(super) const STORAGE: Symptom = Symptom {
     id: "storage-copies",
     title: "GPUDirect Storage fails or copies",
-    means: "cuFile does not start, or reads through the host's memory",
+    means: "cuFile does not start, or reads through host memory",
     phrases: &[
         "gds",
         "gpudirect storage",
@@ -236,12 +233,12 @@ pub(super) const STORAGE: Symptom = Symptom {
     ],
     lines: &[has(&["cufio", "running in compatible mode"])],
     causes: &[
-        because("storage.gds", "without what its way needs cuFile copies, and says nothing"),
+        because("storage.gds", "without its prerequisites, cuFile copies and does not report it"),
         because("storage.cufile", "the library does not start with a file that it cannot read"),
         because(
             "storage.path",
-            "disks whose traffic is redirected are reached through the root complex",
+            "disks with redirected traffic are reached through the root complex",
         ),
-        because("limits.memlock", "buffers that cuFile registers are locked"),
+        because("limits.memlock", "cuFile locks the buffers that it registers"),
     ],
 };

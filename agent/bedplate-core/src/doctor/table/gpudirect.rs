@@ -6,7 +6,7 @@ use super::{because, has, when};
 pub(super) const REGISTRATION: Symptom = Symptom {
     id: "registration",
     title: "memory cannot be registered or shared: ibv_reg_mr, memlock, /dev/shm",
-    means: "a program cannot lock, map or share the memory that it is to use",
+    means: "a program cannot lock, map or share the memory that it needs",
     phrases: &[
         "ibv reg mr",
         "reg mr",
@@ -30,11 +30,8 @@ pub(super) const REGISTRATION: Symptom = Symptom {
         has(&["creating shared memory segment"]),
     ],
     causes: &[
-        because(
-            "limits.memlock",
-            "what is registered is locked, and the limit of the job's process is short",
-        ),
-        because("limits.shm", "ranks of one host share memory in /dev/shm, and it is too small"),
+        because("limits.memlock", "registered memory is locked, and the job's limit is too low"),
+        because("limits.shm", "ranks of one host share memory in /dev/shm, which is too small"),
         because(
             "modules.gpudirect",
             "without DMA-BUF and nvidia_peermem GPU memory cannot be registered (`Bad address`)",
@@ -42,7 +39,7 @@ pub(super) const REGISTRATION: Symptom = Symptom {
         because("acs.groups", "the driver refuses DMA-BUF between functions of different groups"),
         because(
             "firmware.bar1-size",
-            "GPU memory that is registered at a time has to fit into the GPU's window",
+            "all GPU memory registered at a time must fit into the GPU's window",
         ),
     ],
 };
@@ -50,7 +47,7 @@ pub(super) const REGISTRATION: Symptom = Symptom {
 pub(super) const GDR_DISABLED: Symptom = Symptom {
     id: "gdr-disabled",
     title: "GDR disabled",
-    means: "NCCL uses RDMA, and copies GPU memory through the host's",
+    means: "NCCL uses RDMA, but copies GPU memory through host memory",
     phrases: &[
         "gdr disabled",
         "gdrdma missing",
@@ -75,23 +72,23 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
     causes: &[
         because(
             "modules.gpudirect",
-            "NCCL asks for DMA-BUF first, then for nvidia_peermem, and copies without either",
+            "NCCL tries DMA-BUF first, then nvidia_peermem, and copies without either",
         ),
-        because("modules.driver", "only the maker's driver gives out GPU memory"),
+        because("modules.driver", "only the vendor's driver exports GPU memory"),
         because(
             "topology.pairing",
             "NCCL copies where GPU and NIC are further apart than a common PCIe switch",
         ),
-        because("rdma.nccl-conf", "the file for all jobs switches it off"),
+        because("rdma.nccl-conf", "the file for all jobs disables it"),
         because("acs.groups", "the driver refuses DMA-BUF between functions of different groups"),
         because(
             "topology.data-direct",
-            "without its Data Direct function a NIC reaches GPU memory by the CPU's links",
+            "without its Data Direct function, a NIC reaches GPU memory over the CPU's links",
         ),
         when(
             conditions::with_data_direct,
             "acs.shape",
-            "a Data Direct function is used only where the ports above it have the bits of its shape",
+            "a Data Direct function is used only if the ports above it have the ACS bits of its topology",
         ),
     ],
 };
@@ -113,9 +110,9 @@ pub(super) const PEERMEM: Symptom = Symptom {
         has(&["could not insert", "peermem"]),
     ],
     causes: &[
-        when(conditions::of_peermem, "modules.log", "the kernel said why it refused the module"),
-        because("modules.gpudirect", "what the module needs is missing, or nothing loads it"),
-        because("modules.leftovers", "nv_peer_mem registers first, and its successor cannot"),
+        when(conditions::of_peermem, "modules.log", "the kernel logged why it refused the module"),
+        because("modules.gpudirect", "the module's prerequisites are missing, or nothing loads it"),
+        because("modules.leftovers", "nv_peer_mem registers first, which blocks its successor"),
         because("modules.driver", "nvidia_peermem needs the nvidia module"),
     ],
 };

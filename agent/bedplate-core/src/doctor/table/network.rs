@@ -6,7 +6,7 @@ use super::{because, has, when};
 pub(super) const HANGS: Symptom = Symptom {
     id: "job-hangs",
     title: "a job hangs, or times out",
-    means: "ranks wait for each other, and nothing moves or a watchdog ends it",
+    means: "ranks wait for each other: nothing moves, or a watchdog ends the job",
     phrases: &[
         "hang",
         "hangs",
@@ -31,26 +31,26 @@ pub(super) const HANGS: Symptom = Symptom {
         when(
             conditions::of_dead_gpu,
             "pcie.answer",
-            "ranks of a GPU that does not answer never finish",
+            "ranks on a GPU that does not answer never finish",
         ),
-        when(conditions::of_dead_nic, "pcie.answer", "a NIC that does not answer moves nothing"),
+        when(conditions::of_dead_nic, "pcie.answer", "a NIC that does not answer moves no data"),
         when(
             conditions::of_gpu,
             "pcie.log",
-            "a GPU that reported such an error stops its rank, and all wait",
+            "a GPU that reported such an error stops its rank, and all others wait",
         ),
         when(
             conditions::of_links,
             "pcie.log",
-            "a link that was cut off keeps its device from answering",
+            "a device behind a link that was cut off does not answer",
         ),
-        because("pcie.bus-master", "a device that may not do DMA moves nothing"),
-        because("rdma.port-state", "a rail that is down takes the connections over it along"),
+        because("pcie.bus-master", "a device that cannot do DMA moves no data"),
+        because("rdma.port-state", "connections over a rail that is down fail with it"),
         because("rdma.link-layer", "a port on the wrong network reaches none of its peers"),
         because("rdma.gid", "a RoCE port without the right GID reaches none of its peers"),
         when(conditions::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
-        because("pcie.mps", "packets that are too large for the receiver are lost"),
-        because("iommu.log", "DMA that was refused is data that never arrives"),
+        because("pcie.mps", "packets too large for the receiver are lost"),
+        because("iommu.log", "data of refused DMA never arrives"),
         because(
             "acs.path",
             "with translation, redirected transfers between GPUs have hung jobs (nccl#2079)",
@@ -83,11 +83,11 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
         has(&["Got async event : port error"]),
     ],
     causes: &[
-        because("rdma.port-state", "NCCL and every other RDMA program use active ports only"),
+        because("rdma.port-state", "NCCL and all other RDMA programs use only active ports"),
         when(
             conditions::of_dead_nic,
             "pcie.answer",
-            "a NIC, or the port above it, that answers no read has no port",
+            "a NIC that answers no read, or whose port does not, has no port",
         ),
         when(
             conditions::of_missing_nic,
@@ -102,13 +102,13 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
         when(
             conditions::of_lost_link,
             "pcie.log",
-            "a NIC whose slot lost its link is gone with its ports",
+            "a NIC whose slot lost its link has lost its ports",
         ),
         when(conditions::at_all, "rdma.netdev", "a RoCE port goes down with its network interface"),
         when(
             conditions::of_zero_address,
             "sriov.identity",
-            "the subnet manager does not let in an InfiniBand VF without a GUID",
+            "the subnet manager rejects an InfiniBand VF without a GUID",
         ),
     ],
 };
@@ -116,7 +116,7 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
 pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
     id: "socket-fallback",
     title: "NET/Socket fallback",
-    means: "NCCL sends by TCP instead of RDMA",
+    means: "NCCL uses TCP instead of RDMA",
     phrases: &[
         "net socket",
         "network socket",
@@ -158,16 +158,16 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
         has(&["NET/IB : No device found"]),
     ],
     causes: &[
-        because("rdma.nccl-conf", "the file for all jobs leaves them without RDMA"),
+        because("rdma.nccl-conf", "the file for all jobs disables RDMA"),
         when(
             conditions::of_no_port,
             "rdma.port-state",
-            "NCCL takes ports that are active, and sockets where there is none",
+            "NCCL uses active ports, and sockets if there are none",
         ),
         when(
             conditions::without_nic,
             "topology.devices",
-            "without an RDMA NIC there is nothing but sockets",
+            "without an RDMA NIC only sockets remain",
         ),
         when(
             conditions::of_rdma_driver,
@@ -182,7 +182,7 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
         when(
             conditions::at_all,
             "sriov.drivers",
-            "a pod whose VF has no RDMA device is left with the VF's network interface",
+            "a pod whose VF has no RDMA device has only the VF's network interface",
         ),
         when(conditions::of_dead_nic, "pcie.answer", "a NIC that does not answer carries nothing"),
     ],
@@ -191,7 +191,7 @@ pub(super) const SOCKET_FALLBACK: Symptom = Symptom {
 pub(super) const CONNECT: Symptom = Symptom {
     id: "rdma-connect",
     title: "RDMA connections fail or time out",
-    means: "RDMA devices are used, and a connection is not made or breaks",
+    means: "RDMA devices are used, but connections fail or break",
     phrases: &[
         "rdma connections fail",
         "unhandled system error",
@@ -215,7 +215,7 @@ pub(super) const CONNECT: Symptom = Symptom {
     causes: &[
         because(
             "rdma.gid",
-            "RoCE v2 sends from a GID: without one, or by a link-local one, peers are not reached",
+            "RoCE v2 needs a GID: without one, or with a link-local one, peers are unreachable",
         ),
         when(
             conditions::at_all,
@@ -224,32 +224,29 @@ pub(super) const CONNECT: Symptom = Symptom {
         ),
         because(
             "rdma.link-layer",
-            "a port on Ethernet does not reach peers on InfiniBand, nor the other way round",
+            "a port on Ethernet cannot reach peers on InfiniBand, nor vice versa",
         ),
         because(
             "sriov.identity",
-            "VFs without an address are not let in, and those with the same take each other's traffic",
+            "VFs without an address are rejected, and VFs with the same address take each other's traffic",
         ),
         because("rdma.port-state", "a connection over a port that goes down breaks"),
         when(
             conditions::of_lost_link,
             "pcie.log",
-            "a NIC whose slot lost its link is gone under its connections",
+            "a NIC whose slot lost its link is gone, with its connections",
         ),
         because("rdma.pfc", "a network that drops packets ends connections (`retry exceeded`)"),
-        because("pcie.bus-master", "a NIC that may not do DMA completes no transfer"),
-        because(
-            "rdma.nccl-conf",
-            "a GID index or port that the file for all jobs sets may be wrong",
-        ),
-        because("iommu.log", "transfers that the IOMMU refuses end in errors of completion"),
+        because("pcie.bus-master", "a NIC that cannot do DMA completes no transfer"),
+        because("rdma.nccl-conf", "the file for all jobs may set a wrong GID index or port"),
+        because("iommu.log", "transfers that the IOMMU refuses end in completion errors"),
     ],
 };
 
 pub(super) const VFS_MISSING: Symptom = Symptom {
     id: "vfs-missing",
     title: "VFs missing",
-    means: "virtual functions are not there, or fewer than asked for",
+    means: "virtual functions are missing, or fewer than requested",
     phrases: &[
         "vfs missing",
         "no vfs",
@@ -267,18 +264,18 @@ pub(super) const VFS_MISSING: Symptom = Symptom {
         has(&["cannot configure SR-IOV"]),
     ],
     causes: &[
-        because("sriov.counts", "a VF that was made has gone since"),
-        because("sriov.drivers", "a VF without its driver shows neither interface nor RDMA device"),
+        because("sriov.counts", "a VF that was created is gone"),
+        because("sriov.drivers", "a VF without its driver has neither interface nor RDMA device"),
         because(
             "firmware.sriov-resources",
-            "the firmware has given VFs no addresses, and Linux makes none without",
+            "the firmware gave VFs no addresses, so Linux creates none",
         ),
-        because("firmware.ari", "without ARI a function has room for seven VFs at most"),
-        when(conditions::of_vfs, "profile.in-effect", "what the profile asks for is not made yet"),
+        because("firmware.ari", "without ARI, a function has at most seven VFs"),
+        when(conditions::of_vfs, "profile.in-effect", "the requested VFs have not been created"),
         when(
             conditions::of_pci_argument,
             "cmdline.rejected",
-            "the argument that makes room for VFs was not taken",
+            "the kernel rejected the argument that makes space for VFs",
         ),
     ],
 };
