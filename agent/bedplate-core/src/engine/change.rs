@@ -215,7 +215,7 @@ pub fn note_ran(target: &Target, named: &[String]) -> Result<Vec<String>, Engine
         notes.iter().map(|note| format!("{}: {}", note.subject, note.text)).collect();
     apply::note_paid(&paid, &mut ledger, &reader, &mut writer)
         .map_err(|error| EngineError::NotNoted(chain(&error)))?;
-    lines.extend(paid.iter().map(|tool| format!("{}: noted that it has run", tool.argv.join(" "))));
+    lines.extend(paid.iter().map(|tool| format!("{}: recorded as run", tool.argv.join(" "))));
     Ok(lines)
 }
 

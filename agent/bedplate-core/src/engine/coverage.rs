@@ -25,7 +25,7 @@ pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
             let gpu = tree.functions.values().any(Function::is_gpu);
             if !gpu && !unread {
                 body.notes.push(note(format!(
-                    "no GPU among the {} PCI functions of this host: ACS and per-GPU VF counts have nothing to act on",
+                    "no GPU among the {} PCI functions of this host: ACS and per-GPU VF settings have no effect",
                     tree.functions.len()
                 )));
             }
@@ -33,11 +33,11 @@ pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
         }
         Reading::Absent | Reading::Unknown(_) if facts.host == HostKind::Image => {
             body.notes.push(note(
-                "an image has no PCI devices: ports and VFs are found on the machine that runs it".into(),
+                "an image has no PCI devices; ports and VFs are detected on the machine that runs it".into(),
             ));
         }
         Reading::Absent => body.notes.push(note(
-            "this host shows no PCI devices (/sys/bus/pci/devices is not there): ACS and VFs have nothing to act on"
+            "no PCI devices on this host (/sys/bus/pci/devices is missing): ACS and VF settings have no effect"
                 .into(),
         )),
         // Kinds that need the PCI tree report this reason themselves.
@@ -57,7 +57,7 @@ fn unread(tree: &PciTree, body: &mut KindPlan) -> bool {
     body.unknowns.push(KIND.unknown(
         format!("PCI function {named}"),
         format!(
-            "{} of {} PCI functions could not be read, and there may be GPUs and NICs among them: {}",
+            "{} of {} PCI functions are unreadable, and may be GPUs or NICs: {}",
             gaps.len(),
             tree.functions.len() + gaps.len(),
             of_any(&first.reason, first.address)

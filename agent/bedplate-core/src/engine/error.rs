@@ -14,13 +14,13 @@ pub enum EngineError {
     #[error("{}", profile_source::no_own_profile())]
     NoProfile,
     /// Error-level lints in the profile, without a reason to allow them.
-    #[error("nothing was done: the profile says what can never be right: {}", lints.join(", "))]
+    #[error("profile rejected by lint {}; no changes made", lints.join(", "))]
     Lints {
         /// Ids of the lints, each with its location.
         lints: Vec<String>,
     },
     /// The ledger cannot be used.
-    #[error("cannot tell what bedplate did before")]
+    #[error("cannot use bedplate's record of its changes")]
     Ledger(#[from] LedgerError),
     /// The image root given by `--root` cannot be used.
     #[error("cannot use --root")]
@@ -29,7 +29,7 @@ pub enum EngineError {
     #[error("cannot change this host")]
     Unwritable(#[source] WriteError),
     /// A tool named by `--ran` that can never be pending.
-    #[error("bedplate runs no tool {tool}")]
+    #[error("{tool} is not a tool that bedplate runs")]
     NotOwed {
         /// The tool as named on the command line.
         tool: String,
@@ -37,12 +37,12 @@ pub enum EngineError {
         owed: Vec<String>,
     },
     /// The ledger could not record that a pending tool has run.
-    #[error("cannot note that a tool has run: {0}")]
+    #[error("cannot record that a tool has run: {0}")]
     NotNoted(String),
     /// Another bedplate process is running.
     #[error("cannot start")]
     Lock(#[source] LockError),
     /// The plan that the operator accepted differs from the plan made under the lock.
-    #[error("the host has changed since this plan was shown: run apply again")]
+    #[error("the host has changed since this plan was shown; run apply again")]
     HostChanged,
 }

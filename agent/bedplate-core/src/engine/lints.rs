@@ -47,7 +47,7 @@ impl<'a> LintVerdict<'a> {
         // First, because no other item matters until these are resolved.
         body.blockers.splice(0..0, self.stopping.iter().map(|lint| blocker(lint)));
         body.notes.extend(self.allowed.iter().map(|lint| {
-            KindId::Profile.note(format!("lint {}", lint.id), format!("let pass: {}", lint.reason))
+            KindId::Profile.note(format!("lint {}", lint.id), format!("allowed: {}", lint.reason))
         }));
         body.allowed = self.allowed;
     }
@@ -73,8 +73,8 @@ fn blocker(lint: &Diagnostic) -> Blocker {
         format!("lint {}", lint.id),
         format!("{} ({})", lint.message, place(lint)),
         format!(
-            "{remedy}; until then nothing of the profile is applied. To let it pass all the same, give a reason: \
-             `--allow-lint '{id}=REASON'`, for the daemon `allow = {{ {id} = \"REASON\" }}` in [lints] of the profile",
+            "{remedy}. Until then, nothing of the profile is applied. To allow it, give a reason: `--allow-lint \
+             '{id}=REASON'`, or for the daemon set [lints] allow = {{ {id} = \"REASON\" }} in the profile",
             id = lint.id
         ),
     )

@@ -21,7 +21,7 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     body.pending_until_boot
         .retain(|unseen| body.changes.iter().any(|change| change.id == unseen.change));
     body.notes.extend(kinds.iter().map(|kind| {
-        kind.note("left out", format!("`--without {kind}`: the image build sees to it"))
+        kind.note("omitted", format!("`--without {kind}`: the image build handles it"))
     }));
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn note_owed(body: &mut KindPlan, ledger: &Ledger, host: HostKind) {
     for (kind, command) in owed {
         body.notes.push(kind.note(
             command.clone(),
-            "still has to run in the image; `apply --root DIR --ran TOOL` notes that it has",
+            "must still run in the image; `apply --root DIR --ran TOOL` records that it has",
         ));
         body.pending_commands.push(command);
     }

@@ -237,7 +237,7 @@ pub(super) fn mark_tools_run(
             let owed = ledger.owed.iter().map(|owed| owed.argv.join(" ")).collect();
             return Err(EngineError::NotOwed { tool: tool.clone(), owed });
         };
-        notes.push(kind.note(tool.clone(), "nothing is owed"));
+        notes.push(kind.note(tool.clone(), "not pending"));
     }
     Ok((paid, notes))
 }
@@ -254,8 +254,8 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
         let record = ledger.files.get(path)?;
         let kind = record.kind;
         let text = format!(
-            "nothing is left of it: a power cut came while it was replaced. `apply` and `revert` first put back what is \
-             kept in {copy}, and plan again"
+            "lost to a power cut during its replacement; `apply` and `revert` first restore it from {copy}, then plan \
+             again"
         );
         let is_there = reader.exists(&copy) == Ok(true);
         (is_there && is_gone(path)).then(|| kind.note(path.to_owned(), text))
@@ -282,7 +282,7 @@ fn ledger(reader: &dyn Reader, needed: bool) -> Result<(Ledger, Option<Unknown>)
         Err(LedgerError::Unreadable(
             error @ (ReadError::Denied { .. } | ReadError::Untrusted { .. }),
         )) if !needed => {
-            let subject = "what bedplate did here before".to_owned();
+            let subject = "bedplate's record of its changes".to_owned();
             let unknown = KindId::Host.unknown(subject, error.to_string());
             Ok((Ledger::default(), Some(unknown)))
         }

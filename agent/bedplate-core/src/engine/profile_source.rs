@@ -128,16 +128,16 @@ pub fn is_guessed(choice: Choice<'_>, reader: &dyn Reader) -> Result<bool, Sourc
 /// Text for an apply on the running machine without a named profile: a guess is not applied unrequested.
 pub fn no_profile_named() -> String {
     format!(
-        "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing was changed: name one with \
-         --profile (`bedplate profile list`), or put one in /etc/bedplate (`bedplate profile init`)"
+        "there is no profile: {HOST_PROFILE} does not exist, and {HOST_PROFILES} contains none. No changes made. Name one \
+         with --profile (`bedplate profile list`), or create one in /etc/bedplate (`bedplate profile init`)"
     )
 }
 
 /// Text for a host without a profile of its own.
 pub(crate) fn no_own_profile() -> String {
     format!(
-        "there is no profile: {HOST_PROFILE} is not there, and {HOST_PROFILES} holds none. Nothing is enforced. Put one there \
-         (`extends = \"NAME\"` names a shipped one, `match = \"auto\"` takes the one that fits best; `bedplate profile list`)"
+        "there is no profile: {HOST_PROFILE} does not exist, and {HOST_PROFILES} contains none. Nothing is enforced. Create \
+         one there (`extends = \"NAME\"` uses a shipped one, `match = \"auto\"` the best match; `bedplate profile list`)"
     )
 }
 
@@ -395,6 +395,6 @@ fn host_files(reader: &dyn Reader, dir: &str) -> Result<Vec<Layer>, SourceError>
 fn trusted_text(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     String::from_utf8(reader.read_trusted(path)?).map_err(|_| ReadError::Failed {
         path: path.to_owned(),
-        reason: "it is not UTF-8 text".into(),
+        reason: "not UTF-8 text".into(),
     })
 }

@@ -45,7 +45,7 @@ pub enum SourceError {
     },
     /// A file that is not TOML, and may hold any content.
     #[error(
-        "the profile {path} is not TOML (line {line}); to see that line, name a file of your own that ends in .toml"
+        "the profile {path} is not TOML (line {line}); the line is shown only for a file of your own that ends in .toml"
     )]
     NotToml {
         /// The file.
@@ -54,14 +54,14 @@ pub enum SourceError {
         line: usize,
     },
     /// A file above the size limit.
-    #[error("{path} is larger than {} KiB: that is no profile", MOST_BYTES / 1024)]
+    #[error("{path} exceeds the {} KiB profile limit", MOST_BYTES / 1024)]
     TooLarge {
         /// The file.
         path: String,
     },
     /// Neither a shipped profile nor a file has this name.
     #[error(
-        "no profile is called `{name}`: {}shipped ones are {}; a file is given by its path, such as ./site.toml",
+        "no profile is named `{name}`: {}shipped profiles are {}; name a file by its path, such as ./site.toml",
         did_you_mean(.name), shipped_names().join(", ")
     )]
     UnknownName {
@@ -69,19 +69,19 @@ pub enum SourceError {
         name: String,
     },
     /// A directory without profiles.
-    #[error("{place} contains no profile: no file in it ends in .toml")]
+    #[error("no profile in {place}: no file in it ends in .toml")]
     Empty {
         /// The directory.
         place: String,
     },
     /// No shipped profile, or more than one, fits this host.
     #[error(
-        "no shipped profile can be chosen for this host: name one with --profile, or write one (`bedplate profile \
-            init --extends NAME`)"
+        "cannot choose a shipped profile for this host: name one with --profile, or create one (`bedplate profile init \
+         --extends NAME`)"
     )]
     NoShipped(#[source] MatchError),
     /// No profile of several, or more than one, fits this host.
-    #[error("no profile of {place} can be chosen for this host; name one with --profile")]
+    #[error("cannot choose a profile of {place} for this host: name one with --profile")]
     NoMatch {
         /// Directory of the profiles.
         place: String,
