@@ -118,7 +118,7 @@ pub fn apply(
         && let Err(error) =
             store.update_ledger(|ledger| ledger.remember(history(plan, &report, now)))
     {
-        report.warnings.push(format!("the history was not written: {}", chain(&error)));
+        report.warnings.push(format!("cannot write the history: {}", chain(&error)));
     }
     report.warnings.extend(store.remove_surplus_contents());
     report
@@ -131,13 +131,13 @@ fn newly_edited(before: &Ledger, after: &Ledger) -> Vec<String> {
     };
     let new = after.files.keys().filter(|path| is_edited(after, path) && !is_edited(before, path));
     new.map(|path| {
-        format!("another program has changed {path}: `bedplate revert` leaves it as it is, unless forced")
+        format!("{path} was changed by another program: `bedplate revert` skips it, unless forced")
     })
     .collect()
 }
 
 fn not_noted(error: &StepError) -> String {
-    format!("the ledger was not brought up to date: {}", chain(error))
+    format!("cannot update the ledger: {}", chain(error))
 }
 
 /// Records in the ledger of an image that pending tools have run.
@@ -242,7 +242,7 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
             Outcome::Owed { commands, why } => {
                 let commands: Vec<String> = commands.iter().map(|argv| argv.join(" ")).collect();
                 let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-                ("owed", Some(format!("to be run in the image: {}{why}", commands.join("; "))))
+                ("owed", Some(format!("to run in the image: {}{why}", commands.join("; "))))
             }
             Outcome::Deferred { until } => ("deferred", Some(until.clone())),
             Outcome::Failed { action, why, output, .. } => {

@@ -302,7 +302,7 @@ impl Ledger {
                 true => other(error),
                 false => damaged(error),
             }),
-            0 => Err(LedgerError::Damaged { path: path(), reason: "there is no format 0".into() }),
+            0 => Err(LedgerError::Damaged { path: path(), reason: "unknown format 0".into() }),
             1..VERSION => Err(LedgerError::Older { path: path(), found }),
             _ => Err(LedgerError::Newer { path: path(), found }),
         }

@@ -74,14 +74,14 @@ impl Rationale {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Deferred {
-    /// Party that has to apply it, and when: `the first boot of the image, when bedplate apply does it`.
+    /// Event that it waits for: `bedplate apply` on the booted machine.
     pub until: String,
 }
 
 impl Deferred {
     /// Defers a change of the machine that cannot be made in an image.
     pub(crate) fn to_first_boot() -> Self {
-        let until = "the first boot of the image, when `bedplate apply` on the machine does it";
+        let until = "`bedplate apply` runs on the booted machine";
         Deferred { until: until.to_owned() }
     }
 }

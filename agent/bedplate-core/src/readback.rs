@@ -20,14 +20,12 @@ pub fn check(reader: &dyn Reader, facts: &Facts, check: &Check) -> Answer {
                 facts.os.next_kernel = cmdline::next_kernel(reader, &facts);
                 match carried.and_then(|()| cmdline::check_entry(reader, &facts, before.as_ref())) {
                     Ok(()) => Answer::Holds,
-                    Err(wrong) => Answer::Not(format!(
-                        "the default boot entry is not as it should be: {wrong}"
-                    )),
+                    Err(wrong) => Answer::Not(format!("wrong default boot entry: {wrong}")),
                 }
             }
-            Reading::Absent => Answer::Not("there is no boot entry to read back".into()),
+            Reading::Absent => Answer::Not("no default boot entry found".into()),
             Reading::Unknown(why) => {
-                Answer::Unknown(format!("the default boot entry cannot be read back: {why}"))
+                Answer::Unknown(format!("cannot read the default boot entry: {why}"))
             }
         },
         Check::ModuleLive { module } => live(reader, module),

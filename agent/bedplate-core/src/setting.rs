@@ -54,7 +54,7 @@ pub trait SettingChange: Clone {
 
     /// Returns why the setting is not reverted: another tool has set it to `now`.
     fn changed_by_others(&self, now: &Self::Value) -> String {
-        format!("it was set to {} since, not by bedplate", now.format())
+        format!("set to {} by another tool since", now.format())
     }
 }
 
@@ -202,7 +202,7 @@ impl SettingChange for SetConfigBits {
     }
 
     fn changed_by_others(&self, now: &RegisterBits) -> String {
-        format!("its bits under {:#06x} have changed to {:#06x} since", now.mask, now.value)
+        format!("bits under {:#06x} changed to {:#06x} since", now.mask, now.value)
     }
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(),
     match as_planned {
         true => Ok(()),
         false => Err(StepError::new(format!(
-            "{subject} has changed since the plan was made (it holds {found}): plan again"
+            "{subject} changed since planning (now {found}): plan again"
         ))),
     }
 }

@@ -12,7 +12,7 @@ use bedplate_base::chain;
 use bedplate_host::HostKind;
 
 /// Deferral reason of runtime actions in an image.
-const FIRST_BOOT: &str = "at the first boot, by bedplate apply on the running machine";
+const FIRST_BOOT: &str = "`bedplate apply` runs on the booted machine";
 
 /// A change's actions, grouped by what this host can do with them.
 struct Parts<'a> {
@@ -173,10 +173,10 @@ fn begin(
         ledger.begin_owning(change.kind, owns);
     }
     begin_waits(store, &mut ledger, change, unseen)
-        .map_err(|error| ("write down that it waits for a boot".to_owned(), error))?;
+        .map_err(|error| ("record the pending boot".to_owned(), error))?;
     store
         .update_ledger(|now| *now = ledger)
-        .map_err(|error| ("write down what is there now".to_owned(), error))
+        .map_err(|error| ("record the current state".to_owned(), error))
 }
 
 /// Completes a successful change: records the resulting state.
@@ -213,12 +213,12 @@ fn finish(
     match noted {
         Ok(()) => outcome,
         Err(error) => Outcome::Failed {
-            action: "write down what was done (it is done, and stays)".into(),
+            action: "record the result (the change is applied, and stays)".into(),
             why: chain(&error),
             output: None,
             restored: Restored {
                 back: Vec::new(),
-                left: vec![Left { subject: change.subject.to_string(), why: "it is done".into() }],
+                left: vec![Left { subject: change.subject.to_string(), why: "applied".into() }],
             },
         },
     }
@@ -337,9 +337,9 @@ fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -
 }
 
 /// Reason for leaving a file that bedplate had written.
-const EDITED_AFTER: &str = "another program has changed it since bedplate wrote it";
+const EDITED_AFTER: &str = "changed by another program after bedplate wrote it";
 /// Reason for leaving a file that bedplate had not written.
-const EDITED_BEFORE: &str = "another program has changed it, and bedplate has not written it";
+const EDITED_BEFORE: &str = "changed by another program before bedplate wrote it";
 
 impl Restored {
     /// Runs undo steps in this order. Returns whether all succeeded.

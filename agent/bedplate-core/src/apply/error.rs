@@ -29,7 +29,7 @@ pub enum StepError {
         output: String,
     },
     /// A tool failed, and a file that it generates could not be restored either.
-    #[error("{tool}; and {path} could not be put back")]
+    #[error("{tool}; cannot restore {path}")]
     NotPutBack {
         /// Failure of the tool.
         tool: Box<StepError>,
@@ -86,13 +86,13 @@ impl StepError {
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
     /// Other users could have written the file.
-    #[error("the saved content is not used")]
+    #[error("saved content rejected")]
     Untrusted(#[source] ReadError),
     /// The file cannot be read.
-    #[error("the saved content is lost")]
+    #[error("cannot read the saved content")]
     Lost(#[source] ReadError),
     /// The content does not match the digest in the file's name.
-    #[error("the saved content {path} is damaged")]
+    #[error("saved content {path} is damaged")]
     Damaged {
         /// File that holds the content.
         path: String,
@@ -104,7 +104,7 @@ impl ContentError {
     pub fn remedy(&self) -> &'static str {
         match self {
             ContentError::Untrusted(_) => {
-                "look at what was saved; if it is right, run that command and revert again"
+                "inspect the saved content; if it is correct, run that command and revert again"
             }
             ContentError::Lost(_) | ContentError::Damaged { .. } => {
                 "restore the file from a backup or its package, then revert again"

@@ -24,7 +24,7 @@ pub enum Outcome {
     },
     /// This host cannot apply it; nothing was written.
     Deferred {
-        /// Party that has to apply it, and when.
+        /// Event that it waits for.
         until: String,
     },
     /// An action failed, and the change was rolled back.
@@ -59,7 +59,7 @@ impl Outcome {
                 let left: String = restored.left.iter().map(stays).collect();
                 Some(format!("failed to {action}: {why}{said}{left}"))
             }
-            Outcome::Blocked { by } => Some(format!("not tried: {} failed", by.join(", "))),
+            Outcome::Blocked { by } => Some(format!("skipped: {} failed", by.join(", "))),
         }
     }
 }

@@ -52,8 +52,7 @@ impl<'a> Store<'a> {
 
     fn save(&mut self) -> Result<(), StepError> {
         let text = self.ledger.text();
-        let text =
-            text.map_err(|error| StepError::because("the ledger has no text form", error))?;
+        let text = text.map_err(|error| StepError::because("cannot serialize the ledger", error))?;
         if text == self.saved {
             return Ok(());
         }
@@ -90,9 +89,7 @@ impl<'a> Store<'a> {
     /// Fails if the PF has timed out before.
     pub fn expect_answers(&self, pf: PciAddress) -> Result<(), StepError> {
         match self.silent.contains(&pf) {
-            true => Err(StepError::new(format!(
-                "not tried: {pf} did not answer in time, and may still be at it"
-            ))),
+            true => Err(StepError::new(format!("skipped: {pf} timed out and may still be busy"))),
             false => Ok(()),
         }
     }
@@ -100,7 +97,7 @@ impl<'a> Store<'a> {
     /// Returns the id of the current boot.
     pub fn boot_id(&self) -> Result<String, StepError> {
         let boot = boot_id::read(self.reader);
-        boot.map_err(|error| StepError::because("cannot tell which boot this is", error))
+        boot.map_err(|error| StepError::because("cannot read the boot id", error))
     }
 
     /// Saves a content so that the ledger can refer to it.
@@ -133,7 +130,7 @@ impl<'a> Store<'a> {
                 {
                     let blob = sha256.blob();
                     return Err(StepError::new(format!(
-                        "{path} stays as it is: {what}; if that is yours, copy it by hand from {blob}"
+                        "{path} left unchanged: {what}; to restore it anyway, copy it from {blob}"
                     )));
                 }
                 self.writer.restore_expected(path, &content, meta, expected)
@@ -208,7 +205,7 @@ pub(crate) fn saved_content(reader: &dyn Reader, sha: &Sha) -> Result<Vec<u8>, C
 pub(crate) fn expect_written(same: bool, subject: &str) -> Result<(), StepError> {
     match same {
         true => Ok(()),
-        false => Err(StepError::new(format!("{subject} reads back otherwise than it was written"))),
+        false => Err(StepError::new(format!("{subject}: read-back differs from what was written"))),
     }
 }
 
@@ -229,7 +226,7 @@ pub(crate) fn find_file(
         (None, None) => FileState::Absent,
         _ => {
             return Err(StepError::new(format!(
-                "{path} came or went while it was looked at: plan again"
+                "{path} was created or removed concurrently; plan again"
             )));
         }
     };

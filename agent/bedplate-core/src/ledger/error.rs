@@ -11,8 +11,8 @@ pub enum LedgerError {
     Unreadable(#[source] ReadError),
     /// The content is damaged.
     #[error(
-        "the ledger {path} is damaged: {reason}; restore it from a backup, or move it away: \
-         then `bedplate apply` takes over the files that bedplate wrote, and what else it changed cannot be put back"
+        "ledger {path} is damaged: {reason}; restore it from a backup, or move it away: `bedplate apply` then adopts \
+         bedplate's files, and its other changes cannot be reverted"
     )]
     Damaged {
         /// File, with the root that contains it.
@@ -22,8 +22,8 @@ pub enum LedgerError {
     },
     /// Valid data that no version of bedplate writes: another program wrote it. It is not used.
     #[error(
-        "the ledger {path} was not written by this bedplate: {what}. Nothing was changed: if a newer bedplate wrote it, use \
-         that one; else look at it, and restore it from a backup or move it away: then what bedplate changed cannot be put back"
+        "ledger {path} was not written by this bedplate: {what}. No changes made. If a newer bedplate wrote it, use that \
+         one; otherwise restore it from a backup, or move it away: bedplate's changes can then not be reverted"
     )]
     Foreign {
         /// File, with the root that contains it.
@@ -33,8 +33,8 @@ pub enum LedgerError {
     },
     /// Written by an older version.
     #[error(
-        "the ledger {path} was written by an older bedplate (format {found}, this one knows {VERSION}). Nothing was changed: run \
-         `bedplate revert` with the bedplate that wrote it, then `bedplate apply` with this one"
+        "ledger {path} was written by an older bedplate (format {found}, supported: {VERSION}). No changes made. Run \
+         `bedplate revert` with that bedplate, then `bedplate apply` with this one"
     )]
     Older {
         /// File, with the root that contains it.
@@ -44,7 +44,7 @@ pub enum LedgerError {
     },
     /// Written by a newer version.
     #[error(
-        "the ledger {path} was written by a newer bedplate (format {found}, this one knows {VERSION}): use the newer bedplate"
+        "ledger {path} was written by a newer bedplate (format {found}, supported: {VERSION}): use the newer bedplate"
     )]
     Newer {
         /// File, with the root that contains it.

@@ -26,7 +26,7 @@ impl Writable for WriteAttribute {
         match value.differing(&now) {
             None => Ok(()),
             Some(written) => Err(StepError::new(format!(
-                "{} reads {now:?} after {written:?} was written to it",
+                "{}: wrote {written:?}, read back {now:?}",
                 self.path
             ))),
         }

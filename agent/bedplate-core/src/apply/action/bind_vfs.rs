@@ -37,7 +37,7 @@ impl Operation for BindVfs<'_> {
         let vfs = self.unbound_vfs(store)?;
         if !vfs.is_empty() && store.reader.exists(&format!("{DRIVERS}/{driver}")) == Ok(false) {
             return Err(StepError::new(format!(
-                "there is no PCI driver {driver}: modprobe {driver} first"
+                "PCI driver {driver} is not loaded: run `modprobe {driver}`"
             )));
         }
         let mut bindings = Vec::new();
@@ -118,7 +118,7 @@ impl VfBinding {
             return Ok(());
         }
         let bound = bound.map_or("no driver".to_owned(), |bound| format!("driver {bound}"));
-        Err(StepError::new(format!("VF {vf} has {bound} after it was given to {driver}")))
+        Err(StepError::new(format!("VF {vf} has {bound} after binding to {driver}")))
     }
 }
 

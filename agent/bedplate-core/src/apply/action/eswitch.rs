@@ -29,9 +29,7 @@ impl Writable for SetEswitch {
         }
         match self.read(store)? {
             now if now == to => Ok(()),
-            now => Err(StepError::new(format!(
-                "the eswitch of {pf} is in mode {now} after it was set to {to}"
-            ))),
+            now => Err(StepError::new(format!("eswitch of {pf}: set to {to}, read back {now}"))),
         }
     }
 }

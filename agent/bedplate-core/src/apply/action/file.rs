@@ -73,7 +73,7 @@ impl Operation for ReplaceFile<'_> {
         }
         if first {
             let as_planned = has_content(&found, self.before);
-            expect(as_planned, self.path, "something else")?;
+            expect(as_planned, self.path, "other content")?;
         }
         store.save_content(&found)?;
         let to_be = self.after.map(|after| Sha::digest(&after.bytes));
@@ -96,7 +96,7 @@ impl Operation for ReplaceFile<'_> {
         if has_content(&now, self.after) {
             return Ok(());
         }
-        expect(has_content(&now, self.before), self.path, "something else")?;
+        expect(has_content(&now, self.before), self.path, "other content")?;
         store.written.insert(self.path.to_owned());
         let expected = Expected::Content(now.bytes.as_deref());
         match self.after {
@@ -183,6 +183,6 @@ pub(crate) fn put_back(
     to: &FileState,
 ) -> Result<(), StepError> {
     let found = store.file(path)?;
-    expect(has_content(&found, before), path, "something else")?;
+    expect(has_content(&found, before), path, "other content")?;
     store.restore_file(path, &found, to)
 }

@@ -131,10 +131,10 @@ impl MadeImages {
         match &self.absent_source {
             _ if self.rewritten.is_empty() => Ok(()),
             Some(path) => Err(StepError::new(format!(
-                "it may hold the new arguments: {path} was absent before, so it cannot be made again"
+                "may contain the new arguments: cannot regenerate it, since {path} was absent before"
             ))),
             None => program::run(store, &self.argv, self.limit_s).map_err(|error| {
-                StepError::because("it may hold the new arguments: cannot make it again", error)
+                StepError::because("may contain the new arguments: cannot regenerate it", error)
             }),
         }
     }

@@ -103,6 +103,6 @@ impl Undo for ModuleUndo {
     }
 
     fn run(&self, _store: &mut Store) -> Result<(), StepError> {
-        Err(StepError::new(format!("it was {}, and is left as it is now", self.was)))
+        Err(StepError::new(format!("module left unchanged (previously {})", self.was)))
     }
 }

@@ -33,7 +33,7 @@ impl Writable for SetConfigBits {
         match (now ^ written) & bits.mask {
             0 => Ok(()),
             stuck => Err(StepError::new(format!(
-                "{} reads {now:#06x} after {written:#06x} was written: the hardware does not let bits {stuck:#06x} go",
+                "{}: wrote {written:#06x}, read back {now:#06x}: bits {stuck:#06x} are hard-wired",
                 self.name()
             ))),
         }

@@ -81,7 +81,7 @@ impl Operation for RunTool<'_> {
         let runs_in_image = store.reader.kind() == HostKind::Image && store.writer.runs_tools();
         match runs_in_image && !STANDARD.iter().any(|directory| is_in(directory)) {
             true => Err(StepError::new(format!(
-                "{program} is not installed in the image: install its package there, or apply without --chroot-tools and run \
+                "{program} is missing in the image: install its package, or apply without --chroot-tools and run \
                  {program} in the image build"
             ))),
             false => Ok(()),
@@ -168,7 +168,7 @@ fn save_touched(
     // An external edit that a tool merges into its output cannot be recognized afterwards. Generated files hold no
     // edits.
     for (path, state, _) in before.iter().filter(|_| generator.is_none()) {
-        expect(store.file(path)?.state.sha() == state.sha(), path, "something else")?;
+        expect(store.file(path)?.state.sha() == state.sha(), path, "other content")?;
     }
     store.written.extend(touches.iter().cloned());
     Ok(())

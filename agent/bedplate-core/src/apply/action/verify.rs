@@ -12,7 +12,7 @@ pub(super) struct Verify<'a> {
 impl Operation for Verify<'_> {
     fn describe(&self) -> String {
         match self.check {
-            Check::NextBoot { .. } => "verify what the next boot will carry".into(),
+            Check::NextBoot { .. } => "verify the next boot entry".into(),
             Check::ModuleLive { module } => format!("verify that module {module} is live"),
         }
     }
@@ -44,6 +44,6 @@ pub(super) fn verify(store: &Store, task: Task, check: &Check) -> Result<(), Ste
     match (task.checker)(check, store.reader) {
         Answer::Holds => Ok(()),
         Answer::Not(why) => Err(StepError::new(why)),
-        Answer::Unknown(why) => Err(StepError::new(format!("cannot tell: {why}"))),
+        Answer::Unknown(why) => Err(StepError::new(format!("unknown: {why}"))),
     }
 }

@@ -110,7 +110,7 @@ impl SetVf {
         }
         if !finds_driver(store, self.key.pf, vf) {
             return Err(StepError::new(format!(
-                "VF {vf} would not get its driver back: sriov_drivers_autoprobe of {} is 0; write 1 to it, then run again",
+                "VF {vf} would lose its driver: sriov_drivers_autoprobe of {} is 0; write 1 to it, then run again",
                 self.key.pf
             )));
         }
@@ -210,7 +210,7 @@ fn write(
     match left.is_empty() {
         true => Ok(()),
         false => {
-            let unlike = StepError::new(format!("{key} does not read back as it was set: {left}"));
+            let unlike = StepError::new(format!("{key}: read-back differs: {left}"));
             Err(by_driver(store, key.pf, unlike))
         }
     }
