@@ -56,13 +56,13 @@ impl SuggestedSetting {
     fn section(self) -> &'static str {
         match self {
             SuggestedSetting::DirectTraffic => {
-                "# `bedplate verify` finds traffic between GPUs and NICs that ACS sends through the root complex (acs.path).\n\
-                 # Where no guest gets a device below their switches, this lets it pass directly.\n\
+                "# `bedplate verify` finds GPU–NIC traffic that ACS redirects to the root complex (acs.path). This keeps it in the\n\
+                 # switch; use it only if no device below these switches is assigned to a VM.\n\
                  #[acs]\n#policy = \"direct-p2p\"\n\n"
             }
             SuggestedSetting::NoNouveau => {
-                "# `bedplate verify` finds GPUs with the driver nouveau (modules.driver). Beside NVIDIA's own driver this keeps\n\
-                 # it away.\n\
+                "# `bedplate verify` finds GPUs with the driver nouveau (modules.driver). If NVIDIA's driver is installed, this\n\
+                 # excludes nouveau.\n\
                  #[modules]\n#blacklist = [\"nouveau\"]\n\n"
             }
         }

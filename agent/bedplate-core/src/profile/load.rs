@@ -68,8 +68,8 @@ fn read_all(
         let Some(file) = syntax::read(checker, source) else { continue };
         if let Some(extends) = &file.extends {
             let message = "a drop-in cannot extend a profile";
-            let help = "write `extends` in the profile itself";
-            checker.error(extends.place, "drop-in-extends", message, "not here", Some(help));
+            let help = "set `extends` in the profile itself";
+            checker.error(extends.place, "drop-in-extends", message, "invalid here", Some(help));
         }
         files.push(file);
     }
@@ -87,9 +87,9 @@ fn ancestors(
     let mut next = extends;
     while let Some(Spanned { value: name, place }) = next.take() {
         if chain.contains(&name) {
-            let message = "profiles extend each other in a circle";
+            let message = "circular `extends`";
             let label = format!("{} -> {name}", chain.join(" -> "));
-            let help = "one of them must stop extending";
+            let help = "remove `extends` from one of them";
             checker.error(place, "extends-cycle", message, label, Some(help));
             break;
         }
@@ -97,10 +97,10 @@ fn ancestors(
             let names: Vec<&str> = shipped.iter().map(|shipped| shipped.name).collect();
             let help = match nearest(&name, names.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("shipped are: {}", names.join(", ")),
+                None => format!("shipped profiles: {}", names.join(", ")),
             };
-            let message = format!("no shipped profile is called `{name}`");
-            checker.error(place, "unknown-profile", message, "not known", Some(&help));
+            let message = format!("unknown shipped profile `{name}`");
+            checker.error(place, "unknown-profile", message, "unknown", Some(&help));
             break;
         };
         chain.push(name);

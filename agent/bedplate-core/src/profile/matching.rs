@@ -10,10 +10,10 @@ use bedplate_facts::Facts;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
     /// No profile has only conditions that hold.
-    #[error("no profile matches this machine; name one, or give one of these a matching [match]:{}", list(.0))]
+    #[error("no profile matches this machine; name one, or adapt the [match] of one of these:{}", list(.0))]
     NoneFits(Vec<ProfileMismatch>),
     /// Several profiles match with equally specific conditions.
-    #[error("several profiles are for this machine: {}; name one, or make the [match] of one more specific", .0.join(", "))]
+    #[error("several profiles match this machine: {}; name one, or make the [match] of one more specific", .0.join(", "))]
     Tie(Vec<String>),
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn match_profile(conditions: &Match, facts: &Facts) -> MatchResult {
 /// Result of a condition, as a sentence: `Ok` if it holds.
 type Verdict = Result<String, String>;
 
-const NO_CONDITIONS: &str = "it has no conditions in [match]: it is only used when it is named";
+const NO_CONDITIONS: &str = "no conditions in [match]: used only by name";
 
 fn verdicts(conditions: &Match, facts: &Facts) -> Vec<Verdict> {
     let Match { cpu_vendor, arch, sys_vendor, product_name, pci } = conditions;
@@ -159,7 +159,7 @@ fn count(wanted: &MatchPci, facts: &Facts) -> Verdict {
     let tree = facts.pci.optional();
     let tree = tree.map_err(|why| unread(&format!("number of PCI functions {ids}"), why))?;
     let Some(tree) = tree else {
-        return Err(format!("this host shows no PCI functions, so none is {ids}"));
+        return Err(format!("no PCI functions on this host, expected {ids}"));
     };
     let counts = |function: &&bedplate_facts::pci::Function| {
         let has = |id: &super::model::PciIdPair| {
@@ -183,7 +183,7 @@ fn count(wanted: &MatchPci, facts: &Facts) -> Verdict {
 }
 
 fn none(what: &str) -> String {
-    format!("this host shows no {what}")
+    format!("no {what} on this host")
 }
 
 fn unread(what: &str, why: &str) -> String {

@@ -34,25 +34,25 @@ pub struct RebootWindow {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RebootWindowError {
     /// `from-to` is missing.
-    #[error("it has no hours")]
+    #[error("missing time range (HH:MM-HH:MM)")]
     NoHours,
     /// Not a time of day.
     #[error("`{0}` is not a time of day")]
     BadTime(String),
     /// Opens and closes at the same time.
-    #[error("it closes when it opens")]
+    #[error("opens and closes at the same time")]
     Empty,
     /// Not a day.
     #[error("`{0}` is not a day")]
     BadDay(String),
     /// The time zone is missing, so the hours are ambiguous.
-    #[error("it has no time zone")]
+    #[error("missing time zone")]
     NoZone,
     /// Not a time zone.
     #[error("`{0}` is not a time zone")]
     BadZone(String),
     /// Extra words after the window.
-    #[error("`{0}` is too much")]
+    #[error("unexpected `{0}`")]
     Surplus(String),
 }
 

@@ -167,7 +167,7 @@ impl Check for Name {
     const ID: &'static str = "bad-name";
 
     fn fault(_: &str, text: &String) -> Option<Fault> {
-        let fault = ("a profile's name cannot be empty".to_owned(), String::new(), None);
+        let fault = ("the profile name is empty".to_owned(), String::new(), None);
         text.trim().is_empty().then_some(fault)
     }
 }

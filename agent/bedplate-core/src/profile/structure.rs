@@ -62,7 +62,7 @@ fn check_table(
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     for name in required.filter_map(Value::as_str).filter(|name| !table.contains_key(*name)) {
         let message = format!("`{}` is missing", join(key, name));
-        checker.error(span.clone(), "missing-key", message, format!("this has no `{name}`"), None);
+        checker.error(span.clone(), "missing-key", message, format!("no `{name}` here"), None);
     }
 }
 
@@ -82,10 +82,10 @@ fn unknown_key(
                 sections.iter().map(|section| format!("[{section}]")).collect();
             format!("`{word}` is a key of {}", alternatives(tables.iter().map(String::as_str)))
         }
-        (None, _) => format!("known here: {}", known.join(", ")),
+        (None, _) => format!("valid keys: {}", known.join(", ")),
     };
     let message = format!("unknown key `{word}` in {place}");
-    checker.error(name.span(), "unknown-key", message, "not known", Some(&help));
+    checker.error(name.span(), "unknown-key", message, "unknown", Some(&help));
 }
 
 /// Checks a word; `choices` are all alternatives for this value, including `schema`.
@@ -114,7 +114,7 @@ fn check_word(
     } else {
         nearest(text, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
     };
-    let message = format!("`{text}` is not a value of `{key}`");
+    let message = format!("invalid value `{text}` for `{key}`");
     checker.error(span, "unknown-value", message, format!("expected {all}"), near.as_deref());
 }
 

@@ -49,8 +49,8 @@ fn table<'t>(
         return None;
     }
     if let Some(at) = text.find('\0') {
-        let message = "the profile holds a NUL byte";
-        let help = "a profile is UTF-8 text; a NUL comes from a damaged file or from UTF-16: save it again as UTF-8";
+        let message = "the profile contains a NUL byte";
+        let help = "save it as UTF-8; a NUL byte comes from a damaged file or from UTF-16";
         checker.error(at..at + 1, "nul-byte", message, "", Some(help));
         return None;
     }
@@ -74,17 +74,17 @@ fn is_known_version(checker: &mut Checker<'_>, table: &DeTable<'_>, start: usize
             "missing-schema",
             "`schema` is missing".to_owned(),
             "",
-            "write `schema = 1` as the first line: it names the version of the file format",
+            "write `schema = 1` as the first line: the version of the file format",
         ),
         Some((value, DeValue::Integer(version))) => {
             if i64::from_str_radix(version.as_str(), version.radix()) == Ok(SCHEMA_VERSION) {
                 return true;
             }
             let message = format!(
-                "schema {version} is not known; this bedplate reads schema {SCHEMA_VERSION}"
+                "unsupported schema {version}; this bedplate reads schema {SCHEMA_VERSION}"
             );
-            let help = "use a bedplate that reads it, or rewrite the profile for schema 1";
-            (value.span(), "unsupported-schema", message, "not known", help)
+            let help = "use a bedplate that supports it, or rewrite the profile for schema 1";
+            (value.span(), "unsupported-schema", message, "unsupported", help)
         }
         Some((value, _)) => {
             let message = "`schema` must be a number".to_owned();

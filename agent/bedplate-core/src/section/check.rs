@@ -105,8 +105,8 @@ impl<'a> Checker<'a> {
                 continue;
             }
             for lonely in [reason.why, reason.source].into_iter().flatten() {
-                let message = format!("this reason in `[{section}]` has nothing to explain");
-                let help = format!("give `{key}` in the same file, or drop the reason");
+                let message = format!("`[{section}]` has a reason without a value");
+                let help = format!("set `{key}` in the same file, or remove the reason");
                 let label = format!("no `{key}` here");
                 self.error(lonely.place, "lonely-reason", message, label, Some(&help));
             }

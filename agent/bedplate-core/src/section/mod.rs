@@ -133,7 +133,7 @@ macro_rules! section {
             )*
             $($($( $(#[$of_after])* pub $after: $after_type, )*)?)?
             $(
-                #[doc = concat!("Where and why the profile gives `", stringify!($reasoned), "`.")]
+                #[doc = concat!("Place and reason, in the profile, of `", stringify!($reasoned), "`.")]
                 pub why: Vec<$crate::plan::Rationale>,
             )?
         }

@@ -128,7 +128,7 @@ impl Check for Pattern {
 
     fn fault(_: &str, text: &String) -> Option<Fault> {
         let error = glob::Pattern::new(text).err()?;
-        let help = "a `[` opens a set of characters; write `[[]` for the bracket itself";
+        let help = "`[` opens a character set; write `[[]` for a literal bracket";
         Some((
             format!("`{text}` is not a shell pattern"),
             error.msg.to_owned(),
@@ -150,14 +150,14 @@ impl<const LEAST: u32, const MOST: u32> Rule for Length<LEAST, MOST> {
     fn read(checker: &mut Checker<'_>, key: &str, text: Spanned<String>) -> Option<u32> {
         let place = text.place;
         let Some(duration) = bedplate_base::duration::parse(&text.value) else {
-            let message = format!("`{}` is not a length of time", text.value);
-            let label = "expected something like `10m` or `1h 30m`";
+            let message = format!("`{}` is not a duration", text.value);
+            let label = "expected a duration such as `10m` or `1h 30m`";
             checker.error(place, "bad-interval", message, label, None);
             return None;
         };
         let of = |seconds: u32| SignedDuration::from_secs(seconds.into());
         if duration < of(LEAST) || duration > of(MOST) {
-            let message = format!("`{}` is too short or too long for `{key}`", text.value);
+            let message = format!("`{}` is out of range for `{key}`", text.value);
             let label = format!("expected {} to {}", format_bound(LEAST), format_bound(MOST));
             checker.error(place, "bad-interval", message, label, None);
             return None;

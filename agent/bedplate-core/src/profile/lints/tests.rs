@@ -177,13 +177,13 @@ fn finding_shows_reason_and_fix() {
     assert_eq!(
         render_all(&loaded.lints, false),
         "\
-error[amd-iommu-on]: `amd_iommu=on` does nothing: `on` is not a value of this parameter, and AMD-Vi is on wherever the firmware offers it
+error[amd-iommu-on]: `amd_iommu=on` has no effect: `on` is not a value of this parameter, and AMD-Vi is on if the firmware offers it
  --> p.toml:3:9
   |
 3 | args = [\"amd_iommu=on\"]
   |         ^^^^^^^^^^^^^^
   |
-  = help: drop it
+  = help: remove it
   = help: see drivers/iommu/amd/init.c parse_amd_iommu_options"
     );
 }

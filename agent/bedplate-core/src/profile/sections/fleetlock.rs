@@ -41,7 +41,7 @@ impl Check for Url {
                 && !rest.contains(|c: char| c.is_whitespace())
         });
         let label = "expected `http://host:port/` or `https://…`";
-        let message = format!("`{text}` is not the address of a server");
+        let message = format!("`{text}` is not a server URL");
         (!good).then(|| (message, label.to_owned(), None))
     }
 }

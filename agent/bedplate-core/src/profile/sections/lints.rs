@@ -32,9 +32,9 @@ fn read_allowed(section: &mut Lints, files: Vec<LintsFile>, checker: &mut Checke
     let mut allowed = BTreeMap::new();
     for (id, reason) in files.into_iter().filter_map(|file| file.allow).flatten() {
         if reason.value.trim().is_empty() {
-            let message = format!("there is no reason why `{}` is let pass", id.value);
-            let help = "it stands in the history, for those who ask later";
-            checker.error(reason.place, "no-reason", message, "say why", Some(help));
+            let message = format!("lint `{}` is allowed without a reason", id.value);
+            let help = "plans and the history show the reason";
+            checker.error(reason.place, "no-reason", message, "add a reason", Some(help));
             continue;
         }
         checker.note(&key_of("lints.allow", &id.value), reason.place, Reason::NONE);

@@ -160,8 +160,8 @@ fn match_pci(checker: &mut Checker<'_>, entry: MatchPciEntry) -> Option<MatchPci
     let ids: Vec<_> = ids.filter_map(|id| checker.parse(&id, "bad-pci-id")).collect();
     let at_least = entry.at_least.unwrap_or(1);
     if let Some(at_most) = entry.at_most.as_ref().filter(|at_most| at_most.value < at_least) {
-        let message = "no machine can have so few and so many";
-        let label = format!("less than `at_least`, which is {at_least}");
+        let message = "`at_most` is less than `at_least`";
+        let label = format!("`at_least` is {at_least}");
         checker.error(at_most.place, "empty-range", message, label, None);
         return None;
     }

@@ -46,11 +46,11 @@ impl RebootMethod {
     /// Returns the report text for a boot that followed a reboot scheduled by bedplate with this method.
     pub fn announced(self) -> &'static str {
         match self {
-            RebootMethod::Ordinary => "the one bedplate announced",
-            RebootMethod::Firmware => "the one bedplate announced, a reset by the firmware",
-            RebootMethod::Bmc => "the one bedplate announced, a power cycle by the BMC",
-            RebootMethod::Rtc => "the one bedplate announced, a power-off with a wake-up alarm",
-            RebootMethod::Command => "the one bedplate announced, by the operator's command",
+            RebootMethod::Ordinary => "scheduled by bedplate",
+            RebootMethod::Firmware => "scheduled by bedplate, a reset by the firmware",
+            RebootMethod::Bmc => "scheduled by bedplate, a power cycle by the BMC",
+            RebootMethod::Rtc => "scheduled by bedplate, a power-off with a wake-up alarm",
+            RebootMethod::Command => "scheduled by bedplate, by the operator's command",
         }
     }
 }
@@ -156,8 +156,8 @@ impl Check for Methods {
     const ID: &'static str = "no-method";
 
     fn fault(_: &str, methods: &Vec<RebootMethod>) -> Option<Fault> {
-        let message = "a list without methods leaves no way to reboot".to_owned();
-        let help = "to be left alone, write policy = \"never\"".to_owned();
+        let message = "the list of reboot methods is empty".to_owned();
+        let help = "for no reboots, set policy = \"never\"".to_owned();
         methods.is_empty().then(|| (message, "expected at least one method".to_owned(), Some(help)))
     }
 }
@@ -185,8 +185,8 @@ impl Check for ProcessName {
     const ID: &'static str = "bad-process-name";
 
     fn fault(_: &str, text: &String) -> Option<Fault> {
-        let message = format!("`{text}` is not the name of a process");
-        let help = "write what `ps -o comm` shows: `mmfsd`, no path and no arguments";
+        let message = format!("`{text}` is not a process name");
+        let help = "use the output of `ps -o comm`: `mmfsd`, without path and arguments";
         let is_bad = text.trim().is_empty() || text.contains('/');
         is_bad.then(|| (message, "expected a name".to_owned(), Some(help.to_owned())))
     }
@@ -201,10 +201,10 @@ impl Check for Program {
 
     fn fault(_: &str, words: &Vec<String>) -> Option<Fault> {
         let first = words.first().filter(|first| !first.starts_with('/'))?;
-        let message = format!("`{first}` is not the full path of a program");
+        let message = format!("`{first}` is not an absolute path");
         let help =
             "write program and arguments as a list: [\"/usr/local/sbin/check\", \"--quick\"]";
-        Some((message, "expected a path from `/`".to_owned(), Some(help.to_owned())))
+        Some((message, "expected a path that starts with `/`".to_owned(), Some(help.to_owned())))
     }
 }
 

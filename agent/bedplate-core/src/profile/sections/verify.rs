@@ -70,19 +70,19 @@ fn read_severities(section: &mut Verify, files: Vec<VerifyFile>, checker: &mut C
     let given = files.into_iter().filter_map(|file| file.severity).flatten();
     for (id, SeverityTable { level, reason }) in given {
         if !checker.checks.contains(&id.value.as_str()) {
-            let message = format!("no check is called `{}`", id.value);
+            let message = format!("unknown check `{}`", id.value);
             let help = match nearest(&id.value, checker.checks.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "`bedplate verify --list` shows all".to_owned(),
+                None => "`bedplate verify --list` lists all checks".to_owned(),
             };
-            checker.error(id.place, "unknown-check", message, "not a check", Some(&help));
+            checker.error(id.place, "unknown-check", message, "unknown", Some(&help));
             continue;
         }
         if reason.value.trim().is_empty() {
             let message =
-                format!("there is no reason why `{}` is `{}`", id.value, level.value.name());
-            let help = "reports show it to those who wonder later";
-            checker.error(reason.place, "no-reason", message, "say why", Some(help));
+                format!("check `{}` is set to `{}` without a reason", id.value, level.value.name());
+            let help = "reports show the reason";
+            checker.error(reason.place, "no-reason", message, "add a reason", Some(help));
             continue;
         }
         checker.note(&key_of("verify.severity", &id.value), id.place, Reason::NONE);

@@ -16,7 +16,7 @@ error[unknown-key]: unknown key `policy` in a profile
  --> /etc/bedplate/profile.toml:2:1
   |
 2 | policy = 3
-  | ^^^^^^ not known
+  | ^^^^^^ unknown
   |
   = help: `policy` is a key of `[acs]` or `[reboot]`
 
@@ -24,11 +24,11 @@ error[unknown-key]: unknown key `polciy` in `acs`
  --> /etc/bedplate/profile.toml:5:1
   |
 5 | polciy = \"keep\"
-  | ^^^^^^ not known
+  | ^^^^^^ unknown
   |
   = help: did you mean `policy`?
 
-error[unknown-value]: `keepp` is not a value of `acs.policy`
+error[unknown-value]: invalid value `keepp` for `acs.policy`
  --> /etc/bedplate/profile.toml:6:10
   |
 6 | policy = \"keepp\"
@@ -97,7 +97,7 @@ fn unknown_word_lists_all_accepted_types() {
     assert_eq!(
         wrong("schema = 1\n[acs]\nguests = \"false\"\n"),
         "\
-error[unknown-value]: `false` is not a value of `acs.guests`
+error[unknown-value]: invalid value `false` for `acs.guests`
  --> /etc/bedplate/profile.toml:3:10
   |
 3 | guests = \"false\"
@@ -121,11 +121,11 @@ fn shipped_names_are_suggested() {
     assert_eq!(
         wrong("schema = 1\nextends = \"hgx-h10\"\n"),
         "\
-error[unknown-profile]: no shipped profile is called `hgx-h10`
+error[unknown-profile]: unknown shipped profile `hgx-h10`
  --> /etc/bedplate/profile.toml:2:11
   |
 2 | extends = \"hgx-h10\"
-  |           ^^^^^^^^^ not known
+  |           ^^^^^^^^^ unknown
   |
   = help: did you mean `hgx-h100`?"
     );
@@ -136,7 +136,7 @@ fn bad_window_names_the_faulty_part() {
     assert_eq!(
         wrong("schema = 1\n[reboot]\nwindows = [\"Sat 02:00-05:00\", \"Sat 02:00-05:00 CEST\"]\n"),
         "\
-error[bad-window]: `Sat 02:00-05:00` is not a reboot window: it has no time zone
+error[bad-window]: `Sat 02:00-05:00` is not a reboot window: missing time zone
  --> /etc/bedplate/profile.toml:3:12
   |
 3 | windows = [\"Sat 02:00-05:00\", \"Sat 02:00-05:00 CEST\"]
@@ -292,7 +292,7 @@ fn findings_serialize_as_data() {
         serde_json::to_value(&errors).unwrap(),
         serde_json::json!([{
             "severity": "error", "id": "unknown-key", "message": "unknown key `polcy` in `acs`",
-            "file": PATH, "line": 3, "column": 1, "label": "not known", "help": ["did you mean `policy`?"],
+            "file": PATH, "line": 3, "column": 1, "label": "unknown", "help": ["did you mean `policy`?"],
         }])
     );
 }

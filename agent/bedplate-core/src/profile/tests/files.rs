@@ -36,13 +36,13 @@ fn profiles_cannot_extend_each_other_in_a_circle() {
     let errors = load(&[LayerText { path: PATH, text }], &[a, b]).unwrap_err();
     assert_eq!(
         errors.render(false),
-        "error[extends-cycle]: profiles extend each other in a circle\n \
+        "error[extends-cycle]: circular `extends`\n \
          --> shipped:b.toml:2:11\n  \
          |\n\
          2 | extends = \"a\"\n  \
          |           ^^^ a -> b -> a\n  \
          |\n  \
-         = help: one of them must stop extending"
+         = help: remove `extends` from one of them"
     );
 }
 
@@ -85,7 +85,7 @@ fn errors_of_all_files_are_reported_in_file_order() {
             "/etc/p.toml:3:10: `acs.policy` must be a string, not an integer",
             "/etc/profile.d/1.toml:2:1: unknown key `y` in a profile",
             "/etc/profile.d/2.toml:2:1: unknown key `x` in a profile",
-            "/etc/profile.d/3.toml:3:12: `1s` is too short or too long for `agent.interval`",
+            "/etc/profile.d/3.toml:3:12: `1s` is out of range for `agent.interval`",
         ]
     );
 }

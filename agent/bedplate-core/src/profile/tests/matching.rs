@@ -73,11 +73,11 @@ fn no_match_lists_reasons_per_profile() {
     ];
     assert_eq!(
         pick(&profiles, &facts).unwrap_err().to_string(),
-        "no profile matches this machine; name one, or give one of these a matching [match]:\n  \
+        "no profile matches this machine; name one, or adapt the [match] of one of these:\n  \
          a: CPU vendor is arm, not intel; architecture is aarch64, not x86_64\n  \
          b: DMI system vendor is `NVIDIA`, not `Dell*`\n  \
          c: 0 PCI functions are 10de:2330 or 10de:*, not at least 8\n  \
-         d: it has no conditions in [match]: it is only used when it is named"
+         d: no conditions in [match]: used only by name"
     );
 }
 
@@ -93,7 +93,7 @@ fn unknown_fact_never_matches_and_is_reported() {
         match_profile(&wanted, &facts).fails,
         [
             "CPU vendor is unknown: not recorded",
-            "this host shows no DMI product name",
+            "no DMI product name on this host",
             "number of PCI functions 10de:* is unknown: not recorded",
         ]
     );
