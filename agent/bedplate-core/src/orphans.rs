@@ -37,7 +37,7 @@ fn tool(reader: &dyn Reader, kind: KindId, file: &OwnFile) -> Option<Generator> 
     let FileTool { argv, limit_s, .. } = file.readers.iter().find(is_there).or_else(first)?;
     Some(Generator {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        purpose: format!("make what is made from {}", file.path),
+        purpose: format!("regenerate from {}", file.path),
         limit_s: *limit_s,
     })
 }
@@ -48,17 +48,18 @@ pub(crate) fn note(orphan: &Orphan) -> Note {
 }
 
 /// Reason for reporting the file.
-pub(crate) const UNKNOWN: &str = "bedplate wrote this file and has no record of it: /var/lib/bedplate was lost, or an image brought the file";
+pub(crate) const UNKNOWN: &str = "written by bedplate, but not in the ledger: /var/lib/bedplate was lost, or the file \
+                                  came with an image";
 
 /// Returns the methods to remove or adopt it.
 pub(crate) fn ways(orphan: &Orphan) -> &'static str {
     match orphan.content {
         Some(_) => {
-            "`bedplate apply` takes it over, so that `bedplate revert` removes it; `bedplate revert --force` removes it now"
+            "`bedplate apply` adopts it, so that `bedplate revert` removes it; `bedplate revert --force` removes it now"
         }
         None => {
-            "remove bedplate's lines by hand, or leave them to the profile, which keeps them as they are; `bedplate revert --force` \
-             removes an nccl.conf with no other lines"
+            "remove bedplate's lines by hand, or leave them to the profile, which keeps them; `bedplate revert --force` \
+             removes an nccl.conf without other lines"
         }
     }
 }

@@ -6,13 +6,11 @@ use std::collections::BTreeSet;
 use super::kind::sysctl::key::Key;
 use bedplate_cmdline::boot::grub_default;
 
-const CONTROLS: &str =
-    "it would put back control characters, which programs take for ends of lines";
+const CONTROLS: &str = "would restore control characters, which programs read as line ends";
 const COMMANDS: &str =
-    "it would put back lines other than `options`, `blacklist`, `alias` and `softdep`";
-const SCRIPT: &str =
-    "it would put back lines of a script other than plain settings of GRUB_ variables";
-const PROGRAM: &str = "it would put back a kernel parameter that names a program";
+    "would restore lines other than `options`, `blacklist`, `alias` and `softdep`";
+const SCRIPT: &str = "would restore script lines other than plain settings of GRUB_ variables";
+const PROGRAM: &str = "would restore a kernel parameter that names a program";
 
 /// Returns why this content may not replace `now`; `None` if it may. Lines in `now` are allowed.
 pub fn refusal(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'static str> {

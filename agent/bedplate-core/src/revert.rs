@@ -160,16 +160,18 @@ impl RevertPlan {
     }
 }
 
-const FORCE: &str = "look at it, and run bedplate revert --force to put it back nevertheless";
-const GUESTS: &str = "stop the guest, unbind the function from its driver and run bedplate revert again; --force puts the bits back \
-                      under the guest";
-const MENU_STAYS: &str = "was not there before, and is made again: the machine boots by it";
-const ONLY_LINE: &str = "images or boot entries that are not in the ledger were made from it, and nothing else here has their whole line";
-const MAKE_IMAGES: &str = "take bedplate's arguments out of it, run `kernel-install add RELEASE IMAGE` for each kernel, then \
-                           bedplate revert --force removes it";
-const STAYS: &str = "stays as it is: the machine boots by it, and only its tool makes it again";
-const KERNEL_GONE: &str = "is gone with its kernel, and stays gone";
-const GONE: &str = "was written in an earlier boot; the reboot took it away";
+const FORCE: &str = "inspect it, then run bedplate revert --force to revert it anyway";
+const GUESTS: &str = "stop the VM, unbind the function from its driver, and run bedplate revert again; --force restores \
+                      the bits under the running VM";
+const MENU_STAYS: &str = "was absent before, and is regenerated: the machine boots from it";
+const ONLY_LINE: &str = "images or boot entries outside the ledger were generated from it, and no other file has their \
+                         complete kernel arguments";
+const MAKE_IMAGES: &str = "remove bedplate's arguments from it, run `kernel-install add RELEASE IMAGE` for each kernel, \
+                           then bedplate revert --force";
+const STAYS: &str =
+    "is left unchanged: the machine boots from it, and only its tool can regenerate it";
+const KERNEL_GONE: &str = "was removed with its kernel, and is not restored";
+const GONE: &str = "was set in an earlier boot, and the reboot reset it";
 
 fn plan_file(
     plan: &mut RevertPlan,
@@ -181,7 +183,7 @@ fn plan_file(
     let found = match find_file(reader, writer, path) {
         Ok(found) => found,
         Err(error) => {
-            return plan.refuse(path, chain(&error), "see to it, and run bedplate revert again");
+            return plan.refuse(path, chain(&error), "fix this, then run bedplate revert again");
         }
     };
     if found.state == record.original {
@@ -192,20 +194,19 @@ fn plan_file(
             Reading::Known(_) => {}
             Reading::Absent => return plan.notes.push(format!("{path} {KERNEL_GONE}")),
             Reading::Unknown(why) => {
-                let reason = format!(
-                    "it was removed since, and whether its kernel is there is not known: {why}"
-                );
-                return plan.refuse(path, reason, "see to it, and run bedplate revert again");
+                let reason = format!("removed since; cannot tell whether its kernel exists: {why}");
+                return plan.refuse(path, reason, "fix this, then run bedplate revert again");
             }
         }
     }
     let ours = record.knows(found.state.sha())
         || record.unfinished.as_ref().is_some_and(|cut| cut.before.sha() == found.state.sha());
     if !force && !ours {
-        return plan.refuse(path, "it was changed since, not by bedplate", FORCE);
+        return plan.refuse(path, "changed by another tool since", FORCE);
     }
     if !force && record.edited {
-        let reason = "it was edited between two changes of bedplate's: putting the original back would lose that edit";
+        let reason =
+            "edited between two changes by bedplate: restoring the original would lose that edit";
         return plan.refuse(path, reason, FORCE);
     }
     let after = match record.original.sha().map(|sha| saved_content(reader, sha)).transpose() {
@@ -215,7 +216,7 @@ fn plan_file(
     let refused =
         after.as_deref().and_then(|to| restore_policy::refusal(path, to, found.bytes.as_deref()));
     if let Some((what, sha)) = refused.zip(record.original.sha()) {
-        let remedy = format!("if that is yours, copy it by hand from {}", sha.blob());
+        let remedy = format!("to restore it anyway, copy it from {}", sha.blob());
         return plan.refuse(path, what, remedy);
     }
     let content = |bytes: Option<Vec<u8>>| bytes.map(FileContent::new);

@@ -15,7 +15,7 @@ use bedplate_host::Reader;
 /// Name of the entry in reports.
 const SUBJECT: &str = "default boot entry";
 /// Outcome of steps that are rolled back.
-const TAKEN_BACK: &str = "taken back: the default boot entry failed its check";
+const TAKEN_BACK: &str = "rolled back: the default boot entry failed its check";
 
 /// Returns the kernel image of an absent entry file, from its content in the ledger.
 pub(super) fn kernel(reader: &dyn Reader, path: &str, record: &FileRecord) -> Reading<String> {
@@ -55,7 +55,7 @@ impl Guard {
         let EntryFaults { new, old } = self.entry.compare(store.reader, &self.facts, &self.owned);
         let why = match (new.is_empty(), old.is_empty()) {
             (true, true) => return None,
-            (true, false) => format!("faulty before the revert as well: {}", old.join("; ")),
+            (true, false) => format!("already faulty before the revert: {}", old.join("; ")),
             (false, _) => {
                 roll_back(store, plan, found, steps);
                 format!("failed its check: {}", new.join("; "))
@@ -120,6 +120,6 @@ fn put_back(
     if now.state == *before {
         return Ok(());
     }
-    expect(left.contains(&now.state.sha().cloned()), path, "something else")?;
+    expect(left.contains(&now.state.sha().cloned()), path, "other content")?;
     store.restore_file(path, &now, before)
 }

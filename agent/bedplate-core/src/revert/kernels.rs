@@ -83,9 +83,7 @@ pub(super) fn assign(plan: &mut RevertPlan, reader: &dyn Reader, tools: Tools) -
             continue;
         };
         if is_kernel_gone(reader, &release) {
-            plan.notes.push(format!(
-                "Linux {release} is gone with its boot entry: nothing is made for it"
-            ));
+            plan.notes.push(format!("Linux {release} was removed with its boot entry: skipped"));
             continue;
         }
         let is_own = |path: &&String| release_of_entry(path, &releases) == Some(release.as_str());

@@ -25,7 +25,7 @@ pub(super) fn plan(plan: &mut RevertPlan, reader: &dyn Reader, orphan: &Orphan, 
             to: FileState::Absent,
         }),
         Err(error) => {
-            plan.refuse(path, error.to_string(), "see to it, and run bedplate revert again");
+            plan.refuse(path, error.to_string(), "fix this, then run bedplate revert again");
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn run(
     });
     if let Err(error) = noted {
         report.warnings.push(format!(
-            "the ledger was not brought up to date, run bedplate revert again: {}",
+            "cannot update the ledger, run bedplate revert again: {}",
             chain(&error)
         ));
         return report;
@@ -127,7 +127,7 @@ fn pending_tools(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
             cmdline::NAME => cmdline::entry_contents(store.reader),
             _ => BTreeMap::new(),
         };
-        let purpose = "make it again from the files that were put back";
+        let purpose = "regenerate from the restored files";
         Some(PendingTool { outputs, ..PendingTool::new(kind, argv, purpose) })
     });
     owed.collect()
@@ -154,7 +154,7 @@ fn attempt(store: &mut Store, step: &Step, begun: &Result<FileStates, String>) -
     let outcome = match (step, begun) {
         // Without a record, an interrupted replacement would look like an unchanged file.
         (Step::File { .. }, Err(why)) => {
-            StepOutcome::failed(format!("the ledger cannot be written: {why}"))
+            StepOutcome::failed(format!("cannot write the ledger: {why}"))
         }
         _ => match run_step(store, step) {
             Ok(None) => StepOutcome::Done,
@@ -173,7 +173,7 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
     match step {
         Step::Attribute(action) => {
             if store.reader.exists(&action.path) == Ok(false) {
-                return Ok(Some("it went away with what was put back before".to_owned()));
+                return Ok(Some("removed by an earlier step".to_owned()));
             }
             setting::run(store, action)?;
         }
@@ -185,14 +185,14 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
             let tool =
                 Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
             let Some(kind) = kind_of_step(store.ledger, argv, makes) else {
-                return Ok(Some("no kind of bedplate's runs this tool".to_owned()));
+                return Ok(Some("no resource type runs this tool".to_owned()));
             };
             tool::repeat(store, kind, &tool, makes)?;
         }
         Step::Directory { path } => {
             return match store.writer.remove_directory(path)? {
                 true => Ok(None),
-                false => Ok(Some("there are files in it".to_owned())),
+                false => Ok(Some("not empty".to_owned())),
             };
         }
     }

@@ -85,7 +85,7 @@ impl Planner<'_> {
         let now = match self.reader.attribute(path) {
             Ok(now) => now,
             Err(error) if error.is_absent() => {
-                plan.notes.push(format!("{path} is gone, and what was written to it"));
+                plan.notes.push(format!("{path} is gone, including its value"));
                 return;
             }
             Err(error) => return plan.refuse(path, error.to_string(), "run as root"),
@@ -97,7 +97,7 @@ impl Planner<'_> {
             pf.filter(|_| !self.force).map(|pf| sriov::users_of_vfs(self.reader, pf))
             && !users.is_empty()
         {
-            return plan.refuse(path, format!("its VFs are in use: {}", users.join(", ")), FORCE);
+            return plan.refuse(path, format!("VFs in use: {}", users.join(", ")), FORCE);
         }
         // Another number of VFs can only follow 0 (handbook §5.1).
         let mut between = counted.and_then(|pf| eswitches.remove(&pf)).map(Step::Eswitch);
@@ -140,10 +140,10 @@ impl Planner<'_> {
             return;
         }
         if self.vf_count_changes(key.pf) {
-            plan.notes.push(format!("attributes of {subject} go with the VF"));
+            plan.notes.push(format!("attributes of {subject} are removed with the VF"));
             return;
         }
-        let gone = format!("{subject} is gone, and what was set on it");
+        let gone = format!("{subject} is gone, including its attributes");
         // Uses the current name: interfaces are renamed, and a ledger entry does not justify writes to another device.
         let interface = match uplink::now(self.reader, key.pf) {
             Ok(Some(interface)) => interface,
@@ -171,7 +171,7 @@ impl Planner<'_> {
         {
             let after = action.after;
             let reason = format!(
-                "it is in use ({user}), and putting this back restarts its driver: {after}"
+                "in use ({user}), and reverting this restarts its driver: {after}"
             );
             return plan.refuse(subject, reason, FORCE);
         }
@@ -239,7 +239,7 @@ impl Planner<'_> {
         let users = sriov::users_of_vfs(self.reader, pf);
         if !self.force && !users.is_empty() {
             let users = users.join(", ");
-            let reason = format!("its mode changes only without VFs, and they are in use: {users}");
+            let reason = format!("changing the mode removes the VFs, which are in use: {users}");
             return plan.refuse(action.name(), reason, FORCE);
         }
         let (before, after) = (count, "0".to_owned());

@@ -43,7 +43,7 @@ fn redirected(reader: &dyn Reader, directory: &str) -> Option<Refused> {
     (purpose(&real) != purpose(directory)).then(|| Refused {
         subject: directory.to_owned(),
         reason: format!("a symbolic link leads to {real}, whose files are not bedplate's"),
-        remedy: "replace the link by a directory, or remove the link".into(),
+        remedy: "replace the link with a directory, or remove it".into(),
     })
 }
 
@@ -55,10 +55,10 @@ fn irregular(reader: &dyn Reader, part: &str, path: &str) -> Option<Refused> {
         remedy: "move it away, or remove it by hand".into(),
     };
     if reader.link(path).is_ok() {
-        return Some(refused("it is a symbolic link, and bedplate makes none there"));
+        return Some(refused("unexpected symbolic link"));
     }
     if reader.list(path).is_ok() {
-        return Some(refused("it is a directory, and bedplate makes none there"));
+        return Some(refused("unexpected directory"));
     }
     match reader.read_start(path, 0) {
         Err(error) if !error.is_absent() => Some(refusal::unreadable(part, &error)),

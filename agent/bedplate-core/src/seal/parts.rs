@@ -93,7 +93,7 @@ pub const PARTS: &[Part] = &[
     Part {
         name: "lock",
         content: "an empty file",
-        why: "keeps two runs of bedplate apart",
+        why: "prevents concurrent runs of bedplate",
         source: Source::Preserved(LOCK),
     },
     Part {
@@ -104,7 +104,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "ledger.json: waiting",
-        content: "module options that wait for a boot",
+        content: "module options pending until a boot",
         why: "named by boot id; the first boot of a clone is that boot",
         source: Source::Entries(records::take_waiting),
     },
@@ -152,7 +152,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "daemon/reboot.json",
-        content: "attempts, rehearsals, requests, a scheduled reboot, the slot of the lock server",
+        content: "attempts, dry runs, requests, a scheduled reboot, the slot of the lock server",
         why: "named by boot id and lock id; a clone would count them as its own",
         source: Source::File(record::RECORD),
     },

@@ -32,11 +32,11 @@ fn pending_tools(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     let commands: Vec<String> = commands.collect();
     let remedy = match is_image {
         true => {
-            "`bedplate apply --root DIR --chroot-tools` runs them; or run them in the image, then `bedplate apply --root DIR`, \
-             which sees that they ran, or is told so by `--ran TOOL`; after a revert `bedplate revert --root DIR --chroot-tools` or \
-             `--ran TOOL`"
+            "run `bedplate apply --root DIR --chroot-tools`; or run them in the image, then `bedplate apply --root DIR`, \
+             with `--ran TOOL` if it does not detect the run; after a revert use `bedplate revert --root DIR` with \
+             `--chroot-tools` or `--ran TOOL`"
         }
-        false => "`bedplate apply` runs them, or notes that they ran",
+        false => "run `bedplate apply`, which runs them, or records that they ran",
     };
     Some(Refused {
         subject: "tools for the next boot".into(),
@@ -54,7 +54,9 @@ fn interrupted(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     Some(Refused {
         subject: "an interrupted change".into(),
         reason: format!("unfinished: {}", some_of(files.into_iter(), FEW, "files")),
-        remedy: format!("`bedplate apply{root}` finishes it, `bedplate revert{root}` undoes it"),
+        remedy: format!(
+            "run `bedplate apply{root}` to finish it, or `bedplate revert{root}` to undo it"
+        ),
     })
 }
 
@@ -66,7 +68,7 @@ fn starting(ledger: &Ledger, reader: &dyn Reader) -> Option<Refused> {
     (!vfs.is_empty()).then(|| Refused {
         subject: "an interrupted change".into(),
         reason: format!("VFs without a driver: {}", some_of(vfs.into_iter(), FEW, "VFs")),
-        remedy: "`bedplate apply` starts their driver".into(),
+        remedy: "run `bedplate apply` to start their driver".into(),
     })
 }
 
@@ -79,12 +81,12 @@ fn arranged(reader: &dyn Reader) -> Option<Refused> {
     };
     let (reason, remedy) = match record {
         Ok(record) if record.phase.is_open() => {
-            ("a reboot is scheduled".to_owned(), "`bedplate reboot cancel`".to_owned())
+            ("a reboot is scheduled".to_owned(), "run `bedplate reboot cancel`".to_owned())
         }
         Ok(_) => return None,
         Err(why) => {
             let remedy =
-                format!("`shutdown --show` names a scheduled reboot; then remove {RECORD}");
+                format!("check `shutdown --show` for a scheduled reboot, then remove {RECORD}");
             (format!("cannot tell whether a reboot is scheduled: {why}"), remedy)
         }
     };
