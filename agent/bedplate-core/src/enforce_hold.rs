@@ -21,7 +21,7 @@ pub const NAME: &str = "enforce-hold.json";
 /// Format version that this program reads and writes.
 pub(crate) const VERSION: u32 = 1;
 /// Fix.
-pub(crate) const REMEDY: &str = "`bedplate release` ends it";
+pub(crate) const REMEDY: &str = "`bedplate release` resumes it";
 
 /// Pause of enforcement on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,13 +61,13 @@ impl EnforceHold {
     fn parse(content: &[u8]) -> Self {
         match serde_json::from_slice::<Self>(content) {
             Ok(hold) if hold.version == VERSION => hold,
-            Ok(hold) => Self::unreadable(&format!("its format is version {}", hold.version)),
+            Ok(hold) => Self::unreadable(&format!("unsupported format version {}", hold.version)),
             Err(error) => Self::unreadable(&error.to_string()),
         }
     }
 
     fn unreadable(reason: &str) -> Self {
-        let why = format!("{HOLD} cannot be understood ({reason})");
+        let why = format!("cannot parse {HOLD} ({reason})");
         EnforceHold { version: VERSION, since: None, why, by: "bedplate".into() }
     }
 
@@ -98,7 +98,7 @@ impl EnforceHold {
         } else {
             brief(&self.why, LONGEST_REASON)
         };
-        format!("enforcement is held{since} by {}: {why}; {REMEDY}", brief(&self.by, LONGEST_NAME))
+        format!("enforcement paused{since} by {}: {why}; {REMEDY}", brief(&self.by, LONGEST_NAME))
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(EnforceHold::load(root.path()), None);
         assert_eq!(
             hold().describe(),
-            "enforcement is held since 2026-03-01 12:00:00 UTC by ada: revert; `bedplate release` ends it"
+            "enforcement paused since 2026-03-01 12:00:00 UTC by ada: revert; `bedplate release` resumes it"
         );
     }
 

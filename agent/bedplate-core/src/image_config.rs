@@ -106,7 +106,7 @@ pub struct LiveOnly {
 
 /// Reason why a resource type cannot express the profile's settings.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} cannot be written")]
+#[error("cannot write {what}")]
 pub struct ContributeError {
     what: &'static str,
     source: Box<dyn std::error::Error + Send + Sync>,

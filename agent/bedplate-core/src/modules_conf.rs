@@ -16,8 +16,8 @@ pub const MODPROBE_PATH: &str = "/etc/modprobe.d/zz-bedplate.conf";
 /// A module option that modprobe.d cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "option `{parameter}={value}` of module {module} cannot be written to modprobe.d: {reason}; change it in \
-        [modules.options.{module}]"
+    "cannot write option `{parameter}={value}` of module {module} to modprobe.d: {reason}; change it in \
+     [modules.options.{module}]"
 )]
 pub(crate) struct BadOption {
     /// Name of the module.
@@ -80,7 +80,7 @@ fn option_fault(parameter: &str, value: &str) -> Option<&'static str> {
         return Some("a parameter name has only letters, digits, `_` and `-`");
     }
     if value.chars().any(char::is_control) {
-        return Some("the value holds a control character");
+        return Some("the value contains a control character");
     }
     if value.ends_with('\\') {
         return Some("a backslash at the end of a line joins the next line to it");

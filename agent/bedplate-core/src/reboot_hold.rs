@@ -52,27 +52,27 @@ struct Version {
 #[derive(Debug, thiserror::Error)]
 pub enum HoldError {
     /// Not the JSON of a hold.
-    #[error("this is not a hold file")]
+    #[error("not a hold file")]
     Parse(#[source] serde_json::Error),
     /// Written by another version of bedplate.
-    #[error("its format is version {0}, and this bedplate knows version {VERSION}")]
+    #[error("unsupported format version {0} (supported: {VERSION})")]
     Version(u32),
     /// The hold cannot be serialized.
-    #[error("the hold cannot be written as JSON")]
+    #[error("cannot serialize the hold")]
     Serialise(#[source] serde_json::Error),
     /// Not a length of time.
     #[error(
-        "`{0}` is not a length of time; write a number with a unit: `30s`, `30m`, `4h`, `2d` or `1h30m`"
+        "`{0}` is not a duration; write a number with a unit: `30s`, `30m`, `4h`, `2d` or `1h30m`"
     )]
     Duration(String),
     /// A length of zero.
-    #[error("`{0}` is no time at all")]
+    #[error("`{0}` is a duration of zero")]
     Zero(String),
     /// More than [`LONGEST`].
-    #[error("`{0}` is longer than 90 days; a hold without an end says so better")]
+    #[error("`{0}` exceeds 90 days; omit the duration for a hold without an end")]
     TooLong(String),
     /// The end is out of range, because the clock is far off.
-    #[error("a hold of this length from {at} has no end that could be written as a date", at = format_utc(*.0))]
+    #[error("hold end is out of range (start: {at})", at = format_utc(*.0))]
     NoEnd(Timestamp),
 }
 

@@ -99,13 +99,11 @@ pub struct RebootRequest {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// Not JSON of this form.
-    #[error(
-        "{RECORD} cannot be parsed: fix it, or remove it to forget every reboot that was asked for"
-    )]
+    #[error("cannot parse {RECORD}: fix it, or remove it to drop all requested reboots")]
     Damaged(#[source] serde_json::Error),
     /// Written by another version.
     #[error(
-        "{RECORD} has version {0}, and this bedplate knows version {VERSION}: remove it to forget every reboot that was asked for"
+        "{RECORD} has version {0} (supported: {VERSION}): remove it to drop all requested reboots"
     )]
     Version(u32),
 }

@@ -48,7 +48,7 @@ impl fmt::Display for Redactions {
         for (path, redacted) in &self.0 {
             let Redaction { whole, words, identifiers, shorter } = *redacted;
             if whole {
-                writeln!(f, "{path}: only that it is there")?;
+                writeln!(f, "{path}: content omitted")?;
                 continue;
             }
             let mut parts = Vec::new();
@@ -59,7 +59,7 @@ impl fmt::Display for Redactions {
             };
             say(words, "value masked", "values masked");
             say(identifiers, "identifier replaced", "identifiers replaced");
-            say(shorter, "byte less", "bytes less");
+            say(shorter, "byte removed", "bytes removed");
             writeln!(f, "{path}: {}", parts.join(", "))?;
         }
         Ok(())
