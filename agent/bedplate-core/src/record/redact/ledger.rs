@@ -20,8 +20,8 @@ pub(crate) fn redacted(text: &str, words: &mut Masker) -> Option<String> {
     serde_json::to_string(&value).ok()
 }
 
-/// Words in the purposes of tools, which plans repeat.
-const PURPOSE: [&str; 28] = [
+/// Words in the purposes of tools, which plans repeat: those of this version and of earlier ones.
+const PURPOSE: [&str; 34] = [
     "a",
     "again",
     "arguments",
@@ -29,6 +29,7 @@ const PURPOSE: [&str; 28] = [
     "come",
     "deployment",
     "entry",
+    "files",
     "from",
     "initramfs",
     "inside",
@@ -36,24 +37,30 @@ const PURPOSE: [&str; 28] = [
     "it",
     "its",
     "kernel",
+    "load",
     "made",
     "make",
+    "may",
     "module",
     "of",
     "old",
     "options",
     "rebuild",
     "regenerate",
+    "restored",
     "the",
+    "their",
     "these",
     "up",
     "what",
+    "which",
     "with",
     "would",
 ];
 
 fn purpose(text: &str, words: &mut Masker) -> String {
-    let is_known = |word: &str| PURPOSE.contains(&word.trim_end_matches(':')) || is_own_word(word);
+    let is_known =
+        |word: &str| PURPOSE.contains(&word.trim_end_matches([':', ','])) || is_own_word(word);
     let mut shown = |word: &str| match is_known(word) {
         true => word.to_owned(),
         false => words.text(word, Style::Line),
