@@ -49,13 +49,13 @@ fn contradictions_show_both_places() {
     assert_eq!(
         wrong("schema = 1\n[cmdline]\nargs = [\"foo=1\"]\nabsent = [\"foo\"]\n"),
         "\
-error[contradiction]: `foo=1` is wanted and `foo` is to be absent; keep one
+error[contradiction]: `foo=1` is required, but `foo` must be absent; keep one
  --> /etc/bedplate/profile.toml:4:11
   |
 3 | args = [\"foo=1\"]
-  |         ------- wanted here
+  |         ------- requested here
 4 | absent = [\"foo\"]
-  |           ^^^^^ against this"
+  |           ^^^^^ conflicting entry"
     );
 }
 
@@ -64,13 +64,13 @@ fn argument_with_blank_suggests_two_arguments() {
     assert_eq!(
         wrong("schema = 1\n[cmdline]\nargs = [\"intel_iommu=on iommu=pt\"]\n"),
         "\
-error[bad-argument]: `intel_iommu=on iommu=pt` is more than one kernel argument; put double quotes round the value to keep its spaces
+error[bad-argument]: `intel_iommu=on iommu=pt` is several kernel arguments; put double quotes around the value to keep its spaces
  --> /etc/bedplate/profile.toml:3:9
   |
 3 | args = [\"intel_iommu=on iommu=pt\"]
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^ more than one
   |
-  = help: write them one by one: \"intel_iommu=on\", \"iommu=pt\""
+  = help: list them separately: \"intel_iommu=on\", \"iommu=pt\""
     );
 }
 

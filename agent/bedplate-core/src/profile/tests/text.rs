@@ -146,9 +146,9 @@ acs.persistence (word)
     How the bits survive a reboot, a device reset and a driver bind.
 
 VALUES
-    auto: The kernel command line where this kernel is known good, else live.
+    auto: The kernel command line if the kernel is known good, else runtime writes.
     cmdline: The kernel command line, or a blocker.
-    live: Live writes at every boot.
+    live: Runtime writes at every boot.
 
 DEFAULT
     \"auto\"
@@ -159,7 +159,7 @@ SOURCE
 "
     );
     assert!(
-        explain("acs").unwrap().contains("\nKEYS\n    guests: Whether GPUs and NICs go to guests")
+        explain("acs").unwrap().contains("\nKEYS\n    guests: Whether GPUs and NICs are assigned to guests")
     );
     assert!(
         explain("sriov.devices.vfs").unwrap().starts_with("sriov.devices.vfs (integer or word)\n")
