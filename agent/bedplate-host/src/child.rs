@@ -133,7 +133,7 @@ pub(crate) fn run_in(
 
 /// A program that is not installed.
 #[derive(Debug, thiserror::Error)]
-#[error("{program} is not installed (looked in {})", STANDARD.join(", "))]
+#[error("{program} is not installed (searched {})", STANDARD.join(", "))]
 pub struct NotInstalled {
     program: String,
 }

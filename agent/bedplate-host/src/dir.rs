@@ -36,7 +36,7 @@ use bedplate_base::value::vf::{EswitchMode, VfTable};
 
 /// Largest file that [`Reader::read`] accepts.
 const LARGEST: usize = 16 << 20;
-const TOO_LARGE: &str = "it is larger than 16 MiB";
+const TOO_LARGE: &str = "larger than 16 MiB";
 /// Buffer size for files and directories: holds any sysfs attribute, and most directories, in one call.
 const BUFFER: usize = 64 << 10;
 enum Root {
@@ -220,7 +220,7 @@ impl Reader for DirReader {
         if let Some((directory, stat)) = file::real_directory(&fd)
             && let Some(why) = trust::distrust_directory(&stat)
         {
-            let why = format!("it lies in {}: {why}", directory.display());
+            let why = format!("directory {}: {why}", directory.display());
             return Err(ReadError::Untrusted { path: path.to_owned(), why });
         }
         self.read_from(&fd, path, LARGEST + 1, true)

@@ -95,7 +95,7 @@ pub fn open(path: &Path) -> Result<(File, FileStat)> {
         Err(NotOpened::Failed(errno)) => Err(errno.into()),
         Err(NotOpened::Directory) => Err(Errno::EISDIR.into()),
         Err(NotOpened::Special) => {
-            Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"))
+            Err(Error::new(ErrorKind::InvalidInput, "not a regular file"))
         }
     }
 }
@@ -107,7 +107,7 @@ pub fn open(path: &Path) -> Result<(File, FileStat)> {
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let (file, stat) = open(path)?;
     let too_large =
-        || Error::new(ErrorKind::FileTooLarge, format!("it is larger than {most} bytes"));
+        || Error::new(ErrorKind::FileTooLarge, format!("larger than {most} bytes"));
     if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
         return Err(too_large());
     }
@@ -125,7 +125,7 @@ const SMALL: u64 = 16 << 20;
 /// Errors of [`read`], or text that is not UTF-8.
 pub fn text(path: &Path) -> Result<String> {
     String::from_utf8(bytes(path)?)
-        .map_err(|_| Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
+        .map_err(|_| Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
 }
 
 /// Reads a small regular file with any content.

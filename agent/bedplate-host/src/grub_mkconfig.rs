@@ -34,7 +34,7 @@ pub(super) fn run(
         while let Some(other) = other(proc) {
             if Instant::now() >= deadline {
                 return tool::not_started(format!(
-                    "{other} runs too, and each would install the other's half-written grub.cfg"
+                    "{other} is running too; each would install the other's partial grub.cfg"
                 ));
             }
             std::thread::sleep(TICK);
@@ -44,7 +44,7 @@ pub(super) fn run(
             return output;
         }
     }
-    tool::not_started("another program keeps running GRUB's generator at the same time".into())
+    tool::not_started("another program keeps running GRUB's generator".into())
 }
 
 /// Returns a description of a running generator.
@@ -105,7 +105,7 @@ mod tests {
         begins(proc.path(), "42 (grub-mkconfig) S 1");
         let output = run(&update_grub(), proc.path(), Duration::ZERO, || panic!("two at once"));
         let ToolEnd::NotStarted(why) = output.end else { panic!("{output:?}") };
-        assert!(why.starts_with("grub-mkconfig (process 42) runs too"), "{why}");
+        assert!(why.starts_with("grub-mkconfig (process 42) is running too"), "{why}");
         // Other tools do not wait, and an ended generator blocks nothing.
         let other = run(&["update-initramfs".into()], proc.path(), Duration::ZERO, ran);
         assert_eq!(other.end, ToolEnd::Exited(0));

@@ -172,7 +172,7 @@ pub trait Reader {
     fn text(&self, path: &str) -> Result<String, ReadError> {
         String::from_utf8(self.read(path)?).map_err(|_| ReadError::Failed {
             path: path.to_owned(),
-            reason: "it is not UTF-8 text".into(),
+            reason: "not UTF-8 text".into(),
         })
     }
 }
@@ -252,8 +252,8 @@ impl fmt::Display for ToolEnd {
         match self {
             ToolEnd::Exited(status) => write!(f, "exit status {status}"),
             ToolEnd::Signal(signal) => write!(f, "killed by signal {signal}"),
-            ToolEnd::TimedOut => f.write_str("ran past its time limit and was killed"),
-            ToolEnd::NotStarted(why) => write!(f, "could not be started: {why}"),
+            ToolEnd::TimedOut => f.write_str("exceeded its time limit and was killed"),
+            ToolEnd::NotStarted(why) => write!(f, "could not start: {why}"),
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct ImageError {
 
 impl ImageError {
     fn unopened(directory: &Path, errno: Errno) -> Self {
-        let what = format!("cannot open the directory {}", directory.display());
+        let what = format!("cannot open image root {}", directory.display());
         Self { what, source: Some(errno.into()) }
     }
 }
@@ -54,8 +54,8 @@ impl ImageRoot {
             // Container runtimes older than the call return EPERM.
             Err(Errno::ENOSYS | Errno::EPERM) => {
                 let what = format!(
-                    "cannot stay inside the directory {}: this kernel or container runtime has no openat2; Linux 5.6 or newer \
-                     is needed, and a seccomp profile that allows the call",
+                    "cannot confine paths to image root {}: no openat2; needs Linux 5.6 or newer, and a seccomp \
+                    profile that allows the call",
                     directory.display()
                 );
                 Err(ImageError { what, source: None })
@@ -75,7 +75,7 @@ impl ImageRoot {
         let shown = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         match trust::distrust(&stat, &shown.display().to_string()) {
             Some(why) => {
-                let what = format!("the directory {} is not trusted: {why}", directory.display());
+                let what = format!("image root {} is not trusted: {why}", directory.display());
                 Err(ImageError { what, source: None })
             }
             None => Ok(root),

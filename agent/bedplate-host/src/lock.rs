@@ -52,7 +52,7 @@ impl std::fmt::Display for Holder {
 pub enum LockError {
     /// Another bedplate holds it.
     #[error(
-        "another bedplate is at work on this host{}: wait until it is done",
+        "another bedplate process is running{}; wait for it to finish",
         .by.as_ref().map_or_else(String::new, |by| format!(" ({by})"))
     )]
     Held {
@@ -61,7 +61,7 @@ pub enum LockError {
     },
     /// A bedplate was killed, and a tool that it started still holds the lock.
     #[error(
-        "a bedplate that was killed (process {killed}) has left a tool at work on this host{}: wait until that has ended",
+        "a killed bedplate (process {killed}) left a tool running{}; wait for it to finish",
         .by.as_ref().map_or_else(String::new, |by| format!(" ({by})"))
     )]
     Orphaned {
@@ -71,10 +71,10 @@ pub enum LockError {
         by: Option<Holder>,
     },
     /// The lock file cannot be created.
-    #[error("cannot make the lock file")]
+    #[error("cannot create the lock file")]
     Make(#[source] WriteError),
     /// Other users can write bedplate's state directory.
-    #[error("cannot trust what bedplate keeps on this host")]
+    #[error("unsafe owner or mode on the state directory")]
     Untrusted(#[source] WriteError),
     /// The lock file cannot be opened or locked.
     #[error("cannot lock {}: {reason}", LOCK)]
@@ -115,7 +115,7 @@ impl DirWriter {
             | OFlag::O_NOCTTY;
         let regular =
             |stat: &FileStat| stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFREG.bits();
-        let no_file = || refused("it is not a regular file: remove it".to_owned());
+        let no_file = || refused("not a regular file; remove it".to_owned());
         match self.open_inside(LOCK, OFlag::O_PATH | OFlag::O_NOFOLLOW).and_then(|fd| fstat(&fd)) {
             Ok(stat) if regular(&stat) => {}
             Ok(_) => return Err(no_file()),

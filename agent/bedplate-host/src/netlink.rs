@@ -101,7 +101,7 @@ pub(super) fn index_below(
 ) -> Result<u32, ReadError> {
     let path = below(pf, interface, "ifindex");
     let text = reader.attribute(&path)?;
-    text.parse().map_err(|_| ReadError::Failed { path, reason: "it is no number".to_owned() })
+    text.parse().map_err(|_| ReadError::Failed { path, reason: "not a number".to_owned() })
 }
 
 fn below(pf: PciAddress, interface: &str, name: &str) -> String {
@@ -147,7 +147,7 @@ pub(super) fn ask_for_flow_control(
 }
 
 fn renamed(path: String) -> ReadError {
-    let reason = "the interface was renamed or went away meanwhile: run again".to_owned();
+    let reason = "the interface was renamed or removed during the read; run again".to_owned();
     ReadError::Failed { path, reason }
 }
 
@@ -194,7 +194,7 @@ fn read_error(path: String, refusal: Refusal) -> ReadError {
         Errno::ENODEV => ReadError::NotFound { path },
         Errno::ETIMEDOUT => {
             let reason = format!(
-                "the kernel gave no answer in {READ_LIMIT_S} s: a driver may hold its lock (see the kernel log)"
+                "no answer in {READ_LIMIT_S} s from the kernel; a driver may hold its lock (see the kernel log)"
             );
             ReadError::Failed { path, reason }
         }

@@ -93,7 +93,7 @@ fn name(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
     let named = last_part(&text).map(str::to_owned);
     named.ok_or_else(|| ReadError::Failed {
         path: path.to_owned(),
-        reason: format!("it is a link to {text:?}, which names nothing"),
+        reason: format!("link target {text:?} names nothing"),
     })
 }
 

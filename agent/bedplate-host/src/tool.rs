@@ -28,7 +28,7 @@ pub(super) fn run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> ToolO
 }
 
 fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<ChildResult, String> {
-    let (program, arguments) = argv.split_first().ok_or("no program was named")?;
+    let (program, arguments) = argv.split_first().ok_or("no program given")?;
     let find = |program: &str| child::find(program).map_err(|error| error.to_string());
     let (program, mut all) = match chroot {
         None => (find(program)?, Vec::new()),
@@ -40,9 +40,9 @@ fn try_run(argv: &[String], limit_s: u32, chroot: Option<&Path>) -> Result<Child
     let directory = chroot.unwrap_or(Path::new("/"));
     child::run_in(directory, &program, all, limit, KeptOutput::Tail(KEPT)).map_err(|error| {
         match error {
-            NotStarted::Pipe(error) => format!("no pipe for its output: {error}"),
+            NotStarted::Pipe(error) => format!("cannot create a pipe: {error}"),
             NotStarted::Spawn(error) => error.to_string(),
-            NotStarted::Thread(error) => format!("no thread for its output: {error}"),
+            NotStarted::Thread(error) => format!("cannot create a thread: {error}"),
         }
     })
 }
@@ -55,7 +55,7 @@ fn ended(end: ChildEnd) -> ToolEnd {
         },
         ChildEnd::TimedOut => ToolEnd::TimedOut,
         ChildEnd::Lost(error) => {
-            ToolEnd::NotStarted(format!("it was started, but cannot be waited for: {error}"))
+            ToolEnd::NotStarted(format!("started, but waiting for it failed: {error}"))
         }
     }
 }

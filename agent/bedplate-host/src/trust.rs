@@ -43,26 +43,26 @@ pub fn distrust_directory(stat: &FileStat) -> Option<String> {
     let mode = stat.st_mode & 0o7777;
     let mode = if mode & 0o1000 == 0 { mode } else { mode & !0o022 };
     let why = doubt(stat.st_uid, stat.st_gid, mode, caller)?.0;
-    Some(format!("{why}: copy the file to a directory that only root may write, and name it there"))
+    Some(format!("{why}; copy the file to a directory writable only by root, and use that path"))
 }
 
 fn judged(uid: u32, gid: u32, mode: u32, caller: Caller, shown: &str) -> Option<String> {
-    doubt(uid, gid, mode, caller).map(|(why, command)| format!("{why}: {command} {shown}"))
+    doubt(uid, gid, mode, caller).map(|(why, command)| format!("{why}; run {command} {shown}"))
 }
 
 /// Returns the reason, and the command that fixes it.
 fn doubt(uid: u32, gid: u32, mode: u32, caller: Caller) -> Option<(String, String)> {
     if uid != 0 && uid != caller.uid {
         let (whose, owner) = match caller.uid {
-            0 => ("not to root".to_owned(), "root".to_owned()),
-            own => (format!("neither to you (uid {own}) nor to root"), own.to_string()),
+            0 => ("not by root".to_owned(), "root".to_owned()),
+            own => (format!("neither by you (uid {own}) nor by root"), own.to_string()),
         };
-        return Some((format!("it belongs to uid {uid}, {whose}"), format!("chown {owner}")));
+        return Some((format!("owned by uid {uid}, {whose}"), format!("chown {owner}")));
     }
     // Allow the caller's own group: on many systems each user has one, and the umask is 002. Trust members of root's
     // group like sudo does.
     let others = mode & 0o002 != 0 || (mode & 0o020 != 0 && gid != 0 && gid != caller.gid);
-    others.then(|| (format!("others may write it (mode {mode:04o})"), "chmod go-w".to_owned()))
+    others.then(|| (format!("writable by other users (mode {mode:04o})"), "chmod go-w".to_owned()))
 }
 
 #[cfg(test)]
@@ -80,21 +80,21 @@ mod tests {
             (ROOT, 0, 0, 0o755, None),
             (ADA, 0, 0, 0o644, None),
             (ADA, 1000, 1000, 0o664, None),
-            (ROOT, 1000, 0, 0o644, Some("it belongs to uid 1000, not to root: chown root /x")),
+            (ROOT, 1000, 0, 0o644, Some("owned by uid 1000, not by root; run chown root /x")),
             (
                 ADA,
                 1001,
                 1000,
                 0o600,
                 Some(
-                    "it belongs to uid 1001, neither to you (uid 1000) nor to root: chown 1000 /x",
+                    "owned by uid 1001, neither by you (uid 1000) nor by root; run chown 1000 /x",
                 ),
             ),
-            (ROOT, 0, 0, 0o646, Some("others may write it (mode 0646): chmod go-w /x")),
-            (ROOT, 0, 50, 0o664, Some("others may write it (mode 0664): chmod go-w /x")),
+            (ROOT, 0, 0, 0o646, Some("writable by other users (mode 0646); run chmod go-w /x")),
+            (ROOT, 0, 50, 0o664, Some("writable by other users (mode 0664); run chmod go-w /x")),
             (ADA, 0, 0, 0o664, None),
-            (ADA, 0, 50, 0o664, Some("others may write it (mode 0664): chmod go-w /x")),
-            (ROOT, 0, 0, 0o1777, Some("others may write it (mode 1777): chmod go-w /x")),
+            (ADA, 0, 50, 0o664, Some("writable by other users (mode 0664); run chmod go-w /x")),
+            (ROOT, 0, 0, 0o1777, Some("writable by other users (mode 1777); run chmod go-w /x")),
         ] {
             let said = judged(uid, gid, mode, caller, "/x");
             assert_eq!(said.as_deref(), says, "{caller:?} {uid}:{gid} {mode:o}");

@@ -156,15 +156,15 @@ impl Writer for DirWriter {
     fn make_directory(&mut self, path: &str, mode: u32) -> Result<(), WriteError> {
         self.directory_made(path, mode)
             .map(drop)
-            .map_err(|fault| fault.about("make the directory", path))
+            .map_err(|fault| fault.about("create directory", path))
     }
 
     fn remove_directory(&mut self, path: &str) -> Result<bool, WriteError> {
-        self.remove_if_empty(path).map_err(|fault| fault.about("remove the directory", path))
+        self.remove_if_empty(path).map_err(|fault| fault.about("remove directory", path))
     }
 
     fn remove_stale_temporary_files(&mut self, path: &str) -> Result<usize, WriteError> {
-        self.remove_stale_files_next_to(path).map_err(|fault| fault.about("clean up beside", path))
+        self.remove_stale_files_next_to(path).map_err(|fault| fault.about("clean up next to", path))
     }
 
     fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError> {
@@ -212,7 +212,7 @@ impl Writer for DirWriter {
     fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput {
         if !self.runs_tools() {
             return tool::not_started(
-                "tools of an image run only when asked for with --chroot-tools".into(),
+                "tools of an image run only with --chroot-tools".into(),
             );
         }
         if let Err(fault) = self.pass("run", argv.first().map_or("", String::as_str)) {

@@ -70,7 +70,7 @@ impl DirReader {
         opened.map_err(|why| match why {
             NotOpened::Failed(error) => error,
             NotOpened::Directory => failed(Errno::EISDIR),
-            NotOpened::Special => refused(path, "it is not a regular file"),
+            NotOpened::Special => refused(path, "not a regular file"),
         })
     }
 }

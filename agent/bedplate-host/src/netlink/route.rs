@@ -42,7 +42,7 @@ fn named(
             other => return other,
         }
     }
-    let words = "an interface that a default route names was gone each time its name was asked for";
+    let words = "an interface of a default route was removed during each query";
     Err(Refusal { errno: Errno::EAGAIN, words: Some(words.to_owned()) })
 }
 
@@ -93,7 +93,7 @@ pub(super) fn hops(body: &[u8]) -> Result<Vec<u32>, Refusal> {
         Some(object) if found.is_empty() => Err(Refusal {
             errno: Errno::ENODATA,
             words: Some(format!(
-                "a default route names next-hop object {object} only (sysctl net.ipv4.nexthop_compat_mode is 0)"
+                "a default route has only next-hop object {object} (sysctl net.ipv4.nexthop_compat_mode is 0)"
             )),
         }),
         _ => Ok(found),

@@ -118,9 +118,9 @@ fn damaged_snapshot_error_names_cause() {
     let error = |text: &str| Snapshot::from_text(text).unwrap_err().to_string();
     let newer = text.replace("\"bedplate_snapshot\": 1", "\"bedplate_snapshot\": 2");
     for (text, what) in [
-        ("hello", "is not a bedplate snapshot"),
-        ("{\"profile\": 1}", "is not a bedplate snapshot"),
-        (&text[..text.len() / 2], "is damaged: record it again"),
+        ("hello", "not a bedplate snapshot"),
+        ("{\"profile\": 1}", "not a bedplate snapshot"),
+        (&text[..text.len() / 2], "damaged snapshot; record it again"),
         (&newer, "has format 2"),
     ] {
         assert!(error(text).contains(what), "{what}: {}", error(text));
@@ -128,8 +128,8 @@ fn damaged_snapshot_error_names_cause() {
     for (entry, what) in [
         ("\"etc\": {\"text\":\"\"}", "plain"),
         ("\"/a/../b\": {\"text\":\"\"}", "plain"),
-        ("\"/a\": {}", "nothing"),
-        ("\"/a\": {\"text\":\"\",\"link\":\"b\"}", "two things"),
+        ("\"/a\": {}", "no node type"),
+        ("\"/a\": {\"text\":\"\",\"link\":\"b\"}", "more than one node type"),
         ("\"/a\": {\"hex\":\"0\"}", "hexadecimal"),
         ("\"/a\": {\"dir\":[\"x/y\"]}", "listing"),
         ("\"/a\": {\"config\":64,\"at\":{\"03f\":\"0000\"}}", "config"),

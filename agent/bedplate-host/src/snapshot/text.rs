@@ -131,7 +131,7 @@ impl Snapshot {
         for (path, entry) in entries {
             let wrong = |reason| {
                 let path: String = path.chars().take(SHOWN).collect();
-                let what = format!("this snapshot is damaged: entry {path:?} {reason}");
+                let what = format!("damaged snapshot: entry {path:?} {reason}");
                 SnapshotError { what, source: None }
             };
             if path.len() > LONGEST_PATH {
@@ -149,7 +149,7 @@ impl Snapshot {
             }
             room = room
                 .checked_sub(snapshot.missing_above(&path))
-                .ok_or_else(|| wrong("is in too many directories that nothing else is in"))?;
+                .ok_or_else(|| wrong("is in too many directories without other entries"))?;
             snapshot.insert(&path, node);
             directory = parent.map(str::to_owned);
         }
@@ -166,14 +166,14 @@ impl Snapshot {
 /// Creates the error for a text that this program cannot read. `error` is the parse error in the current format.
 fn unreadable(text: &str, error: Option<serde_json::Error>) -> SnapshotError {
     let damaged = |error| SnapshotError {
-        what: "this snapshot is damaged: record it again with `bedplate snapshot`".to_owned(),
+        what: "damaged snapshot; record it again with `bedplate snapshot`".to_owned(),
         source: error,
     };
     match serde_json::from_str(text) {
         Ok(Header { bedplate_snapshot: ..=VERSION }) => damaged(error),
         Ok(Header { bedplate_snapshot: found }) => SnapshotError {
             what: format!(
-                "this snapshot has format {found}, and this bedplate reads up to {VERSION}: use a newer bedplate"
+                "snapshot has format {found}, but this bedplate reads only up to {VERSION}; use a newer bedplate"
             ),
             source: None,
         },
@@ -182,7 +182,7 @@ fn unreadable(text: &str, error: Option<serde_json::Error>) -> SnapshotError {
             damaged(Some(error))
         }
         Err(error) => SnapshotError {
-            what: "this is not a bedplate snapshot: it has no \"bedplate_snapshot\" version"
+            what: "not a bedplate snapshot: no \"bedplate_snapshot\" version"
                 .to_owned(),
             source: Some(error),
         },
@@ -222,14 +222,14 @@ impl Entry {
     }
 
     fn into_node(self) -> Result<Node, &'static str> {
-        const BAD_HEX: &str = "holds something that is not hexadecimal bytes";
+        const BAD_HEX: &str = "has invalid hexadecimal bytes";
         let (at, rest_is_zero) = (self.at, self.zero_elsewhere);
         if self.config.is_none() && (!at.is_empty() || rest_is_zero) {
             return Err("has config bytes without a config length");
         }
         let config = match self.config {
             Some(length) => {
-                Some(config(length, &at, rest_is_zero).ok_or("holds an impossible config space")?)
+                Some(config(length, &at, rest_is_zero).ok_or("has an invalid config space")?)
             }
             None => None,
         };
@@ -241,7 +241,7 @@ impl Entry {
             self.link
                 .map(|text| (text.len() <= LONGEST_PATH).then_some(Node::Link(text)))
                 .transpose_or("has a link longer than 4,096 bytes")?,
-            self.dir.map(sorted).transpose_or("has a listing with names that cannot be")?,
+            self.dir.map(sorted).transpose_or("has a listing with invalid names")?,
             self.is.map(|state| match state {
                 State::Directory => Node::Dir(None),
                 State::Absent => Node::Absent,
@@ -255,8 +255,8 @@ impl Entry {
         .flatten();
         match (nodes.next(), nodes.next()) {
             (Some(node), None) => Ok(node),
-            (None, _) => Err("says nothing"),
-            (Some(_), Some(_)) => Err("says two things at once"),
+            (None, _) => Err("has no node type"),
+            (Some(_), Some(_)) => Err("has more than one node type"),
         }
     }
 }

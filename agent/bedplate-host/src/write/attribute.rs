@@ -20,8 +20,8 @@ impl DirWriter {
         let fd =
             self.open_inside(path, OFlag::O_WRONLY | OFlag::O_NOCTTY).map_err(
                 |errno| match errno {
-                    Errno::ENOENT => Fault::refusal("this kernel or device has no such attribute"),
-                    errno => failed_to("open it")(errno),
+                    Errno::ENOENT => Fault::refusal("the kernel or device does not have this attribute"),
+                    errno => failed_to("open")(errno),
                 },
             )?;
         // The newline makes an empty value a write of at least one byte, which clears driver_override.
@@ -31,15 +31,15 @@ impl DirWriter {
         match run_with_timeout("attribute", Duration::from_secs(limit_s.into()), write) {
             Ok(Ok(written)) if written == expected => Ok(()),
             Ok(Ok(written)) => {
-                Err(Fault::refusal(format!("the kernel took {written} of {expected} bytes")))
+                Err(Fault::refusal(format!("the kernel accepted {written} of {expected} bytes")))
             }
             Ok(Err(errno)) => Err(Fault::refusal(attribute_words(path, errno))),
             Err(Unfinished::NotStarted(error)) => {
-                Err(Fault::refusal(format!("start a thread: {error}")))
+                Err(Fault::refusal(format!("cannot start a thread: {error}")))
             }
             Err(Unfinished::TimedOut) => Err(Fault::refusal(format!(
-                "the kernel was still at it after {limit_s} s, and may yet finish: look at the kernel log, \
-                 and run again when the value is still"
+                "the kernel did not finish in {limit_s} s and may still be working: check the kernel log, and run \
+                again once the value is stable"
             ))),
         }
     }
@@ -48,15 +48,15 @@ impl DirWriter {
     pub(super) fn config_word(&mut self, path: &str, offset: u16, value: u16) -> Result<(), Fault> {
         self.only_live()?;
         self.pass("write config space", path)?;
-        let fd = self.open_inside(path, OFlag::O_WRONLY).map_err(failed_to("open it"))?;
+        let fd = self.open_inside(path, OFlag::O_WRONLY).map_err(failed_to("open"))?;
         match pwrite(&fd, &value.to_le_bytes(), offset.into()) {
             Ok(2) => Ok(()),
             Ok(written) => Err(Fault::refusal(format!(
-                "the kernel took {written} of 2 bytes at offset {offset:#x}"
+                "the kernel accepted {written} of 2 bytes at offset {offset:#x}"
             ))),
             Err(Errno::EPERM) => Err(Fault::refusal(
-                "the kernel does not permit it: kernel lockdown (Secure Boot, see /sys/kernel/security/lockdown) \
-                 forbids config-space writes to everybody; use the kernel command line (pci=) instead",
+                "not permitted: kernel lockdown (Secure Boot, see /sys/kernel/security/lockdown) forbids all \
+                config-space writes; use the kernel command line (pci=) instead",
             )),
             Err(errno) => Err(failed_to("write the register")(errno)),
         }
@@ -66,7 +66,7 @@ impl DirWriter {
         match self.root {
             Root::Live => Ok(()),
             Root::Image { .. } => {
-                Err(Fault::refusal("an image has no running kernel: do it on the booted machine"))
+                Err(Fault::refusal("an image has no running kernel; run this on the booted machine"))
             }
         }
     }
@@ -77,29 +77,28 @@ fn attribute_words(path: &str, errno: Errno) -> String {
     if !path.ends_with("/sriov_numvfs") {
         return match errno {
             Errno::EPERM | Errno::EACCES => format!("{}; run as root", error_message(errno)),
-            Errno::EBUSY => "the kernel says it is in use".into(),
-            Errno::EINVAL => "the kernel does not take this value".into(),
+            Errno::EBUSY => "in use, according to the kernel".into(),
+            Errno::EINVAL => "the kernel rejects this value".into(),
             errno => error_message(errno),
         };
     }
     match errno {
-        Errno::ENOENT => "no driver is bound to the device, or its driver has no SR-IOV through sysfs: \
-                         load the driver of the PF first"
+        Errno::ENOENT => "no driver is bound, or the driver does not support SR-IOV through sysfs; load the PF's driver first"
             .into(),
-        Errno::EBUSY => "VFs are there already: they have to go (write 0) before another number comes".into(),
-        Errno::ERANGE => "it is more than sriov_totalvfs: raise the firmware's limit first".into(),
-        Errno::EINVAL => "the kernel does not take this number".into(),
-        Errno::ENOMEM => "there is not enough MMIO space or not enough bus numbers for so many VFs: \
-                         the kernel log says which; look at pci=realloc, ARI and SR-IOV in the firmware setup"
+        Errno::EBUSY => "VFs exist already; write 0 before another number".into(),
+        Errno::ERANGE => "more than sriov_totalvfs; raise the firmware limit first".into(),
+        Errno::EINVAL => "the kernel rejects this number".into(),
+        Errno::ENOMEM => "not enough MMIO space or bus numbers for this many VFs (see the kernel log); check \
+        pci=realloc, ARI and SR-IOV in the firmware setup"
             .into(),
         Errno::EIO => {
-            "the device reports a wrong number of initial VFs: reset its firmware configuration".into()
+            "the device reports a wrong number of initial VFs; reset its firmware configuration".into()
         }
         Errno::ENODEV | Errno::ENOSYS => {
-            "it depends on another function (dep_link) that has its VFs switched off, or its driver cannot"
+            "it depends on another function (dep_link) with VFs disabled, or the driver does not support it"
                 .into()
         }
         Errno::EPERM | Errno::EACCES => format!("{}; run as root", error_message(errno)),
-        errno => format!("{}: the kernel log says more", error_message(errno)),
+        errno => format!("{}; see the kernel log", error_message(errno)),
     }
 }

@@ -37,7 +37,7 @@ impl From<Fault> for std::io::Error {
     }
 }
 
-/// For `map_err`: names the failed step, e.g. "look at it".
+/// For `map_err`: names the failed step, e.g. "open the directory".
 pub(super) fn failed_to(step: &'static str) -> impl Fn(Errno) -> Fault {
     move |errno| Fault::System(step, errno)
 }
@@ -45,17 +45,17 @@ pub(super) fn failed_to(step: &'static str) -> impl Fn(Errno) -> Fault {
 fn system(step: &str, errno: Errno) -> String {
     let words = error_message(errno);
     let remedy = match errno {
-        Errno::ENOSPC => "free some space on its file system and run again",
-        Errno::EDQUOT => "the quota of its file system is used up: raise it or free some space",
+        Errno::ENOSPC => "free space on the file system and run again",
+        Errno::EDQUOT => "raise the file system quota or free space",
         Errno::EROFS => {
-            "its file system is mounted read-only: remount it writable, or on an image-based system change the image"
+            "remount the file system writable, or change the image on an image-based system"
         }
         Errno::EACCES => "run as root",
         Errno::EPERM => {
-            "run as root; if you are root, its file system or a security module forbids it"
+            "run as root; if you are root, the file system or a security module forbids it"
         }
-        Errno::EBUSY => "something is mounted over it, or uses it: see findmnt",
-        Errno::ELOOP | Errno::EXDEV => "its symbolic links lead in a circle or out of this host",
+        Errno::EBUSY => "mounted over or in use; see findmnt",
+        Errno::ELOOP | Errno::EXDEV => "symbolic links form a loop or lead out of this host",
         _ => return format!("{step}: {words}"),
     };
     format!("{step}: {words}; {remedy}")

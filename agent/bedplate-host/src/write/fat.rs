@@ -56,7 +56,7 @@ impl DirWriter {
         file: &impl AsFd,
     ) -> Result<(), Fault> {
         self.pass("sync a directory", path)?;
-        fsync(&place.directory).map_err(failed_to("sync its directory"))?;
+        fsync(&place.directory).map_err(failed_to("sync the directory"))?;
         self.pass("sync", path)?;
         fsync(file).map_err(failed_to("sync the new file"))
     }
@@ -78,12 +78,12 @@ impl DirWriter {
         let name = old_name(place);
         // Left by an interrupted run; its original is complete.
         unlink_in_order(place, &name)
-            .map_err(failed_to("remove the old copy of an earlier run"))?;
+            .map_err(failed_to("remove the backup copy of an earlier run"))?;
         let flags =
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let copy = openat(&place.directory, name.as_str(), flags, Mode::from_bits_truncate(0o600))
-            .map_err(failed_to("keep the old file beside it"))?;
-        write_all(&copy, &bytes).map_err(failed_to("keep the old file beside it"))?;
+            .map_err(failed_to("back up the old file"))?;
+        write_all(&copy, &bytes).map_err(failed_to("back up the old file"))?;
         self.sync_made(path, place, &copy)?;
         Ok(Some(ReplacedFile { _open: Some(old) }))
     }
@@ -109,7 +109,7 @@ impl DirWriter {
         });
         if !matches!(there, Some(Ok(there)) if there == bytes) {
             return Err(Fault::refusal(format!(
-                "it reads back otherwise than it was written; what was there before is beside it, in {}",
+                "content differs after the write; the old content is in {} in the same directory",
                 old_name(place)
             )));
         }
@@ -124,7 +124,7 @@ impl DirWriter {
         }
         self.pass("remove the old copy", path)?;
         unlink_in_order(place, &old_name(place))
-            .map_err(failed_to("remove the old copy of an earlier run"))?;
+            .map_err(failed_to("remove the backup copy of an earlier run"))?;
         Ok(1)
     }
 
@@ -137,7 +137,7 @@ impl DirWriter {
         }
         let Some(copy) = copy(&place)? else { return Ok(false) };
         let bytes = read(&copy).map_err(|error| {
-            Fault::refusal(format!("read the old copy, {}: {error}", old_name(&place)))
+            Fault::refusal(format!("read the backup copy {}: {error}", old_name(&place)))
         })?;
         self.pass("restore the old copy", path)?;
         self.replace(path, &bytes, KeptMeta::Found { new_mode: 0o644 }, Expected::Anything)?;
@@ -168,7 +168,7 @@ fn is_torn(place: &Place) -> Result<bool, Fault> {
 }
 
 fn cloned(error: std::io::Error) -> Fault {
-    Fault::refusal(format!("look at its directory: {error}"))
+    Fault::refusal(format!("inspect the directory: {error}"))
 }
 
 fn old_name(place: &Place) -> String {

@@ -26,7 +26,7 @@ const ACL: &str = "system.posix_acl_access";
 
 /// Reads the metadata that a replacement keeps.
 pub(super) fn read(file: &OwnedFd) -> Result<FileMeta, Fault> {
-    let stat = fstat(file).map_err(failed_to("look at it"))?;
+    let stat = fstat(file).map_err(failed_to("inspect"))?;
     let xattrs = xattrs(file)?.into_iter().map(|(name, value)| (name, hex(&value))).collect();
     Ok(FileMeta { mode: stat.st_mode & MODE, uid: stat.st_uid, gid: stat.st_gid, xattrs })
 }
@@ -38,17 +38,17 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
     if had.contains_key(ACL) && !meta.xattrs.contains_key(ACL) {
         rustix::fs::fremovexattr(file, ACL)
             .map_err(from_rustix)
-            .map_err(failed_to("take off an inherited ACL"))?;
+            .map_err(failed_to("remove an inherited ACL"))?;
     }
-    let stat = fstat(file).map_err(failed_to("look at it"))?;
+    let stat = fstat(file).map_err(failed_to("inspect"))?;
     if (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid) {
         let (uid, gid) = (Uid::from_raw(meta.uid), Gid::from_raw(meta.gid));
-        fchown(file, Some(uid), Some(gid)).map_err(failed_to("keep its owner"))?;
+        fchown(file, Some(uid), Some(gid)).map_err(failed_to("set the owner"))?;
     }
     give_mode(file, meta.mode & MODE)?;
     for (name, value) in meta.xattrs.iter().filter(|(name, _)| is_kept(name)) {
         let value = unhex(value)
-            .ok_or_else(|| Fault::refusal(format!("attribute {name} is recorded wrongly")))?;
+            .ok_or_else(|| Fault::refusal(format!("invalid record of attribute {name}")))?;
         if had.get(name) == Some(&value) {
             continue;
         }
@@ -56,7 +56,7 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
             .map_err(from_rustix)
             .map_err(|errno| {
                 Fault::refusal(format!(
-                    "keep its attribute {name}: {}",
+                    "set attribute {name}: {}",
                     crate::errno::error_message(errno)
                 ))
             })?;
@@ -66,7 +66,7 @@ pub(super) fn give(file: &OwnedFd, meta: &FileMeta) -> Result<(), Fault> {
 
 /// Sets the mode, independent of the umask. Must follow chown(2), which may clear set-id bits.
 pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> Result<(), Fault> {
-    let stat = fstat(file).map_err(failed_to("look at it"))?;
+    let stat = fstat(file).map_err(failed_to("inspect"))?;
     if stat.st_mode & 0o7777 == mode {
         return Ok(());
     }
@@ -78,7 +78,7 @@ pub(super) fn fat_has_no_modes(file: &OwnedFd) -> impl Fn(Errno) -> Result<(), F
     move |errno| match fstatfs(file) {
         // FAT: the EFI system partition.
         Ok(fs) if fs.filesystem_type() == MSDOS_SUPER_MAGIC => Ok(()),
-        _ => Err(failed_to("set its mode")(errno)),
+        _ => Err(failed_to("set the mode")(errno)),
     }
 }
 
@@ -88,7 +88,7 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
         Ok(length) => length,
         // A file system without attributes.
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => 0,
-        Err(errno) => return Err(failed_to("read its attributes")(errno)),
+        Err(errno) => return Err(failed_to("read the attributes")(errno)),
     };
     let names: Vec<String> = buffer[..length]
         .split(|byte| *byte == 0)
@@ -104,7 +104,7 @@ fn xattrs(file: &OwnedFd) -> Result<BTreeMap<String, Vec<u8>>, Fault> {
             }
             // Listed but missing: some file systems list attributes that a security module provides.
             Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {}
-            Err(errno) => return Err(failed_to("read its attributes")(errno)),
+            Err(errno) => return Err(failed_to("read the attributes")(errno)),
         }
     }
     Ok(all)

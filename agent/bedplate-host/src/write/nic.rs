@@ -73,19 +73,19 @@ fn cause(refusal: &Refusal) -> NicCause {
 /// it sends one.
 fn meaning(refusal: &Refusal, limit_s: u32) -> Fault {
     let meaning = match refusal.errno {
-        Errno::EOPNOTSUPP => "the driver cannot do it".to_owned(),
-        Errno::EINVAL | Errno::ERANGE => "the driver does not take this value".to_owned(),
+        Errno::EOPNOTSUPP => "not supported by the driver".to_owned(),
+        Errno::EINVAL | Errno::ERANGE => "the driver rejects this value".to_owned(),
         Errno::EPERM | Errno::EACCES => {
             "not permitted: run as root (the daemon needs bedplate-worker@.service.d/vf-attributes.conf); on a DPU's host the PF \
              may not manage its VFs"
                 .to_owned()
         }
-        Errno::EBUSY => "the driver says that it is busy".to_owned(),
-        Errno::ENODEV => "the interface, the VF or the eswitch is not there".to_owned(),
+        Errno::EBUSY => "the driver is busy".to_owned(),
+        Errno::ENODEV => "the interface, the VF or the eswitch does not exist".to_owned(),
         Errno::ETIMEDOUT => format!(
-            "the driver was still at it after {limit_s} s, and may yet finish: look at the kernel log, and run again"
+            "the driver did not finish in {limit_s} s and may still be working: check the kernel log, then run again"
         ),
-        errno => format!("{}: the kernel log says more", error_message(errno)),
+        errno => format!("{}; see the kernel log", error_message(errno)),
     };
     Fault::refusal(match &refusal.words {
         Some(words) => format!("{meaning}: {words}"),

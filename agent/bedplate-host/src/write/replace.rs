@@ -67,7 +67,7 @@ impl DirWriter {
             OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         // 0600 until it has its owner: no user may read early what they may not read later.
         let temp = openat(&place.directory, temp_name, flags, Mode::from_bits_truncate(0o600))
-            .map_err(|errno| place.why_not("create a file beside it", errno))?;
+            .map_err(|errno| place.why_not("create a temporary file", errno))?;
         let in_steps = self.durable && self.renames_in_steps(place);
         let filled = self.fill(path, &temp, bytes, keep, found);
         let mut replaced = None;
@@ -78,7 +78,7 @@ impl DirWriter {
             self.pass("rename", path)?;
             place.expect(expected)?;
             renameat(&place.directory, temp_name, &place.directory, place.name.as_str())
-                .map_err(|errno| place.why_not("put the new file in its place", errno))
+                .map_err(|errno| place.why_not("rename the new file", errno))
         });
         if let Err(fault) = renamed {
             if self.pass("unlink", path).is_ok() {
@@ -92,7 +92,7 @@ impl DirWriter {
             return Ok(());
         }
         self.pass("sync a directory", path)?;
-        fsync(&place.directory).map_err(failed_to("sync its directory"))?;
+        fsync(&place.directory).map_err(failed_to("sync the directory"))?;
         if !in_steps {
             return Ok(());
         }
@@ -142,7 +142,7 @@ impl DirWriter {
         if place.linked {
             // Neither the link nor its target is certain to be the intended file.
             return Err(Fault::refusal(
-                "it is a symbolic link, and not bedplate's: remove it by hand",
+                "unmanaged symbolic link; remove it by hand",
             ));
         }
         if place.file()?.is_none() {
@@ -150,9 +150,9 @@ impl DirWriter {
         }
         self.pass("unlink", path)?;
         place.expect(expected)?;
-        self.unlink(&place, &place.name).map_err(|errno| place.why_not("remove it", errno))?;
+        self.unlink(&place, &place.name).map_err(|errno| place.why_not("unlink", errno))?;
         self.pass("sync a directory", path)?;
-        fsync(&place.directory).map_err(failed_to("sync its directory"))
+        fsync(&place.directory).map_err(failed_to("sync the directory"))
     }
 
     /// Removes the temporary files of killed runs from the directory of `path`.
@@ -188,9 +188,9 @@ fn stale_temporary_files(place: &Place) -> Result<Vec<String>, Fault> {
     let mut names = Vec::new();
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut directory = Dir::openat(&place.directory, ".", flags, Mode::empty())
-        .map_err(failed_to("list its directory"))?;
+        .map_err(failed_to("list the directory"))?;
     for entry in directory.iter() {
-        let entry = entry.map_err(failed_to("list its directory"))?;
+        let entry = entry.map_err(failed_to("list the directory"))?;
         if let Ok(name) = entry.file_name().to_str()
             && is_temp_name(name)
             && matches!(entry.file_type(), Some(Type::File) | None)
@@ -209,7 +209,7 @@ fn temp_name() -> Result<String, Fault> {
         .map_err(failed_to("get random bytes"))?;
     if got < random.len() {
         return Err(Fault::refusal(
-            "the kernel gave too few random bytes for a file name: run again",
+            "too few random bytes for a file name; run again",
         ));
     }
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -54,7 +54,7 @@ impl DirWriter {
                 Ok(text) => {
                     let text = text.into_string().map_err(|_| {
                         Fault::refusal(
-                            "it is a symbolic link whose target is not UTF-8: replace it by hand",
+                            "symbolic link with a target that is not UTF-8; replace it by hand",
                         )
                     })?;
                     at_path = if text.starts_with('/') {
@@ -69,10 +69,10 @@ impl DirWriter {
                     let name = name.to_owned();
                     return Ok(Location::Found(Place { directory, name, linked }));
                 }
-                Err(errno) => return Err(failed_to("look at it")(errno)),
+                Err(errno) => return Err(failed_to("inspect")(errno)),
             }
         }
-        Err(failed_to("follow its links")(Errno::ELOOP))
+        Err(failed_to("follow links")(Errno::ELOOP))
     }
 
     /// Checks that a missing directory can be created: no dangling link may have its name, or the name of one above it.
@@ -91,9 +91,9 @@ impl DirWriter {
             Ok(fd) => Ok(Some(fd)),
             Err(Errno::ENOENT) => Ok(None),
             Err(Errno::ENOTDIR) => {
-                Err(Fault::refusal(format!("{path} is not a directory: move it out of the way")))
+                Err(Fault::refusal(format!("{path} is not a directory; move it away")))
             }
-            Err(errno) => Err(failed_to("open its directory")(errno)),
+            Err(errno) => Err(failed_to("open the directory")(errno)),
         }
     }
 
@@ -153,9 +153,9 @@ impl DirWriter {
         let fault = match looked {
             Ok(stat) => trust::distrust(&stat, &self.display_path(path)).map(Fault::refusal),
             Err(Errno::ENOENT) => None,
-            Err(errno) => Some(failed_to("look at it")(errno)),
+            Err(errno) => Some(failed_to("inspect")(errno)),
         };
-        fault.map_or(Ok(()), |fault| Err(fault.about("keep anything in", path)))
+        fault.map_or(Ok(()), |fault| Err(fault.about("store state in", path)))
     }
 
     /// Creates a directory and its missing parents; parents get 0755, the last one `mode`.
@@ -169,15 +169,15 @@ impl DirWriter {
         match mkdirat(&parent, name, Mode::from_bits_truncate(mode)) {
             Ok(()) => {}
             Err(Errno::EEXIST) => return Err(dangling(path)),
-            Err(errno) => return Err(failed_to("make its directory")(errno)),
+            Err(errno) => return Err(failed_to("create the directory")(errno)),
         }
         let Some(made) = self.directory(path)? else {
-            return Err(Fault::refusal(format!("{path} went away while it was made: run again")));
+            return Err(Fault::refusal(format!("{path} was removed while it was created; run again")));
         };
         // The umask may have cleared bits.
         fchmod(&made, Mode::from_bits_truncate(mode)).or_else(meta::fat_has_no_modes(&made))?;
         self.pass("sync a directory", path)?;
-        fsync(&parent).map_err(failed_to("sync its directory"))?;
+        fsync(&parent).map_err(failed_to("sync the directory"))?;
         Ok(made)
     }
 
@@ -191,10 +191,10 @@ impl DirWriter {
             Err(Errno::ENOENT) => return Ok(true),
             // A mount point is in use (EBUSY).
             Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EBUSY) => return Ok(false),
-            Err(errno) => return Err(failed_to("remove it")(errno)),
+            Err(errno) => return Err(failed_to("rmdir")(errno)),
         }
         self.pass("sync a directory", path)?;
-        fsync(&directory).map_err(failed_to("sync its directory"))?;
+        fsync(&directory).map_err(failed_to("sync the directory"))?;
         Ok(true)
     }
 }
@@ -209,13 +209,13 @@ impl Place {
         match file::open_regular(open, |errno| errno) {
             Ok((file, _)) => Ok(Some(file)),
             Err(NotOpened::Failed(Errno::ENOENT)) => Ok(None),
-            Err(NotOpened::Failed(errno)) => Err(failed_to("look at it")(errno)),
+            Err(NotOpened::Failed(errno)) => Err(failed_to("inspect")(errno)),
             Err(NotOpened::Directory) => Err(Fault::refusal(
-                "there is a directory where a file should be: move it out of the way",
+                "a directory is in place of the file; move it away",
             )),
             Err(NotOpened::Special) => Err(Fault::refusal(
-                "there is a device, pipe or socket where a file should be \
-                 (a link to /dev/null is how an administrator switches a file off): remove it if it is in the way",
+                "a device, pipe or socket is in place of the file (a link to /dev/null disables a file); remove it if \
+                unintended",
             )),
         }
     }
@@ -227,7 +227,7 @@ impl Place {
         let there = match self.file()? {
             Some(file) => {
                 File::from(file).read_to_end(&mut found).map_err(|error| {
-                    Fault::refusal(format!("cannot read what is there now: {error}"))
+                    Fault::refusal(format!("cannot read the current content: {error}"))
                 })?;
                 Some(found.as_slice())
             }
@@ -235,7 +235,7 @@ impl Place {
         };
         match there == content {
             true => Ok(()),
-            false => Err(Fault::refusal("another program has changed it meanwhile: plan again")),
+            false => Err(Fault::refusal("changed by another program; plan again")),
         }
     }
 
@@ -247,14 +247,14 @@ impl Place {
     /// Checks the owner of a restored file: it must be the owner of its directory or of the current file. A ledger
     /// record alone must not give a file to another user.
     pub(super) fn may_own(&self, to: &FileMeta, there: Option<&FileMeta>) -> Result<(), Fault> {
-        let directory = fstat(&self.directory).map_err(failed_to("look at its directory"))?;
+        let directory = fstat(&self.directory).map_err(failed_to("inspect the directory"))?;
         let uid = to.uid == directory.st_uid || there.is_some_and(|there| there.uid == to.uid);
         let gid = to.gid == directory.st_gid || there.is_some_and(|there| there.gid == to.gid);
         if uid && gid {
             return Ok(());
         }
         Err(Fault::refusal(format!(
-            "the ledger gives it to {}:{}, and its directory belongs to {}:{}: put it back by hand, from {}",
+            "the ledger records owner {}:{}, but the directory belongs to {}:{}; restore the file by hand from {}",
             to.uid,
             to.gid,
             directory.st_uid,
@@ -272,12 +272,12 @@ impl Place {
         if errno == Errno::EPERM {
             if self.file().ok().flatten().is_some_and(|file| flagged(&file)) {
                 return Fault::refusal(format!(
-                    "{step}: it is immutable or append-only: chattr -i -a it first"
+                    "{step}: immutable or append-only file; run chattr -i -a on it first"
                 ));
             }
             if flagged(&self.directory) {
                 return Fault::refusal(format!(
-                    "{step}: its directory is immutable or append-only: chattr -i -a the directory first"
+                    "{step}: immutable or append-only directory; run chattr -i -a on it first"
                 ));
             }
         }
@@ -288,14 +288,14 @@ impl Place {
 /// Checks that a path is absolute, without empty, `.` or `..` components.
 fn checked(path: &str) -> Result<&str, Fault> {
     let good = path == "/" || is_plain(path) && !path.contains('\0');
-    if good { Ok(path) } else { Err(Fault::refusal("it is not a plain absolute path")) }
+    if good { Ok(path) } else { Err(Fault::refusal("not a plain absolute path")) }
 }
 
 /// Splits a path into directory and last component. A path without a last name is a directory.
 fn split(path: &str) -> Result<(&str, &str), Fault> {
     match path.rsplit_once('/') {
         Some((_, "" | "." | "..")) | None => Err(Fault::refusal(
-            "there is a directory where a file should be: move it out of the way",
+            "a directory is in place of the file; move it away",
         )),
         Some(("", name)) => Ok(("/", name)),
         Some((parent, name)) => Ok((parent, name)),
@@ -304,7 +304,6 @@ fn split(path: &str) -> Result<(&str, &str), Fault> {
 
 fn dangling(path: &str) -> Fault {
     Fault::refusal(format!(
-        "a symbolic link leads to {path}, and there is nothing there in this host: \
-         restore what the link should lead to, or remove the link"
+        "symbolic link to {path}, which does not exist on this host; restore the target or remove the link"
     ))
 }

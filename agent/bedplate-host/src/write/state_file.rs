@@ -81,7 +81,7 @@ fn named(path: &Path) -> std::io::Result<(&str, &str, &str)> {
     }
     let text = path.to_str().zip(path.file_name().and_then(|name| name.to_str()));
     let (text, name) =
-        text.ok_or_else(|| Error::new(ErrorKind::InvalidInput, "its path is not UTF-8"))?;
+        text.ok_or_else(|| Error::new(ErrorKind::InvalidInput, "the path is not UTF-8"))?;
     Ok((text, text.rsplit_once('/').map_or("/", |(parent, _)| parent), name))
 }
 

@@ -41,7 +41,7 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
             if !is_ours(&stat) {
                 let uid = stat.st_uid;
                 return Err(refused(format!(
-                    "{name}, on the way to {path}, is a link of uid {uid}"
+                    "{name} in {path} is a link owned by uid {uid}"
                 )));
             }
             let target = readlinkat(&at, name.as_str())?;
@@ -57,7 +57,7 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
             if behind_link.is_some() && !is_ours(&stat) {
                 let uid = stat.st_uid;
                 return Err(refused(format!(
-                    "a link on the way to {path} leads to {name}, which belongs to uid {uid}"
+                    "a link in {path} leads to {name}, owned by uid {uid}"
                 )));
             }
             at = next;
@@ -83,5 +83,5 @@ fn is_ours(stat: &FileStat) -> bool {
 }
 
 fn refused(why: String) -> Error {
-    Error::new(ErrorKind::PermissionDenied, format!("{why}: no link is followed there"))
+    Error::new(ErrorKind::PermissionDenied, format!("{why}; the link is not followed"))
 }
