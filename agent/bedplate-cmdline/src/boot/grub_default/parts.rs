@@ -43,7 +43,7 @@ impl Part<'_> {
     }
 
     fn put_together(&self, file: &str) -> NotUnderstood {
-        let why = format!("the value is built from other variables; {REMEDY}");
+        let why = format!("the value is put together from other variables; {REMEDY}");
         NotUnderstood::at(file, self.assignment.value.start, why)
     }
 }
