@@ -69,8 +69,8 @@ const DETECTORS: [Detector; 9] = [
 const FALLBACK_DETECTORS: [Detector; 3] = [configured_systemd_boot, grub_by_tools, unknown_grub];
 
 /// Fix for hosts with an unrecognised boot loader.
-pub(crate) const BY_HAND: &str = "add the arguments to the kernel command line by hand, where this machine's boot loader keeps it, and \
-                           reboot; `bedplate verify` then judges the running kernel's";
+pub(crate) const BY_HAND: &str = "add the arguments to the boot loader's kernel command line by hand and reboot; \
+                                  `bedplate verify` then checks the running kernel's";
 
 /// Debian-family ids in os-release.
 pub const DEBIAN: [&str; 2] = ["debian", "ubuntu"];
@@ -125,14 +125,14 @@ impl Host<'_> {
             .into_iter()
             .find(|path| self.has(path))
             .map(|path| {
-                format!("; {path} says this is a container, which has no boot loader of its own")
+                format!("; this is a container ({path}), without a boot loader of its own")
             })
             .unwrap_or_default();
         let id = self.os.id.known().map_or("unknown", String::as_str);
         format!(
-            "no boot loader was recognised: looked for /run/ostree-booted, the LoaderInfo and StubInfo EFI variables, \
-             /boot/loader/entries, /etc/kernel/install.conf, /etc/default/grub and /etc/default/grub.d \
-             (os-release ID {id}){container}"
+            "no boot loader recognised; checked /run/ostree-booted, the LoaderInfo and StubInfo EFI variables, \
+             /boot/loader/entries, /etc/kernel/install.conf, /etc/default/grub and /etc/default/grub.d (os-release \
+             ID {id}){container}"
         )
     }
 }
@@ -167,10 +167,10 @@ pub fn started_by_grub(reader: &dyn Reader) -> bool {
 
 fn talos(host: &Host) -> Option<BootLoader> {
     (host.os.id.known().map(String::as_str) == Some("talos")).then(|| BootLoader::Unmanaged {
-        reason: "Talos keeps its kernel arguments in the machine configuration or Image Factory schematic: \
-                 use `bedplate render talos`"
+        reason: "on Talos, kernel arguments belong in the machine configuration or Image Factory schematic: use \
+                 `bedplate render talos`"
             .to_owned(),
-        remedy: "render the profile for the image: `bedplate render`".to_owned(),
+        remedy: "render the profile for the image with `bedplate render`".to_owned(),
     })
 }
 
@@ -180,9 +180,9 @@ fn physical_root(host: &Host) -> Option<BootLoader> {
         && host.reader.link("/ostree").is_err()
         && (host.has("/ostree/deploy") || host.has_entries());
     (itself && !host.has("/run/ostree-booted")).then(|| BootLoader::Unmanaged {
-        reason: "this is the physical root of an OSTree system (/ostree/repo): its deployments own the boot entries".to_owned(),
-        remedy: "change the arguments in the booted system (`rpm-ostree kargs --append-if-missing=…`), or here by \
-                 `ostree admin --sysroot=DIR kargs edit-in-place --append-if-missing=…`"
+        reason: "physical root of an OSTree system (/ostree/repo); its deployments own the boot entries".to_owned(),
+        remedy: "change the arguments in the booted system with `rpm-ostree kargs --append-if-missing=…`, or here \
+                 with `ostree admin --sysroot=DIR kargs edit-in-place --append-if-missing=…`"
             .to_owned(),
     })
 }
@@ -208,9 +208,10 @@ fn ostree(host: &Host) -> Option<BootLoader> {
         (true, false) => BootLoader::RpmOstree,
         (false, false) => BootLoader::Unknown {
             reason:
-                "this is an OSTree deployment, but neither rpm-ostree nor bootc is installed to change it"
+                "OSTree deployment without rpm-ostree or bootc, which could change it"
                     .to_owned(),
-            remedy: "change the arguments by `ostree admin kargs edit-in-place --append-if-missing=…`, or install rpm-ostree"
+            remedy: "change the arguments with `ostree admin kargs edit-in-place --append-if-missing=…`, or install \
+                     rpm-ostree"
                 .to_owned(),
         },
     })
@@ -282,10 +283,10 @@ fn proxmox(host: &Host) -> Option<BootLoader> {
     let used = host.has(LIST) && !is_blank();
     used.then(|| BootLoader::Unmanaged {
         reason: format!(
-            "proxmox-boot-tool ({LIST}) makes this host's boot entries, on partitions that are not mounted"
+            "proxmox-boot-tool ({LIST}) manages this host's boot entries, on unmounted partitions"
         ),
-        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, or, where `proxmox-boot-tool status` \
-                 names systemd-boot, to the line in /etc/kernel/cmdline; then run `proxmox-boot-tool refresh` and reboot"
+        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub (if `proxmox-boot-tool status` \
+                 names systemd-boot: to the line in /etc/kernel/cmdline), run `proxmox-boot-tool refresh`, reboot"
             .to_owned(),
     })
 }
@@ -316,12 +317,12 @@ fn unknown_grub(host: &Host) -> Option<BootLoader> {
     let id = host.os.id.known().map_or("unknown", String::as_str);
     host.has("/etc/default/grub").then(|| BootLoader::Unknown {
         reason: format!(
-            "/etc/default/grub is there, but how distribution {id:?} regenerates its GRUB configuration is not known: \
-             it is neither of the Debian, Red Hat nor SUSE family, by os-release or by its tools"
+            "/etc/default/grub exists, but the tool that regenerates the GRUB configuration of distribution {id:?} \
+             is unknown: not of the Debian, Red Hat or SUSE family, by os-release or by its tools"
         ),
-        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, make the configuration again as this \
-                 distribution does (`grub-mkconfig -o /boot/grub/grub.cfg` with GRUB's own names; the `linux` lines themselves \
-                 where that file is kept by hand), and reboot"
+        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the configuration \
+                 with this distribution's tool (GRUB's own: `grub-mkconfig -o /boot/grub/grub.cfg`; where that file \
+                 is hand-written: the `linux` lines themselves), reboot"
             .to_owned(),
     })
 }

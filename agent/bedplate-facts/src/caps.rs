@@ -25,16 +25,16 @@ const EXTENDED_SRIOV: u16 = 0x0010;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapError {
     /// An unprivileged reader gets only 64 bytes.
-    #[error("config space beyond 64 bytes cannot be read: run as root")]
+    #[error("cannot read config space beyond 64 bytes: run as root")]
     Unprivileged,
     /// Only 256 bytes, although the device is PCI Express.
-    #[error("extended config space cannot be reached on this host (no ECAM)")]
+    #[error("extended config space is unreachable on this host (no ECAM)")]
     NoExtended,
     /// Powered down, hung or gone.
     #[error("the device does not answer (all ones)")]
     NoAnswer,
     /// More hops than the list can hold.
-    #[error("its capability list loops")]
+    #[error("the capability list loops")]
     Loop,
     /// The read failed.
     #[error(transparent)]

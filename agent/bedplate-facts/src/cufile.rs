@@ -36,6 +36,7 @@ impl Default for Settings {
 pub struct Mistake {
     /// Line number, from 1.
     pub line: usize,
+    /// Kind of mistake.
     pub problem: Problem,
 }
 
@@ -65,16 +66,16 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Syntax => write!(f, "this is no JSON"),
-            Problem::NoObject => write!(f, "it holds no JSON object"),
+            Problem::Syntax => write!(f, "not valid JSON"),
+            Problem::NoObject => write!(f, "not a JSON object"),
             Problem::Type { key: Some(key), expected } => {
                 write!(f, "`{key}` must be {}", expected.description())
             }
             Problem::Type { key: None, expected } => {
-                write!(f, "{} is expected here", expected.description())
+                write!(f, "expected {}", expected.description())
             }
-            Problem::Twice { key: Some(key) } => write!(f, "`{key}` is there twice"),
-            Problem::Twice { key: None } => write!(f, "one name is there twice"),
+            Problem::Twice { key: Some(key) } => write!(f, "duplicate `{key}`"),
+            Problem::Twice { key: None } => write!(f, "duplicate name"),
         }
     }
 }

@@ -130,7 +130,7 @@ impl Facts {
                 lockdown: unknown(),
             },
             boot: BootLoader::Unknown {
-                reason: "no machine was looked at".into(),
+                reason: "no machine was inspected".into(),
                 remedy: boot::BY_HAND.into(),
             },
             iommu: IommuFacts::unknown(),

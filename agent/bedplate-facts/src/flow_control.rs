@@ -85,7 +85,7 @@ fn forced_class(reader: &dyn Reader, port: &RdmaPort) -> Reading<u8> {
         match global.map(|class| class.trim().parse::<i32>()) {
             // A negative class means that no class is forced.
             Some(Ok(class)) => Reading::from_option(u8::try_from(class).ok()),
-            Some(Err(_)) => Reading::unknown(format!("{path} is not understood")),
+            Some(Err(_)) => Reading::unknown(format!("cannot parse {path}")),
             None => Reading::Absent,
         }
     })
@@ -111,7 +111,7 @@ fn nccl_class(reader: &dyn Reader, conf: &str) -> Reading<u8> {
         match nccl_conf::value(&String::from_utf8_lossy(&bytes), NCCL_IB_TC).map(str::parse) {
             None => Reading::Absent,
             Some(Ok(class)) => Reading::Known(class),
-            Some(Err(_)) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is no traffic class")),
+            Some(Err(_)) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is not a traffic class")),
         }
     })
 }

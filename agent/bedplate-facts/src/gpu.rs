@@ -152,12 +152,12 @@ pub fn is_amd_accelerator(gpu: &Function) -> bool {
 pub(crate) fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Reading<String> {
     let config = match kernel {
         Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
-        None => Reading::unknown("which kernel runs is not known"),
+        None => Reading::unknown("the running kernel is unknown"),
     };
     match config {
         Reading::Absent => Reading::unknown(
-            "the kernel's build configuration is not in /boot; /proc/config.gz may have it, compressed: \
-             `zgrep -e DMABUF_MOVE_NOTIFY -e PCI_P2PDMA /proc/config.gz`"
+            "the kernel's build configuration is not in /boot; try `zgrep -e DMABUF_MOVE_NOTIFY -e PCI_P2PDMA \
+             /proc/config.gz`"
                 .to_owned(),
         ),
         other => other,

@@ -101,7 +101,7 @@ fn nodes(reader: &dyn Reader) -> Reading<Nodes> {
     };
     let own = match own_addresses(reader) {
         Reading::Known(own) => own,
-        Reading::Absent => return Reading::unknown("the addresses of this host do not show here"),
+        Reading::Absent => return Reading::unknown("this host's addresses are not visible here"),
         Reading::Unknown(why) => return Reading::Unknown(why),
     };
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !is_comment(line)).collect();

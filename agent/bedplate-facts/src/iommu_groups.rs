@@ -71,7 +71,7 @@ pub fn iommu_groups(reader: &dyn Reader, facts: &Facts) -> IommuGroups {
 fn kind_of(reader: &dyn Reader, group: u32) -> Result<String, String> {
     let path = format!("/sys/kernel/iommu_groups/{group}/type");
     reader.attribute(&path).map_err(|error| match error.is_absent() {
-        true => format!("{path} is not there: Linux shows it from 5.11 on"),
+        true => format!("{path} is missing (requires Linux 5.11)"),
         false => error.to_string(),
     })
 }

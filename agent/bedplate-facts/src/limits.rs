@@ -69,7 +69,7 @@ pub struct Shm {
 /// Reads the limits. `tree` selects the device nodes.
 pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
     let shm = match Reading::from_result(reader.text(MOUNTS)) {
-        Reading::Absent => Reading::unknown(format!("{MOUNTS} is not there")),
+        Reading::Absent => Reading::unknown(format!("{MOUNTS} is missing")),
         mounts => mounts.and_then(|text| Reading::from_option(mounted(&text))),
     };
     Limits {

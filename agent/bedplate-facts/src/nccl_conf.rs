@@ -26,6 +26,7 @@ pub struct NcclConf {
 pub struct Variable {
     /// Line number, from 1.
     pub line: usize,
+    /// Name of the variable.
     pub name: String,
     /// Value, including blanks.
     pub value: String,
@@ -42,7 +43,7 @@ pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
     let topology_file = match named {
         None => Reading::Absent,
         // A recording masks the paths of other files.
-        Some(one) if !one.value.starts_with('/') => Reading::unknown("its path is not known"),
+        Some(one) if !one.value.starts_with('/') => Reading::unknown("the topology file's path is unknown"),
         Some(one) => match Reading::from_result(reader.exists(&one.value)) {
             Reading::Absent => Reading::Known(false),
             found => found,

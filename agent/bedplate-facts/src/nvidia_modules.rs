@@ -46,7 +46,7 @@ pub fn observe(reader: &dyn Reader, gpu: &GpuStack, kernel: Option<&str>) -> Rea
         Reading::Known(path) if path == IN_CONTAINER => Some(path),
         Reading::Known(_) => {
             return Reading::unknown(format!(
-                "{CUSTOM} names a directory that bedplate does not know"
+                "{CUSTOM} names an unknown directory"
             ));
         }
         Reading::Absent => None,

@@ -60,7 +60,7 @@ pub fn observe(reader: &dyn Reader) -> Os {
         pretty: field("PRETTY_NAME"),
         kernel: Reading::from_result(reader.attribute("/proc/sys/kernel/osrelease")),
         version_signature: Reading::from_result(reader.attribute("/proc/version_signature")),
-        next_kernel: Reading::unknown("no boot entry was looked at"),
+        next_kernel: Reading::unknown("boot entries were not inspected"),
         lasting_kernel: None,
         installed_kernels: installed_kernels(reader),
         lockdown: lockdown(reader),

@@ -62,27 +62,27 @@ impl Daemon {
         let is_there = |path: &str| reader.exists(path).is_ok_and(|there| there);
         if is_there(DRIVER_CONTAINER) {
             return Reading::unknown(format!(
-                "the driver is in a container, and so may be {}",
+                "the driver runs in a container; {} may too",
                 self.program
             ));
         }
         match SLICES.into_iter().any(is_there) {
             true => Reading::Known(false),
-            false => Reading::unknown("the control groups of units do not show here"),
+            false => Reading::unknown("unit control groups are not visible here"),
         }
     }
 
     /// Whether the process with this id exists and is the daemon. A killed daemon leaves its pid file.
     fn is_process(&self, reader: &dyn Reader, file: &str, id: &str) -> Reading<bool> {
         let Ok(id) = id.trim().parse::<u32>() else {
-            return Reading::unknown(format!("{file} holds no process id"));
+            return Reading::unknown(format!("{file} has no valid process id"));
         };
         let comm = self.program.get(..COMM).unwrap_or(self.program);
         match Reading::from_result(reader.attribute(&format!("/proc/{id}/comm"))) {
             // With hidepid=, processes of other users are hidden, including process 1.
             Reading::Absent => match reader.exists("/proc/1/comm") {
                 Ok(true) => Reading::Known(false),
-                _ => Reading::unknown("processes of other users do not show here"),
+                _ => Reading::unknown("processes of other users are not visible here"),
             },
             name => name.map(|name| name == comm),
         }

@@ -21,9 +21,9 @@ use bedplate_host::{ConfigSpace, Reader, symlink};
 pub const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Reason for fields that planning does not read.
-const NOT_LOOKED_AT: &str = "not read: planning looks at bridges only";
+const NOT_LOOKED_AT: &str = "not read: planning reads bridges only";
 /// Reason for fields that a thorough scan skips.
-const TAKES_NO_PART: &str = "not read: no traffic of GPUs depends on it (inspect --all reads it)";
+const TAKES_NO_PART: &str = "not read: irrelevant to GPU traffic (inspect --all reads it)";
 /// Vendor id of virtio (drivers/virtio/virtio_pci_common.c).
 const VIRTIO: PciId = PciId(0x1af4);
 
@@ -95,7 +95,7 @@ impl Scan<'_> {
             {
                 self.gap(
                     address,
-                    "its place in the PCI tree is not known: its entry is not a link",
+                    "unknown PCI location: the entry is not a link",
                 );
                 places.push((address, Place { root: String::new(), above: Vec::new() }));
             }
@@ -186,7 +186,7 @@ impl Scan<'_> {
         symlink::driver(self.reader, &address.to_string()).unwrap_or_else(|error| {
             let reason = Reason::from(error);
             self.tree.unread_drivers.insert(address, reason.clone());
-            self.gap(address, reason.about("its driver is not known"));
+            self.gap(address, reason.about("unknown driver"));
             None
         })
     }

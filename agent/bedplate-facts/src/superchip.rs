@@ -47,13 +47,13 @@ pub fn superchip(facts: &Facts) -> Superchip {
     }
     let cpu = match &facts.pci {
         Reading::Known(tree) => arm_cpu(tree),
-        Reading::Absent => ArmCpu::NotKnown("no PCI functions can be seen".to_owned()),
+        Reading::Absent => ArmCpu::NotKnown("no PCI functions are visible".to_owned()),
         Reading::Unknown(why) => return Superchip::NotKnown(why.clone()),
     };
     match (cpu, facts.os.kernel.known().and_then(|release| KernelVersion::from_release(release))) {
         (ArmCpu::Other, _) => Superchip::No,
         (ArmCpu::NotKnown(why), _) => Superchip::NotKnown(why.into()),
-        (ArmCpu::Nvidia, None) => Superchip::NotKnown("which kernel runs is not known".into()),
+        (ArmCpu::Nvidia, None) => Superchip::NotKnown("the running kernel is unknown".into()),
         (ArmCpu::Nvidia, Some(version)) if version < EITHER_MODE_WORKS => Superchip::Translated,
         (ArmCpu::Nvidia, Some(_)) => Superchip::Either,
     }
@@ -78,7 +78,7 @@ pub fn arm_cpu(tree: &PciTree) -> ArmCpu {
     };
     match gpus().find(without_port) {
         Some(gpu) => {
-            ArmCpu::NotKnown(format!("the root port above GPU {} cannot be seen", gpu.address))
+            ArmCpu::NotKnown(format!("the root port above GPU {} is not visible", gpu.address))
         }
         None => ArmCpu::Other,
     }

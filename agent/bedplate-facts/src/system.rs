@@ -76,7 +76,7 @@ impl IommuFacts {
 
 /// Unknown value, for a machine that was not inspected.
 pub(crate) fn unknown<T>() -> Reading<T> {
-    Reading::unknown("no machine was looked at")
+    Reading::unknown("no machine was inspected")
 }
 
 /// Bytes of `/proc/cpuinfo` to read: its cost grows with the number of CPUs, and the first CPU is enough.
@@ -187,7 +187,7 @@ pub(crate) fn arch(reader: &dyn Reader, cpuinfo: &Result<String, ReadError>) -> 
         }
     }
     Reading::unknown(format!(
-        "neither /proc/cpuinfo nor {} tells the architecture",
+        "cannot determine the architecture from /proc/cpuinfo or {}",
         PROGRAMS.join(", ")
     ))
 }
@@ -244,7 +244,7 @@ pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
     IommuFacts {
         active: Reading::from_result(reader.list("/sys/class/iommu")),
         firmware,
-        off_by: Reading::unknown("no command line was looked at"),
+        off_by: Reading::unknown("the command line was not inspected"),
         groups: BTreeMap::new(),
     }
 }

@@ -13,7 +13,7 @@ impl Scan<'_> {
         for bridge in hidden {
             // A bridge that is listed but unreadable already has its gap.
             if !self.tree.gaps.iter().any(|gap| gap.address == bridge) {
-                let reason = "a bridge that others hang from, and that is not listed itself";
+                let reason = "unlisted bridge above listed functions";
                 self.gap(bridge, reason);
             }
         }
