@@ -26,7 +26,7 @@ impl Library {
         match (oldest..=newest).contains(&version) {
             true => Ok(version),
             false => Err(VersionError(format!(
-                "{self} {version} is not covered: {oldest} to {newest} are"
+                "{self} {version} is not supported (supported: {oldest} to {newest})"
             ))),
         }
     }

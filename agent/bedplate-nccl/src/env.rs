@@ -85,7 +85,7 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
             advice.complete = false;
             advice
                 .notes
-                .push(format!("the state of port {} is not known: {why}", candidate.port.name));
+                .push(format!("unknown state of port {}: {why}", candidate.port.name));
         }
     }
     if let Some(chosen) = ChosenPorts::choose(ports, reach, library, &mut advice.notes) {
@@ -136,22 +136,24 @@ impl<'a> ChosenPorts<'a> {
         let [active, near] = active_and_near(ports, reach);
         if active.is_empty() {
             notes.push(format!(
-                "no RDMA port is ACTIVE: {library} would use sockets; `bedplate verify --check rdma` says more"
+                "no RDMA port is ACTIVE, so {library} would use sockets; run `bedplate verify --check rdma`"
             ));
             return None;
         }
         let why = match (near.len(), active.len() - near.len()) {
             (0, all) => {
                 notes.push(format!(
-                    "no ACTIVE port is near a GPU: {library} stages in host memory by default (`bedplate topology`)"
+                    "no ACTIVE port is within the GDR level of a GPU: {library} stages in host memory by default \
+                     (`bedplate topology`)"
                 ));
-                format!("all {all} ACTIVE RDMA ports, none of them near a GPU")
+                format!("all {all} ACTIVE RDMA ports; none is within the GDR level of a GPU")
             }
             (near, 0) => format!(
-                "the {near} ACTIVE RDMA ports, all near GPUs; a port that comes up later is not taken"
+                "the {near} ACTIVE RDMA ports, all within the GDR level of a GPU; ports that become ACTIVE later are \
+                 not used"
             ),
             (near, far) => {
-                format!("the {near} ACTIVE RDMA ports near GPUs; {far} further away left out")
+                format!("the {near} ACTIVE RDMA ports within the GDR level of a GPU; {far} more distant left out")
             }
         };
         let ports = if near.is_empty() { active } else { near };
@@ -159,7 +161,7 @@ impl<'a> ChosenPorts<'a> {
         if layers(true) && layers(false) {
             let ethernet = ports.iter().filter(|one| one.port.is_ethernet()).map(|one| &one.port);
             notes.push(format!(
-                "the list mixes InfiniBand and Ethernet: take out what jobs are not to use ({} are Ethernet)",
+                "the list mixes InfiniBand and Ethernet: remove the ports that jobs should not use ({} are Ethernet)",
                 names(ethernet).join(" ")
             ));
         }
@@ -204,14 +206,14 @@ fn ib_hca_setting(
         let more = prefix_matches(chosen, ports);
         if !more.is_empty() {
             notes.push(format!(
-                "NCCL {version} knows prefixes alone, and takes {} along: 2.5 and later have exact names",
+                "NCCL {version} only supports prefixes and also matches {}; 2.5 and later support exact names",
                 more.join(", ")
             ));
         }
     }
     if value.len() > LONGEST_VALUE {
         notes.push(format!(
-            "NCCL_IB_HCA has {} bytes; {} reads {LONGEST_VALUE} from a file",
+            "NCCL_IB_HCA has {} bytes, but {} reads at most {LONGEST_VALUE} from a file",
             value.len(),
             chosen.library
         ));
@@ -254,13 +256,13 @@ fn gid_index_setting(
         index(first).filter(|found| rest.iter().all(|one| index(one) == Some(*found)))
     else {
         notes.push(format!(
-            "{library} {version} uses one GID index for all RoCE ports, and theirs differ or are not known: 2.21 and later find them \
-             themselves (`bedplate verify --check rdma`)"
+            "{library} {version} uses one GID index for all RoCE ports, but theirs differ or are unknown; 2.21 and \
+             later select it automatically (`bedplate verify --check rdma`)"
         ));
         return None;
     };
     let why = format!(
-        "{library} {version} takes entry 0 otherwise; RoCE v2 is entry {found} on each of these ports"
+        "{library} {version} defaults to entry 0; RoCE v2 is entry {found} on each of these ports"
     );
     (found != 0).then(|| Setting { name: GID_INDEX, value: found.to_string(), why })
 }
@@ -273,11 +275,11 @@ fn left_out(set: &[Setting], library: Library, version: Version) -> Vec<LeftOut>
     rows.filter_map(|row| {
         let advice = row.advice?;
         let why = match row.since.filter(|since| version < *since) {
-            Some(since) => format!("{library} {version} does not know it; {since} and later do"),
+            Some(since) => format!("not in {library} {version}, only in {since} and later"),
             // Automatic selection started with 2.21, so the table's reason does not apply here. If the ports agree, the
             // index is set.
             None if row.name == GID_INDEX && version < AUTOMATIC_GID_SINCE => {
-                "one index is for all ports, and this host's do not need it or do not agree"
+                "one index applies to all ports; this host's ports do not need it or differ"
                     .to_owned()
             }
             None => advice.why_not.to_owned(),

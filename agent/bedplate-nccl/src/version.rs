@@ -59,7 +59,7 @@ mod tests {
     fn each_library_has_its_own_version_range() {
         assert!(Library::Nccl.covers(Version(2, 4)).is_ok());
         let error = Library::Nccl.covers(Version(2, 31)).unwrap_err().to_string();
-        assert_eq!(error, "NCCL 2.31 is not covered: 2.4 to 2.30 are");
+        assert_eq!(error, "NCCL 2.31 is not supported (supported: 2.4 to 2.30)");
         assert!(Library::Rccl.covers(Version(2, 7)).is_err());
         assert!(Library::OneCcl.covers(Version(2, 30)).is_err());
         assert!(Library::OneCcl.covers(Version(2021, 14)).is_ok());

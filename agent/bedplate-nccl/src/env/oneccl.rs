@@ -9,15 +9,16 @@ pub(super) fn nics(chosen: &ChosenPorts, ports: &[PlacedPort], notes: &mut Vec<S
     names.dedup();
     let more = prefix_matches(chosen, ports);
     if !more.is_empty() {
-        notes.push(format!("oneCCL knows prefixes alone, and takes {} along", more.join(", ")));
+        notes.push(format!("oneCCL only supports prefixes and also matches {}", more.join(", ")));
     }
     notes.push(
-        "oneCCL reads CCL_MNIC_NAME with CCL_ATL_TRANSPORT=ofi alone; with MPI, its default, the MPI library chooses the NICs"
+        "oneCCL reads CCL_MNIC_NAME only with CCL_ATL_TRANSPORT=ofi; with MPI, its default, the MPI library selects \
+         the NICs"
             .to_owned(),
     );
     if names.len() > 1 {
         notes.push(
-            "without CCL_MNIC=local or global oneCCL uses the first of these NICs alone".to_owned(),
+            "without CCL_MNIC=local or global, oneCCL uses only the first of these NICs".to_owned(),
         );
     }
     Setting { name: "CCL_MNIC_NAME", value: names.join(","), why: chosen.why.clone() }

@@ -37,7 +37,7 @@ fn active_ports_near_gpus_are_listed_in_numerical_order() {
     let advice = advice_for(&[(&ten, NEAR), (&two, NEAR), (&far, FAR), (&down, NEAR)], "2.30");
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_2:2,mlx5_10:1"));
     assert_eq!(advice.set.len(), 1);
-    assert_eq!(advice.set[0].why, "the 2 ACTIVE RDMA ports near GPUs; 1 further away left out");
+    assert_eq!(advice.set[0].why, "the 2 ACTIVE RDMA ports within the GDR level of a GPU; 1 more distant left out");
     assert!(advice.complete && advice.notes.is_empty(), "{:?}", advice.notes);
 }
 
@@ -47,7 +47,7 @@ fn without_near_port_all_active_ports_are_used_with_note() {
     for distance in [FAR, None, Some(Distance::Unknown)] {
         let advice = advice_for(&[(&far, distance)], "2.30");
         assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_0:1"));
-        assert!(advice.notes[0].contains("no ACTIVE port is near a GPU"));
+        assert!(advice.notes[0].contains("no ACTIVE port is within the GDR level of a GPU"));
     }
 }
 
@@ -101,7 +101,7 @@ fn set_variables_are_not_left_out() {
     assert!(left("NCCL_IB_GID_INDEX").is_none());
     let dmabuf = left("NCCL_DMABUF_ENABLE").unwrap();
     assert_eq!(dmabuf.default, None);
-    assert_eq!(dmabuf.why, "NCCL 2.10 does not know it; 2.13 and later do");
+    assert_eq!(dmabuf.why, "not in NCCL 2.10, only in 2.13 and later");
     assert_eq!(left("NCCL_IB_TIMEOUT").unwrap().default, Some("14"));
 }
 
@@ -123,7 +123,7 @@ fn oldest_version_gets_prefix_names() {
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("mlx5_1:1"));
     assert_eq!(
         advice.notes,
-        ["NCCL 2.4 knows prefixes alone, and takes mlx5_10 along: 2.5 and later have exact names"]
+        ["NCCL 2.4 only supports prefixes and also matches mlx5_10; 2.5 and later support exact names"]
     );
     assert_eq!(
         value(&advice_for(&[(&one, NEAR), (&ten, FAR)], "2.5"), "NCCL_IB_HCA"),

@@ -63,10 +63,10 @@ pub fn judge(log: &Log) -> LogVerdict {
     versions(log, &mut findings);
     environment(log, &mut findings);
     if let Some(lost) = log.lost {
-        findings.push(note("lines of NCCL's that cannot be read", Some(lost)));
+        findings.push(note("unreadable NCCL lines", Some(lost)));
     }
     if log.cut {
-        findings.push(note("more is said than is kept: counts are those of the first", None));
+        findings.push(note("too many distinct messages: only the first ones are counted", None));
     }
     let (verdict, reason) = word(log, &findings);
     findings.sort_by_key(|finding| {
@@ -84,7 +84,7 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
         Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => None,
     };
     match doubt {
-        Some(doubt) => (Verdict::CannotTell, format!("{doubt}; of what it shows {reason}")),
+        Some(doubt) => (Verdict::CannotTell, format!("{doubt}; in the part shown, {reason}")),
         None => (verdict, reason),
     }
 }
@@ -93,14 +93,14 @@ fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let total = |carrier: Carrier| total(log, carrier);
     let [direct, staged, sockets, fabric, peer, shm, _] = Carrier::ALL.map(total);
     let failed = findings.iter().any(|finding| finding.weight == WarningSeverity::Fault);
-    let wanted = "run it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
+    let wanted = "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
     match () {
         () if log.said == 0 => {
-            (Verdict::CannotTell, format!("it contains no line from NCCL: {wanted}"))
+            (Verdict::CannotTell, format!("the log has no line from NCCL: {wanted}"))
         }
         () if sockets + staged > 0 => {
             let words = match (staged, sockets, direct) {
-                (0, _, 0) => "all connections between nodes are TCP sockets".to_owned(),
+                (0, _, 0) => "all connections between nodes use TCP sockets".to_owned(),
                 (_, 0, 0) => "all connections between nodes go through host memory".to_owned(),
                 _ => format!(
                     "connections between nodes: {direct} direct, {staged} through host memory, {sockets} TCP sockets"
@@ -110,29 +110,29 @@ fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
         }
         () if failed && direct > 0 => {
             let all = connections(direct, "between nodes");
-            (Verdict::Faults, format!("{all} GPUDirect RDMA's, and faults are reported"))
+            (Verdict::Faults, format!("{all} GPUDirect RDMA, but faults are reported"))
         }
-        () if failed => (Verdict::Faults, "it reports faults".to_owned()),
+        () if failed => (Verdict::Faults, "faults are reported".to_owned()),
         () if direct > 0 => {
-            (Verdict::Direct, connections(direct, "between nodes") + " GPUDirect RDMA's")
+            (Verdict::Direct, connections(direct, "between nodes") + " GPUDirect RDMA")
         }
         () if log.hosts.len() > 1 && fabric > 0 => (
             Verdict::Direct,
-            "all connections are NVLink's, between nodes as well (MNNVL)".to_owned(),
+            "all connections use NVLink, including those between nodes (MNNVL)".to_owned(),
         ),
         () if log.hosts.len() == 1 && fabric + peer + shm > 0 => {
-            (Verdict::OneNode, "one node, and all connections are inside of it".to_owned())
+            (Verdict::OneNode, "one node; all connections are within it".to_owned())
         }
         () => {
-            (Verdict::CannotTell, format!("it does not show how the ranks are connected: {wanted}"))
+            (Verdict::CannotTell, format!("the log does not show how the ranks are connected: {wanted}"))
         }
     }
 }
 
 fn connections(count: u64, which: &str) -> String {
     match count {
-        1 => format!("the one connection {which} is"),
-        _ => format!("all {count} connections {which} are"),
+        1 => format!("the only connection {which} uses"),
+        _ => format!("all {count} connections {which} use"),
     }
 }
 
@@ -141,13 +141,13 @@ fn not_shown(log: &Log) -> Option<String> {
     if let Some(lost) = log.lost {
         let count = lost.count;
         return Some(format!(
-            "{count} lines of NCCL's in it cannot be read, or are of too many processes"
+            "{count} NCCL lines are unreadable or from too many processes"
         ));
     }
     let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
     let Some(all) = all.filter(|all| *all > 0) else {
         return Some(
-            "it does not say how many ranks the job has (no line ends with Init COMPLETE)"
+            "the number of ranks is not in the log (no line ends with Init COMPLETE)"
                 .to_owned(),
         );
     };
@@ -156,7 +156,8 @@ fn not_shown(log: &Log) -> Option<String> {
     let ranks: BTreeSet<u32> = ranks.filter(|(_, of)| *of == all).map(|(rank, _)| rank).collect();
     let shown = ranks.len();
     usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
-        format!("it shows connections of {shown} of {all} ranks: add the logs of the others, all with NCCL_DEBUG=INFO")
+        format!("the log shows connections of {shown} of {all} ranks: add the logs of the other ranks, all with \
+                 NCCL_DEBUG=INFO")
     })
 }
 
@@ -177,7 +178,7 @@ pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
     let single = known.len() == 1;
     let spans = bedplate_base::ranges(known);
     match spans.len() {
-        0 => format!("{unknown} GPUs whose ranks are not said"),
+        0 => format!("{unknown} GPUs with unknown ranks"),
         1 if single => format!("rank {}", spans[0]),
         1..=16 => format!("ranks {}", spans.join(" ")),
         _ => format!("ranks {} …", spans[..16].join(" ")),
@@ -239,15 +240,17 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
         let (text, remedy) = match cause {
             Cause::NoDevice => (
                 format!("{node} has no RDMA device with an ACTIVE port that NCCL may use"),
-                "`bedplate doctor socket-fallback` there; in a container: are /dev/infiniband and NCCL_IB_HCA right?",
+                "run `bedplate doctor socket-fallback` on that node; in a container, check /dev/infiniband and \
+                 NCCL_IB_HCA",
             ),
             Cause::NoModule => (
-                format!("{node}: NCCL finds neither DMA-BUF nor a peer memory module for a NIC"),
-                "`bedplate doctor gdr-disabled` there",
+                format!("{node}: neither DMA-BUF nor a peer memory module for a NIC"),
+                "run `bedplate doctor gdr-disabled` on that node",
             ),
             Cause::TooFar => (
-                format!("{node}: a NIC is further from its GPU than NCCL lets GPUDirect RDMA go"),
-                "`bedplate topology` there shows how far; a virtual machine may need a topology file (NCCL_TOPO_FILE)",
+                format!("{node}: a NIC is beyond the GDR level of its GPU"),
+                "run `bedplate topology` on that node for the distance; a VM may need a topology file \
+                 (NCCL_TOPO_FILE)",
             ),
         };
         // A NIC may be too far from one GPU if another NIC is nearer.
@@ -268,7 +271,7 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         let (weight, remedy) = match (known, status) {
             (Some(row), None) => (row.weight, Some(row.remedy.to_owned())),
             (Some(row), Some(_)) => {
-                let remedy = "`bedplate doctor rdma-connect` there and on the peer".to_owned();
+                let remedy = "run `bedplate doctor rdma-connect` on that node and on the peer".to_owned();
                 (row.weight, Some(remedy))
             }
             (None, _) => (WarningSeverity::Note, None),
@@ -288,7 +291,7 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
 /// Adds network plugins that failed to start. NCCL tries its own plugin too and continues with the next one.
 fn plugins(log: &Log, findings: &mut Vec<Finding>) {
     for ((name, _), seen) in log.plugins.iter().filter(|((_, failed), _)| *failed) {
-        findings.push(note(&format!("the network plugin {name} could not start"), Some(*seen)));
+        findings.push(note(&format!("network plugin {name} failed to start"), Some(*seen)));
     }
 }
 
@@ -296,8 +299,8 @@ fn plugins(log: &Log, findings: &mut Vec<Finding>) {
 fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
     let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
     if let Some(first) = those().filter_map(|one| one.started).min() {
-        let text = format!("{}: the log shows setup starting but not finishing", ranks(those()));
-        let remedy = "if the job hangs: look for the first error of the other nodes";
+        let text = format!("{}: setup starts but does not finish in the log", ranks(those()));
+        let remedy = "if the job hangs, find the first error on the other nodes";
         let seen = Some(Tally { count: 1, first });
         findings.push(Finding { remedy: Some(remedy.to_owned()), ..note(&text, seen) });
     }
@@ -306,8 +309,8 @@ fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
 fn versions(log: &Log, findings: &mut Vec<Finding>) {
     if log.versions.len() > 1 {
         let names: Vec<&str> = log.versions.keys().map(|(version, _)| version.as_str()).collect();
-        let text = format!("several versions speak in it: {}", names.join(", "));
-        let remedy = "one job is to run one version on all its nodes".to_owned();
+        let text = format!("several versions in one log: {}", names.join(", "));
+        let remedy = "run the same version on all nodes of a job".to_owned();
         findings.push(Finding { remedy: Some(remedy), ..note(&text, last(log.versions.values())) });
     }
 }
@@ -326,14 +329,14 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
             let is_cause = instead(off).is_some_and(|instead| total(log, instead) > 0);
             let what = off.description();
             let weight = if is_cause { WarningSeverity::Fault } else { WarningSeverity::Note };
-            let text = format!("{name}={value} switches off {what}");
+            let text = format!("{name}={value} disables {what}");
             let remedy =
-                Some("take it out of the job's environment, unless it is meant".to_owned());
+                Some("remove it from the job's environment, unless intended".to_owned());
             findings.push(Finding { weight, is_cause, text, seen: Some(*seen), remedy });
         }
         if values.len() > 1 {
             let all: Vec<&str> = values.keys().map(String::as_str).take(4).collect();
-            let text = format!("{name} is not the same for all ranks: {}", all.join(", "));
+            let text = format!("{name} differs between ranks: {}", all.join(", "));
             findings.push(note(&text, last(values.values())));
         }
     }

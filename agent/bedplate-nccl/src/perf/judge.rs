@@ -108,14 +108,14 @@ pub fn judge(results: Results, links: &Links) -> Report {
         text: text.to_owned(),
     };
     let unread =
-        results.unread.iter().map(|line| cannot(line, "looks like a result, and cannot be read"));
+        results.unread.iter().map(|line| cannot(line, "resembles a result but is unreadable"));
     let latency = results
         .latency
         .iter()
-        .map(|line| cannot(line, "a latency test says nothing about bandwidth"));
+        .map(|line| cannot(line, "latency tests do not measure bandwidth"));
     let mut findings: Vec<Finding> = unread.chain(latency).collect();
     if runs.is_empty() && findings.is_empty() {
-        findings.push(cannot(&1, "no result of nccl-tests, RCCL-tests or perftest is in it"));
+        findings.push(cannot(&1, "no results of nccl-tests, RCCL-tests or perftest"));
     }
     let verdicts =
         runs.iter().map(|run| run.verdict).chain(findings.iter().map(|finding| finding.verdict));
@@ -131,7 +131,7 @@ fn judge_run(run: Run, limit: Result<Limit, String>) -> Judged {
         Err(why) => findings.push(Finding {
             verdict: Verdict::CannotTell,
             line: run.line,
-            text: format!("the limit cannot be determined: {why}"),
+            text: format!("cannot determine the limit: {why}"),
         }),
     }
     findings.sort_by_key(|finding| finding.line);
@@ -162,7 +162,7 @@ fn wrong_results(run: &Run) -> Vec<Finding> {
     if let Some(claim) = run.average.as_ref().filter(|claim| claim.failed) {
         findings.push(bad(
             claim.line,
-            format!("{} GB/s on average, below what the program was told to expect", claim.value),
+            format!("{} GB/s on average, below the program's configured minimum", claim.value),
         ));
     }
     findings
@@ -181,7 +181,8 @@ fn in_place_difference(run: &Run) -> Option<Finding> {
     Some(bad(
         point.line,
         format!(
-            "{out:.2} GB/s out of place and {within:.2} in place for the same {}: something else ran, or a link retrains; run it again",
+            "{out:.2} GB/s out of place but {within:.2} in place at {}: another workload ran, or a link retrains; \
+             rerun",
             size(point.bytes)
         ),
     ))
@@ -191,7 +192,7 @@ fn compare_with_limit(run: &Run, limit: &Limit) -> Vec<Finding> {
     let mut findings = Vec::new();
     for link in &limit.degraded {
         findings
-            .push(bad(run.line, format!("{link}: `bedplate verify --check pcie` says which end")));
+            .push(bad(run.line, format!("{link}: run `bedplate verify --check pcie` to find the limiting end")));
     }
     findings.extend(limit_reached(run, limit));
     findings
@@ -199,7 +200,7 @@ fn compare_with_limit(run: &Run, limit: &Limit) -> Vec<Finding> {
 
 fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
     let Some(peak) = run.peak() else {
-        let text = "nothing was measured".to_owned();
+        let text = "no measurements".to_owned();
         return vec![Finding { verdict: Verdict::CannotTell, line: run.line, text }];
     };
     let ceiling = limit.with_switches.unwrap_or(limit.most);
@@ -207,7 +208,8 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
         return vec![bad(
             peak.line,
             format!(
-                "{:.2} GB/s cannot be: this host's links carry {ceiling:.2}. It ran elsewhere, or on other ports, or not between hosts",
+                "{:.2} GB/s is implausible: this host's links carry {ceiling:.2}. The run used another host or other \
+                 ports, or did not cross hosts",
                 peak.best()
             ),
         )];
@@ -216,7 +218,7 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
     let largest = run.points.iter().max_by_key(|point| point.bytes).map_or(peak, |point| point);
     if largest.bytes < large {
         let text = format!(
-            "the largest size is {}: this shows latency; measure {} and more",
+            "the largest size is {}: this shows latency; measure {} or more",
             size(largest.bytes),
             size(large)
         );
@@ -227,7 +229,7 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
     let peak = of_large.max_by(|a, b| a.best().total_cmp(&b.best())).unwrap_or(peak);
     if largest.best() < peak.best() * DROP {
         let text = format!(
-            "{:.2} GB/s at {}, after {:.2} at {}: something else ran, or a link fails under load; run it again",
+            "{:.2} GB/s at {}, after {:.2} at {}: another workload ran, or a link fails under load; rerun",
             largest.best(),
             size(largest.bytes),
             peak.best(),
@@ -240,22 +242,24 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
     }
     let share = 100.0 * peak.best() / limit.expected;
     let text = format!(
-        "{:.2} GB/s at best from {} on, {share:.0} % of the {:.2} that are expected",
+        "best {:.2} GB/s at {} or more, {share:.0} % of the expected {:.2}",
         peak.best(),
         size(large),
         limit.expected
     );
     let hint = match run.device {
         None if is_level(run) && peak.best() < limit.expected / 4.0 => {
-            ": level as TCP sockets are: `bedplate nccl log` on the job's log says so, and `bedplate doctor socket-fallback` why"
+            ": flat, as with TCP sockets; confirm with `bedplate nccl log` on the job's log, and find the cause with \
+             `bedplate doctor socket-fallback`"
         }
         None => {
-            ": fewer NICs than this host has, a slower path or another bottleneck; `bedplate nccl log` on the job's log names the NICs that were used"
+            ": fewer NICs than this host has, a slower path or another bottleneck; `bedplate nccl log` on the job's \
+             log names the NICs used"
         }
         Some(_) if run.test == Some(Test::IbReadBw) => {
-            ": reads need enough outstanding requests; else the path (`bedplate verify`)"
+            ": too few outstanding read requests, or a slower path (`bedplate verify`)"
         }
-        Some(_) => ": congestion, a slower path or the memory behind it (`bedplate verify`)",
+        Some(_) => ": congestion, a slower path or slow memory at its end (`bedplate verify`)",
     };
     vec![bad(peak.line, text + hint)]
 }

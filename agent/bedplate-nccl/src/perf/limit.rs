@@ -108,13 +108,13 @@ impl Nic {
 impl fmt::Display for Nic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = |number: Option<f64>| {
-            number.map_or("rate not known".to_owned(), |rate| format!("{rate} Gb/s"))
+            number.map_or("unknown rate".to_owned(), |rate| format!("{rate} Gb/s"))
         };
         let ports: Vec<String> =
             self.ports.iter().map(|port| format!("{} {}", port.name, known(port.rate))).collect();
         write!(f, "{}", ports.join(", "))?;
         match &self.pcie {
-            None => write!(f, "; PCIe link not known"),
+            None => write!(f, "; unknown PCIe link"),
             Some(link) => write!(
                 f,
                 "; PCIe link of {} {} x{}, {:.1} GB/s after packet headers{}",
@@ -122,7 +122,7 @@ impl fmt::Display for Nic {
                 in_words(link.speed),
                 link.lanes,
                 link.bandwidth(),
-                if link.payload.is_none() { " (payload size not readable)" } else { "" }
+                if link.payload.is_none() { " (payload size unreadable)" } else { "" }
             ),
         }
     }
@@ -189,7 +189,7 @@ fn of_gpus(gpus: &[Pcie], ranks: usize) -> Option<f64> {
 
 fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
     let device = run.device.as_ref().and_then(|device| Some((device, device.name.as_deref()?)));
-    let (device, name) = device.ok_or("the header does not say which device was used")?;
+    let (device, name) = device.ok_or("the header does not name the device")?;
     let of_device = |port: &Port| port.name.split('/').next() == Some(name);
     let nic = nics.iter().find(|nic| nic.ports.iter().any(of_device));
     let nic = nic.ok_or_else(|| format!("this host has no ACTIVE port of {name}"))?;
@@ -198,7 +198,7 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
         ports.truncate(1);
     }
     let used = Nic { ports, pcie: nic.pcie.clone() };
-    let (host, _) = used.limit().ok_or_else(|| format!("the rate of {name} is not known"))?;
+    let (host, _) = used.limit().ok_or_else(|| format!("unknown rate of {name}"))?;
     let most = if device.bidirectional { 2.0 * host } else { host };
     Ok(Limit {
         host,
@@ -225,7 +225,7 @@ fn between_hosts(run: &Run, nics: &[Nic]) -> Result<Test, String> {
         );
     }
     if hosts.len() == 1 {
-        return Err("all ranks are on one host: NVLink, or what joins its GPUs, carries the data, and sysfs does not know its rate"
+        return Err("all ranks are on one host: the data crosses NVLink or a similar link, whose rate is not in sysfs"
             .to_owned());
     }
     if run.split {
@@ -234,7 +234,7 @@ fn between_hosts(run: &Run, nics: &[Nic]) -> Result<Test, String> {
     if nics.is_empty() {
         return Err("no RDMA port of this host is ACTIVE".to_owned());
     }
-    let unnamed = "the file does not say which collective was run: say it with --test";
+    let unnamed = "the file does not name the collective: set it with --test";
     run.test.ok_or_else(|| unnamed.to_owned())
 }
 
@@ -243,7 +243,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
     let hosts = run.hosts();
     let rate = |nic: &Nic| match nic.limit() {
         Some((rate, _)) => Ok(rate),
-        None => Err(format!("the rate of {} is not known", nic.name())),
+        None => Err(format!("unknown rate of {}", nic.name())),
     };
     let rates: Vec<f64> = nics.iter().map(rate).collect::<Result<_, _>>()?;
     let (of_nics, slowest) =
@@ -294,7 +294,7 @@ fn degraded(nics: &[Nic]) -> Vec<String> {
         let link = nic.pcie.as_ref().filter(|_| ceiling == Ceiling::Pcie)?;
         let (speed, lanes) = link.best?;
         Some(format!(
-            "{} is held back by its PCIe link {}: {} x{}, and both ends can do {} x{lanes}",
+            "{} is limited by its PCIe link {}: {} x{}, but both ends support {} x{lanes}",
             nic.name(),
             link.address,
             in_words(link.speed),

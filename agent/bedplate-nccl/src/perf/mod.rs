@@ -187,7 +187,7 @@ impl std::str::FromStr for Test {
         found.map(|(_, test)| *test).ok_or_else(|| {
             let names: Vec<&str> =
                 PROGRAMS.iter().filter_map(|(name, _)| name.strip_suffix("_perf")).collect();
-            format!("one of {}", names.join(", "))
+            format!("expected one of {}", names.join(", "))
         })
     }
 }

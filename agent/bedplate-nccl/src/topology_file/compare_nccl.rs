@@ -21,7 +21,7 @@ pub(super) fn compare(file: &File, here: HostValue, compared: &mut ComparisonRes
     }
     let wanted = here.library.topology_version().to_string();
     let version = file.version.as_ref().map_or("none".to_owned(), |version| format!("{version:?}"));
-    let takes = format_args!("{wanted}: {} takes no other", here.library);
+    let takes = format_args!("{wanted}: {} accepts no other", here.library);
     compared.check(file.version.as_ref() == Some(&wanted), "version", version, takes);
     cpus(file, here, compared);
     let mut seen: BTreeMap<PciAddress, &Function> = BTreeMap::new();
@@ -58,7 +58,7 @@ fn of_another_machine(file: &File, here: HostValue) -> Option<Finding> {
         about: "the machine".to_owned(),
         file: "another one".to_owned(),
         here: format!(
-            "{} of the file's {} GPUs and {} of its {} NICs are not there",
+            "{} of the file's {} GPUs and {} of its {} NICs are missing",
             gpus.1, gpus.0, nics.1, nics.0
         ),
     })
@@ -74,7 +74,7 @@ fn cpus(file: &File, here: HostValue, compared: &mut ComparisonResult) {
             node.is_some_and(|node| node == -1 || here.placement.node_cpus.contains_key(&node));
         let all: Vec<String> = here.placement.node_cpus.keys().map(i32::to_string).collect();
         if !all.is_empty() {
-            let nodes = format!("NUMA nodes {} alone", all.join(", "));
+            let nodes = format!("only NUMA nodes {}", all.join(", "));
             compared.check(known, &about, "a NUMA node", nodes);
         }
         let cpus = affinity.as_deref().map(cpulist::of_mask);
@@ -159,7 +159,7 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut
     if let Some((one, other)) = &swapped {
         let about = format_args!("NUMA nodes {one} and {other}");
         let found =
-            format!("swapped: those of node {one} are at node {other}, and the other way round");
+            format!("swapped: devices of node {one} are at node {other}, and vice versa");
         compared.check(false, about, "GPUs and NICs of both", found);
     }
     let is_swapped = |said: &str| {

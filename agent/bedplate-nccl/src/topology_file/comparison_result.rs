@@ -86,7 +86,7 @@ pub(super) fn affinity_of(
         return;
     };
     let whose = here.placement.node_cpus.keys().find(|other| of(**other).as_ref() == Some(&said));
-    let whose = whose.map(|other| format!(", which are those of node {other}")).unwrap_or_default();
+    let whose = whose.map(|other| format!(" (those of node {other})")).unwrap_or_default();
     let cpus = |cpus| format!("CPUs {}", cpulist::list(cpus));
     compared.check(said == own, about, cpus(&said) + &whose, cpus(&own));
 }

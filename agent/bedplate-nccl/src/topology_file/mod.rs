@@ -26,7 +26,7 @@ pub struct ImportError(String);
 impl ImportError {
     /// Error for more elements, rows or columns than a machine has.
     fn too_many(most: usize, what: &str) -> Self {
-        Self(format!("it has more than {most} {what}: that is no machine"))
+        Self(format!("more than {most} {what}: not a plausible host"))
     }
 }
 
@@ -36,7 +36,7 @@ impl ImportError {
 /// The text has neither format, or exceeds a limit.
 pub fn parse(text: &str) -> Result<ImportedTopology, ImportError> {
     if text.len() > LARGEST {
-        return Err(ImportError("it is larger than 1 MiB".to_owned()));
+        return Err(ImportError("larger than 1 MiB".to_owned()));
     }
     let text = text.trim_start_matches('\u{feff}');
     match text.trim_start().starts_with('<') {

@@ -69,13 +69,13 @@ impl Function {
 /// The text is not XML, not a topology, or exceeds a limit.
 pub fn parse(text: &str) -> Result<File, ImportError> {
     // The parser's own checks are quadratic in namespaces and attributes.
-    let malformed = |why: &str| ImportError(format!("it is not well-formed XML: {why}"));
+    let malformed = |why: &str| ImportError(format!("not well-formed XML: {why}"));
     if text.contains("xmlns") {
-        return Err(malformed("it has namespaces, which NCCL writes none of"));
+        return Err(malformed("namespaces, which NCCL never writes"));
     }
     let attributes = |tag: &str| tag.split('>').next().unwrap_or_default().matches('=').count();
     if text.split('<').any(|tag| attributes(tag) > MOST_ATTRIBUTES) {
-        return Err(ImportError::too_many(MOST_ATTRIBUTES, "attributes of one element"));
+        return Err(ImportError::too_many(MOST_ATTRIBUTES, "attributes in one element"));
     }
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| match error {
@@ -87,15 +87,15 @@ pub fn parse(text: &str) -> Result<File, ImportError> {
         "system" => {}
         "graphs" => {
             return Err(ImportError(
-                "it is a graph file (<graphs>, for NCCL_GRAPH_FILE), which says how rings and trees run, not a topology \
-                 (<system>, for NCCL_TOPO_FILE)"
+                "graph file of rings and trees (<graphs>, for NCCL_GRAPH_FILE), not a topology (<system>, for \
+                 NCCL_TOPO_FILE)"
                     .to_owned(),
             ));
         }
         other => {
             let other: String = other.chars().take(40).collect();
             return Err(ImportError(format!(
-                "its outermost element is <{other}>, not <system> as in a topology of NCCL"
+                "the root element is <{other}>, not <system> as in an NCCL topology"
             )));
         }
     }
@@ -151,7 +151,7 @@ mod tests {
         let refused = |text: &str| parse(text).expect_err("too many").to_string();
         assert_eq!(
             refused(&attributes),
-            "it has more than 64 attributes of one element: that is no machine"
+            "more than 64 attributes in one element: not a plausible host"
         );
         let namespaces = format!("<system>{}</system>", many("<a xmlns:nN=\"n\"/>"));
         assert!(refused(&namespaces).contains("namespaces"));

@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
         .find(|heads| heads.first().is_some_and(|head| head == "GPU0"))
         .ok_or_else(|| {
             ImportError(
-                "it is neither XML nor the matrix of `nvidia-smi topo -m`: no line starts with columns GPU0, GPU1 …"
+                "neither XML nor `nvidia-smi topo -m` output: no line starts with columns GPU0, GPU1 …"
                     .to_owned(),
             )
         })?;
@@ -67,7 +67,7 @@ pub fn parse(text: &str) -> Result<Matrix, ImportError> {
         });
     }
     if matrix.rows.is_empty() {
-        let why = "it has the head of a matrix of `nvidia-smi topo -m`, and no row: it was cut off";
+        let why = "truncated `nvidia-smi topo -m` output: header without rows";
         return Err(ImportError(why.to_owned()));
     }
     let names = lines.filter_map(|line| {

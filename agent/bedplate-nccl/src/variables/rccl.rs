@@ -19,10 +19,10 @@ pub(super) const OWN: &[Variable] = &[
             (Version(2, 28), "1 from ROCm 7.12 on, 0 before"),
             (Version(2, 29), "1, after peer memory"),
         ],
-        decides: "whether NICs are given GPU memory by DMA-BUF",
+        decides: "whether GPU memory is registered with NICs through DMA-BUF",
         advice: Some(Advice {
             value: "1",
-            why_not: "it is needed where the kernel has no peer memory of amdgpu, up to ROCm 7.11, and only there (`bedplate verify`)",
+            why_not: "only needed up to ROCm 7.11 on kernels without amdgpu peer memory (`bedplate verify`)",
         }),
         source: "RCCL src/misc/rocmwrap.cc, CHANGELOG",
     },
@@ -32,12 +32,12 @@ pub(super) const OWN: &[Variable] = &[
         removed: None,
         defaults: &[(
             Version(2, 8),
-            "PXB; PHB on AMD Rome where GPU and NIC are on one CPU node; some known machines have their own",
+            "PXB; PHB on AMD Rome if GPU and NIC are on one CPU node; other values on some known machines",
         )],
-        decides: "up to which distance of GPU and NIC GPUDirect RDMA is used",
+        decides: "maximum distance of GPU and NIC for GPUDirect RDMA",
         advice: Some(Advice {
             value: "a number",
-            why_not: "legacy numbers mean other distances than people think: 3 is PHB, 4 and more are SYS",
+            why_not: "legacy numbers are misleading: 3 is PHB, 4 and more are SYS",
         }),
         source: "RCCL src/graph/paths.cc",
     },
@@ -46,11 +46,11 @@ pub(super) const OWN: &[Variable] = &[
         since: None,
         removed: None,
         defaults: &[
-            (Version(2, 8), "-2 (where the GPU has xGMI)"),
+            (Version(2, 8), "-2 (if the GPU has xGMI)"),
             (Version(2, 20), "-2 (always on AMD GPUs)"),
         ],
         decides: "whether NICs read GPU memory when sending",
-        advice: Some(Advice { value: "1", why_not: "automatic, and always on since 2.20" }),
+        advice: Some(Advice { value: "1", why_not: "automatic; always on since 2.20" }),
         source: "RCCL src/graph/paths.cc",
     },
     Variable {
@@ -58,13 +58,13 @@ pub(super) const OWN: &[Variable] = &[
         since: None,
         removed: None,
         defaults: &[
-            (Version(2, 8), "SYS; PXB on Arm, Intel's Broadwell and Zhaoxin"),
-            (Version(2, 9), "SYS; PXB on Arm and on CPUs of Intel's and Zhaoxin's"),
+            (Version(2, 8), "SYS; PXB on Arm, Intel Broadwell and Zhaoxin"),
+            (Version(2, 9), "SYS; PXB on Arm, Intel and Zhaoxin CPUs"),
         ],
-        decides: "up to which distance GPUs use each other's memory over PCIe",
+        decides: "maximum distance for direct transfers between GPUs over PCIe",
         advice: Some(Advice {
             value: "a number",
-            why_not: "anything that is no level is ignored without a word",
+            why_not: "invalid levels are silently ignored",
         }),
         source: "RCCL src/graph/paths.cc",
     },
@@ -74,13 +74,13 @@ pub(super) const OWN: &[Variable] = &[
         removed: None,
         defaults: &[(
             Version(2, 27),
-            "0 (RCCL looks for two options of the kernel's configuration)",
+            "0 (RCCL checks two kernel build options)",
         )],
-        decides: "whether DMA-BUF is taken for possible without checking the kernel's configuration",
+        decides: "whether to assume DMA-BUF support without checking the kernel's configuration",
         advice: Some(Advice {
             value: "1",
-            why_not: "needed on Linux 7.1 and later alone, which lack an option that RCCL looks for and do what it was for; elsewhere \
-                      registering memory fails instead",
+            why_not: "only needed on Linux 7.1 and later, which lack an option that RCCL checks but have its \
+                      behaviour; elsewhere memory registration fails instead",
         }),
         source: "RCCL src/misc/rocmwrap.cc, CHANGELOG (2.27.3)",
     },
@@ -88,11 +88,11 @@ pub(super) const OWN: &[Variable] = &[
         name: "RCCL_FORCE_ENABLE_GDRDMA",
         since: Some(Version(2, 21)),
         removed: None,
-        defaults: &[(Version(2, 21), "-1 (RCCL looks for peer memory)")],
-        decides: "whether GPUDirect RDMA is taken for possible without looking",
+        defaults: &[(Version(2, 21), "-1 (RCCL checks for peer memory)")],
+        decides: "whether to assume GPUDirect RDMA support without checking",
         advice: Some(Advice {
             value: "1",
-            why_not: "for debugging: without peer memory in the kernel, registering memory fails instead",
+            why_not: "for debugging: without peer memory in the kernel, memory registration fails instead",
         }),
         source: "RCCL src/transport/net_ib.cc",
     },
