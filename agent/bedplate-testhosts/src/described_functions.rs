@@ -17,7 +17,7 @@
 //! numa = 0
 //! group-with = "0008:06:00.0"  # shares that function's IOMMU group
 //! vfio-dev = true         # a VFIO device is registered for it
-//! link-max = [4, 16]      # maximum speed and lanes, in the same format
+//! link-max = [4, 16]      # maximum speed and lanes, as in link-now
 //! link-now = [3, 8]       # its link has trained to this speed (as in link status: 3 = 8 GT/s) and so many lanes
 //! payload = 256           # Max_Payload_Size; 512 without
 //! read-request = 128      # Max_Read_Request_Size; 512 without
