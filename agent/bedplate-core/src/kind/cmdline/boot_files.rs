@@ -83,7 +83,7 @@ pub(crate) fn agreed<T: PartialEq>(
 pub(crate) fn readable(path: &str, line: &str) -> Reading<CommandLine> {
     match lossless_text::has_raw(line) {
         true => Reading::unknown(format!(
-            "{path}: the arguments hold bytes that are not UTF-8 (`{}`)",
+            "{path}: the arguments are not UTF-8 (`{}`)",
             lossless_text::printable(line.trim())
         )),
         false => Reading::Known(CommandLine::parse(line)),
@@ -122,7 +122,7 @@ pub(crate) fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
             wanted.why.iter().find_map(|why| why.source.as_deref()).unwrap_or("the profile");
         return Err(Obstacle {
             reason: format!("{place}: {error} (grub-core/lib/cmdline.c)"),
-            remedy: "write the value without that character, or set a module's option by [modules] options".into(),
+            remedy: "write the value without that character, or set a module option in [modules] options".into(),
         });
     }
     Ok(())
@@ -131,10 +131,8 @@ pub(crate) fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
 /// Returns the obstacle for a file that cannot be edited, with the place of the error.
 pub(crate) fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
     let reason = match error.downcast_ref::<NotUnderstood>() {
-        Some(place) => {
-            format!("{path}:{} cannot be changed safely: {}", place.line, place.why)
-        }
-        None => format!("{path} cannot be changed safely: {}", chain(error)),
+        Some(place) => format!("cannot edit {path}:{} safely: {}", place.line, place.why),
+        None => format!("cannot edit {path} safely: {}", chain(error)),
     };
     Obstacle { reason, remedy: format!("correct {path} by hand, then plan again") }
 }
@@ -171,7 +169,7 @@ pub(crate) fn blank_line(path: &str) -> Obstacle {
 /// Returns the obstacle for a file or directory that does not exist.
 pub(crate) fn nothing_to_edit(path: &str) -> Obstacle {
     Obstacle {
-        reason: format!("{path} is not there"),
+        reason: format!("{path} is missing"),
         remedy: "check that /boot is mounted".into(),
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn plan(
     }
     if let Some(lock) = package_lock::held(context.reader) {
         let remedy =
-            "wait until it is done; the daemon then makes the change, and so does `bedplate apply`";
+            "wait for it to finish; then run `bedplate apply`, or let the daemon apply the change";
         let reason = package_lock::reason(lock);
         return block(section, Obstacle { reason, remedy: remedy.into() });
     }

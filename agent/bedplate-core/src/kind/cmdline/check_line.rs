@@ -22,14 +22,14 @@ pub(crate) enum WrongLine {
 
 fn differs(finding: &Finding) -> String {
     match &finding.status {
-        Status::Lingering { found } => format!("{found} is still there"),
+        Status::Lingering { found } => format!("{found} is still present"),
         Status::Other { found } => {
-            format!("{} is not there ({found} is)", finding.entries.join(" "))
+            format!("{} is missing (found {found})", finding.entries.join(" "))
         }
         Status::Reordered { found, .. } => {
-            format!("{} is there in another order ({found})", finding.entries.join(" "))
+            format!("{} is in another order ({found})", finding.entries.join(" "))
         }
-        _ => format!("{} is not there", finding.entries.join(" ")),
+        _ => format!("{} is missing", finding.entries.join(" ")),
     }
 }
 

@@ -197,9 +197,9 @@ impl Comparison {
 fn stale_entry_reason(status: &Status) -> Rationale {
     Rationale::because(match status {
         Status::Lingering { .. } => {
-            "the default boot entry has it, the configuration has not: it was not regenerated"
+            "in the default boot entry, not in the configuration: not regenerated"
         }
-        _ => "the configuration has it, the default boot entry has not: it was not regenerated",
+        _ => "in the configuration, not in the default boot entry: not regenerated",
     })
 }
 
@@ -267,7 +267,7 @@ pub(crate) fn report(
     let nowhere =
         matches!((&comparison.configured, &comparison.next), (Reading::Known(_), Reading::Absent));
     if nowhere && context.facts.host != HostKind::Image {
-        let reason = "no boot entry was found; check that /boot is mounted".to_owned();
+        let reason = "no boot entry found; check that /boot is mounted".to_owned();
         section.unknowns.push(NAME.unknown(NEXT_COMMAND_LINE, reason));
     }
     if let Reading::Unknown(reason) = &comparison.running {
@@ -357,7 +357,7 @@ fn places(
         }
     }
     if places.is_empty() && context.facts.host == HostKind::Image {
-        return "as wanted".into();
+        return "converged".into();
     }
     places.join(", ")
 }
@@ -380,7 +380,7 @@ pub(crate) fn running_only(context: &Context, edit: &Edit, section: &mut KindPla
     for finding in findings.iter().filter(|finding| !finding.status.is_satisfied()) {
         let text = match found(&finding.status) {
             Some(found) => format!("the running kernel has {found}"),
-            None => "the running kernel does not have it".to_owned(),
+            None => "the running kernel lacks it".to_owned(),
         };
         section.notes.push(NAME.note(finding.entries.join(" "), text));
     }

@@ -39,7 +39,7 @@ pub(crate) fn variables(reader: &dyn Reader) -> Reading<Vec<String>> {
             Ok(bytes) => match text(&bytes) {
                 Some(pattern) => patterns.push(pattern),
                 None => {
-                    return Reading::unknown(format!("{path} holds no text that ends with NUL"));
+                    return Reading::unknown(format!("{path} is not NUL-terminated text"));
                 }
             },
             // Snapshots of earlier versions do not record the variables.

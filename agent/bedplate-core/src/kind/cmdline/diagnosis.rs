@@ -48,26 +48,26 @@ impl Cause {
     /// Returns a human-readable description with the next step.
     pub fn describe(&self) -> String {
         match self {
-            Cause::Overridden => "the boot configuration no longer carries it: another file overrides it, or it was \
-                 taken out; see `bedplate plan -v`"
+            Cause::Overridden => "the boot configuration no longer has it: another file overrides it, or it was removed; see \
+                 `bedplate plan -v`"
                 .into(),
-            Cause::NotRegenerated => "the configuration is as wanted and the default boot entry is not: it was not \
-                 regenerated, is written by hand, or a variable in it adds to it; see `bedplate plan -v`"
+            Cause::NotRegenerated => "the configuration is converged, the default boot entry is not: not regenerated, written \
+                 by hand, or a variable adds to it; see `bedplate plan -v`"
                 .into(),
             Cause::OtherKernel { running } => format!(
-                "another kernel was booted ({running}) than the default entry names: look at the boot menu's choice \
+                "the booted kernel ({running}) is not that of the default entry; check the boot menu's choice \
                  (`grub-editenv list`, `bootctl list`)"
             ),
-            Cause::OtherEntry => "the default entry carries it and the kernel was not booted with it: another entry was \
-                 chosen at the menu or by the firmware, or the loader reads another configuration (a second disk?)"
+            Cause::OtherEntry => "the default entry has it, but the kernel was booted without it: another entry was chosen at \
+                 the menu or by the firmware, or the loader reads another configuration (a second disk?)"
                 .into(),
             Cause::Rejected { said: Some(line) } => {
-                format!("the kernel was booted with it and refused it; its log says: {line}")
+                format!("the kernel was booted with it and rejected it: {line}")
             }
-            Cause::Rejected { said: None } => "the kernel was booted with it and it is not in effect; look for the \
-                 argument in `journalctl -k -b`, and at the firmware's settings (VT-d, AMD-Vi, SR-IOV)"
+            Cause::Rejected { said: None } => "the kernel was booted with it, but it is not in effect; search \
+                 `journalctl -k -b` for the argument, and check the firmware settings (VT-d, AMD-Vi, SR-IOV)"
                 .into(),
-            Cause::Unknown => "bedplate cannot tell the cause; see `bedplate plan -v`".into(),
+            Cause::Unknown => "cause unknown; see `bedplate plan -v`".into(),
         }
     }
 }

@@ -51,12 +51,12 @@ fn refused(translated: &[PciAddress], all: usize) -> Blocker {
     NAME.blocker(
         "IOMMU passthrough",
         format!(
-            "the kernel was booted with it, and {} of {all} GPU and NIC functions are translated all the same: {}",
+            "{} of {all} GPU and NIC functions are translated although the kernel was booted with passthrough: {}",
             translated.len(),
             some_of(translated.iter().map(PciAddress::to_string), NAMED, "functions")
         ),
-        "look for the cause: something wrote to /sys/kernel/iommu_groups/*/type since the boot (a boot undoes that), \
-         or `journalctl -k -b` tells why the IOMMU cannot pass these devices through",
+        "find the cause: a write to /sys/kernel/iommu_groups/*/type since the boot (a reboot undoes it), or a reason in \
+         `journalctl -k -b` why the IOMMU cannot pass these devices through",
     )
 }
 

@@ -94,16 +94,14 @@ pub(crate) fn lost_arguments(
     let mut wrong = Vec::new();
     for argument in &before.arguments {
         if Token::new(argument).is_ok_and(|token| !has(&entry.line, &token)) {
-            wrong.push(format!("{argument}, which the entry had before, is gone"));
+            wrong.push(format!("the entry lost {argument}"));
         }
     }
     if let Some(root) = &before.root {
         let line = CommandLine::parse(&format!("root={root}"));
         match root_device::compare(reader, &line, &entry.line) {
             SameRoot::Yes | SameRoot::Unknown => {}
-            SameRoot::Lost => {
-                wrong.push(format!("root={root}, which the entry had before, is gone"))
-            }
+            SameRoot::Lost => wrong.push(format!("the entry lost root={root}")),
             SameRoot::No => wrong.push(format!(
                 "the entry has root={} and had root={root} before",
                 root_device::root(&entry.line).unwrap_or_default()
@@ -111,7 +109,7 @@ pub(crate) fn lost_arguments(
         }
     }
     if before.initrd && !has_initrd(entry) {
-        wrong.push("the entry loaded an initrd before and loads none now".into());
+        wrong.push("the entry no longer loads an initrd".into());
     }
     wrong
 }
@@ -195,12 +193,12 @@ mod tests {
         assert_eq!(check(&format!("{image} {ROOT} ro site=a iommu=pt"), &initrd), Ok(()));
         assert_eq!(check(&format!("{image} {ROOT} iommu=pt ro site=a"), &initrd), Ok(()), "order");
         let wrong = |linux: &str, initrd: &str| check(linux, initrd).unwrap_err();
-        assert!(wrong(&format!("{image} {ROOT} ro"), &initrd).contains("site=a, which"));
+        assert!(wrong(&format!("{image} {ROOT} ro"), &initrd).contains("lost site=a"));
         assert!(wrong(&format!("{image} ro site=a"), &initrd).contains("root=UUID=6a4d3b2c"));
         assert!(wrong(&format!("{image} root=UUID=b ro site=a"), &initrd).contains("root=UUID=b"));
-        assert!(wrong(&format!("{image} {ROOT} ro site=a"), "").contains("loads none now"));
+        assert!(wrong(&format!("{image} {ROOT} ro site=a"), "").contains("no longer loads"));
         // Another kernel, whose initrd was never made.
         let other = wrong("/boot/vmlinuz-6.12.200 root=/dev/vda3 ro site=a", "");
-        assert!(other.contains("loads none now"), "{other}");
+        assert!(other.contains("no longer loads"), "{other}");
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn is_entry_file(path: &str) -> bool {
 /// it.
 pub(crate) fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> Reading<String> {
     let Some((point, name)) = path.rsplit_once(ENTRIES) else {
-        return Reading::unknown(format!("{path} is no boot entry file"));
+        return Reading::unknown(format!("{path} is not a boot entry file"));
     };
     match unmounted(reader, path) {
         Reading::Absent => {}
@@ -25,12 +25,12 @@ pub(crate) fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> R
         Reading::Unknown(why) => return Reading::Unknown(why),
     }
     if reader.exists(&format!("{point}{ENTRIES}")) != Ok(true) {
-        return Reading::unknown(format!("{point}{ENTRIES} is not there"));
+        return Reading::unknown(format!("{point}{ENTRIES} does not exist"));
     }
     let entry = BlsEntry::parse(name, &lossless_text::decode(content));
     let image = entry.linux().or(entry.efi()).filter(|image| !image.contains('$'));
     let Some(image) = image.and_then(|image| image.rsplit_once('/')) else {
-        return Reading::unknown(format!("{path} does not tell its kernel image"));
+        return Reading::unknown(format!("{path} does not name its kernel image"));
     };
     let (directory, file) = image;
     // As the loader sees it, with /boot on the root file system, and below a subvolume.

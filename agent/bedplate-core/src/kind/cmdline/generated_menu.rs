@@ -53,9 +53,9 @@ pub(crate) fn state(context: &Context, observed: &ObservedLines, is_owed: bool) 
     let why = not_followed(context, &paths, observed).filter(|_| !is_owed);
     why.map_or(MenuState::Usable, |why| {
         MenuState::Blocked(Obstacle {
-            reason: format!("the default boot entry is not known: {why}"),
-            remedy: "correct that file at that line, or move it away and plan again: bedplate never overwrites a menu that it \
-                     cannot follow"
+            reason: format!("default boot entry unknown: {why}"),
+            remedy: "correct that line, or move the file away and plan again; bedplate never overwrites a menu that it \
+                     cannot parse"
                 .into(),
         })
     })
@@ -66,9 +66,7 @@ fn of_lost(context: &Context, lost: LostMenu) -> MenuState {
     match unmounted(context.reader, path) {
         Reading::Absent => MenuState::Lost(lost),
         Reading::Known(point) => MenuState::Blocked(Obstacle {
-            reason: format!(
-                "nothing is mounted at {point}, which is a mount point: the boot menu {path} is on that file system"
-            ),
+            reason: format!("{point} is not mounted; the boot menu {path} is on that file system"),
             remedy: format!("mount {point}"),
         }),
         Reading::Unknown(why) => MenuState::Blocked(Obstacle {
@@ -121,10 +119,8 @@ fn lost(context: &Context, path: &str) -> Option<MenuState> {
 
 fn leads_nowhere(path: &str, target: &str) -> Obstacle {
     Obstacle {
-        reason: format!("the boot menu {path} is a link to {target}, which is not there"),
-        remedy: format!(
-            "mount the file system that {target} is on, or remove the link; then plan again"
-        ),
+        reason: format!("boot menu {path} is a link to {target}, which does not exist"),
+        remedy: format!("mount the file system of {target}, or remove the link; then plan again"),
     }
 }
 
@@ -136,7 +132,7 @@ impl LostMenu {
     /// Returns the item of the change that explains why the menu is regenerated.
     pub(super) fn item(&self) -> Item {
         let why = Rationale::new(
-            "without a menu GRUB stops at its prompt, and the machine does not come back from a reboot",
+            "without a menu GRUB stops at its prompt, and the host does not boot",
             "grub-core/normal/main.c",
         );
         let before = self.is_empty.then(|| self.state());

@@ -241,9 +241,9 @@ pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Actio
         (None, Some(tool)) if is_image => tool,
         _ => {
             return Err(Obstacle {
-                reason: format!("{configuration} cannot be regenerated: its tool is not installed"),
+                reason: format!("cannot regenerate {configuration}: its tool is not installed"),
                 remedy: format!(
-                    "install the package with {}",
+                    "install the package that contains {}",
                     family.tools.first().map_or("grub-mkconfig", |tool| tool.0)
                 ),
             });
@@ -277,7 +277,7 @@ fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Optio
         tokens.iter().map(Token::folded_name).filter(|name| !names.contains(name)).collect();
     if !foreign.is_empty() {
         return Some(format!(
-            "`{}` was added by hand and stays; move it to a file of its own in {}",
+            "`{}` was added by hand and is kept; move it to a separate file in {}",
             foreign.join("`, `"),
             family.drop_ins?
         ));
@@ -288,4 +288,4 @@ fn by_hand(context: &Context, family: &Family, edit: &Edit, text: &str) -> Optio
     (code(&written) != code(text)).then(|| format!("changed by hand: {OVERWRITTEN}"))
 }
 
-const OVERWRITTEN: &str = "the next change of this file drops what bedplate did not write there";
+const OVERWRITTEN: &str = "bedplate's next change of this file discards the edits";

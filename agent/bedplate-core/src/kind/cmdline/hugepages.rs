@@ -38,7 +38,8 @@ fn too_many<'a>(
     let gib = |bytes: u128| bytes.div_ceil(1 << 30);
     Some(Obstacle {
         reason: format!(
-            "the profile asks for {} GiB of huge pages, and this host has {} GiB of memory: the next boot would run out of it ({SOURCE})",
+            "the profile requests {} GiB of huge pages, but this host has {} GiB of memory: the next boot would run out of \
+             memory ({SOURCE})",
             gib(asked),
             memory >> 30,
         ),
@@ -122,7 +123,7 @@ mod tests {
         assert!(too_many(tokens(), Arch::X86_64, 64 << 30).is_none());
         let obstacle = too_many(tokens(), Arch::X86_64, (64 << 30) - 1).unwrap();
         assert!(
-            obstacle.reason.contains("64 GiB of huge pages, and this host has 63 GiB"),
+            obstacle.reason.contains("64 GiB of huge pages, but this host has 63 GiB"),
             "{}",
             obstacle.reason
         );

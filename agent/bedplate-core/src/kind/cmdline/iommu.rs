@@ -43,7 +43,7 @@ fn add(profile: &Profile, facts: &Facts, desired: &mut Desired) -> Result<(), Ob
         (Reading::Absent | Reading::Unknown(_), _) => {
             return Err(Obstacle::Unknown(NAME.unknown(
                 "IOMMU parameters",
-                "the CPU vendor is not known here: say --cpu intel, amd or arm, or give the profile [match] cpu_vendor",
+                "CPU vendor unknown: pass --cpu intel, amd or arm, or set [match] cpu_vendor in the profile",
             )));
         }
     };
@@ -72,12 +72,12 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
         (IommuMode::Off, CpuVendor::Arm) => return Err(no_arm_off()),
         (IommuMode::Off, CpuVendor::Intel) => &[(
             "intel_iommu=off",
-            "VT-d stays off: no translation and no ACS redirect asked for by the kernel",
+            "keeps VT-d off: no translation, and the kernel requests no ACS redirect",
             INTEL,
         )],
         (IommuMode::Off, CpuVendor::Amd) => &[(
             "amd_iommu=off",
-            "AMD-Vi stays off; the kernel still switches ACS on because IVRS is present",
+            "keeps AMD-Vi off; the kernel still enables ACS because an IVRS table exists",
             AMD,
         )],
         (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Intel) => {
@@ -89,7 +89,7 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
         }
         (IommuMode::Passthrough | IommuMode::PassthroughRequired, CpuVendor::Arm) => &[(
             "iommu.passthrough=1",
-            "arm64 does not read iommu=; this is the spelling that every architecture reads",
+            "arm64 ignores iommu=; every architecture reads this spelling",
             CORE,
         )],
         (IommuMode::Translated, CpuVendor::Intel) => {
@@ -98,7 +98,7 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
         (IommuMode::Translated, CpuVendor::Amd) => &[("iommu=nopt", TRANSLATED, X86)],
         (IommuMode::Translated, CpuVendor::Arm) => &[(
             "iommu.passthrough=0",
-            "arm64 does not read iommu=; this is the spelling that every architecture reads",
+            "arm64 ignores iommu=; every architecture reads this spelling",
             CORE,
         )],
     })
@@ -107,16 +107,16 @@ fn arguments(mode: IommuMode, vendor: CpuVendor) -> Result<&'static [Argument], 
 fn unknown_cpu() -> Blocker {
     NAME.blocker(
         "IOMMU parameters",
-        "this CPU is neither Intel, AMD nor Arm: bedplate does not know its IOMMU parameters",
-        "set iommu.mode = \"keep\" and give the parameters in cmdline.args",
+        "CPU is neither Intel, AMD nor Arm: IOMMU parameters unknown",
+        "set iommu.mode = \"keep\" and list the parameters in cmdline.args",
     )
 }
 
 fn no_arm_off() -> Blocker {
     NAME.blocker(
         "IOMMU off",
-        "no kernel parameter switches an Arm SMMU off; the firmware decides",
-        "use iommu.mode = \"passthrough\", or switch the SMMU off in firmware and use \"keep\"",
+        "no kernel parameter disables an Arm SMMU; only the firmware can",
+        "set iommu.mode = \"passthrough\", or disable the SMMU in the firmware and set \"keep\"",
     )
 }
 
@@ -143,12 +143,10 @@ fn contradictions(mode: IommuMode, vendor: CpuVendor, cmdline: &mut DesiredCmdli
         });
     };
     match vendor {
-        CpuVendor::Intel => {
-            never("iommu=off", "it ends IOMMU detection before VT-d is looked for", X86)
-        }
+        CpuVendor::Intel => never("iommu=off", "ends IOMMU detection before VT-d", X86),
         CpuVendor::Amd => {
-            never("iommu=off", "it ends IOMMU detection before AMD-Vi is looked for", X86);
-            never("amd_iommu=off", "it is sticky: no later value turns AMD-Vi back on", AMD);
+            never("iommu=off", "ends IOMMU detection before AMD-Vi", X86);
+            never("amd_iommu=off", "sticky: no later value turns AMD-Vi back on", AMD);
         }
         CpuVendor::Arm | CpuVendor::Other => {}
     }

@@ -54,12 +54,12 @@ fn xen(context: &Context, section: &mut KindPlan) {
         return;
     }
     let subject = "Xen dom0".to_owned();
-    let text = "the IOMMU belongs to the Xen hypervisor: arguments of the Linux kernel for it do nothing here";
+    let text = "the Xen hypervisor owns the IOMMU; IOMMU arguments of Linux have no effect";
     match iommu_wanted(context) {
         true => section.blockers.push(NAME.blocker(
             subject,
             text,
-            "set iommu.mode = \"keep\", and Xen's own `iommu=` (GRUB_CMDLINE_XEN in /etc/default/grub; xen \
+            "set iommu.mode = \"keep\", and configure Xen's own `iommu=` (GRUB_CMDLINE_XEN in /etc/default/grub; xen \
              docs/misc/xen-command-line.pandoc)",
         )),
         false => section.notes.push(NAME.note(subject, text)),
@@ -73,14 +73,13 @@ fn sev_snp(context: &Context, section: &mut KindPlan) {
         return;
     }
     let subject = "SEV-SNP".to_owned();
-    let text = "this host can run SEV-SNP guests (kvm_amd sev_snp=Y); with passthrough as its default the kernel switches \
-                that off (linux drivers/iommu/amd/init.c, iommu_snp_enable)";
+    let text = "this host can run SEV-SNP VMs (kvm_amd sev_snp=Y); passthrough as the default makes the kernel disable \
+                that (linux drivers/iommu/amd/init.c, iommu_snp_enable)";
     match passthrough_wanted(context) {
         true => section.blockers.push(NAME.blocker(
             subject,
             text,
-            "set iommu.mode = \"translated\" or \"keep\"; or, if no such guest is to run here, give kvm_amd the \
-             option sev_snp=0",
+            "set iommu.mode = \"translated\" or \"keep\"; without SEV-SNP VMs, set the kvm_amd option sev_snp=0 instead",
         )),
         false => section.notes.push(NAME.note(subject, text)),
     }
@@ -89,7 +88,7 @@ fn sev_snp(context: &Context, section: &mut KindPlan) {
 fn crash_kernel(seen: &KernelContext<'_>) -> Option<String> {
     let told = seen.line.named("elfcorehdr").next().is_some();
     (told || seen.reader.exists("/proc/vmcore") == Ok(true)).then(|| {
-        "the running kernel was started by kdump to save a dump; its command line is kdump's, and the next boot ends it"
+        "kdump started the running kernel to save a dump; its command line is kdump's, until the next boot"
             .to_owned()
     })
 }
@@ -115,8 +114,7 @@ fn installer(seen: &KernelContext<'_>) -> Option<String> {
     };
     let token = seen.line.tokens().find(live)?;
     Some(format!(
-        "the running system was started by an installer or from a live image (`{token}`): its command line is not that of \
-         the boot configuration"
+        "running from an installer or a live image (`{token}`); its command line is not that of the boot configuration"
     ))
 }
 
@@ -124,12 +122,12 @@ fn numa(seen: &KernelContext<'_>) -> Option<String> {
     let token = seen.line.named("numa").next_back()?;
     match token.value().as_deref()? {
         "off" => Some(
-            "`numa=off`: the kernel shows one NUMA node whatever the machine has, so the nodes of GPUs and NICs say nothing \
-             (linux arch/x86/mm/numa.c)"
+            "`numa=off`: the kernel shows a single NUMA node, so the nodes of GPUs and NICs are meaningless (linux \
+             arch/x86/mm/numa.c)"
                 .to_owned(),
         ),
         value if value.starts_with("fake") => Some(format!(
-            "`{token}`: the nodes are made up by the kernel, not the machine's (linux mm/numa_emulation.c)"
+            "`{token}`: the kernel emulates the NUMA nodes; they are not those of the hardware (linux mm/numa_emulation.c)"
         )),
         _ => None,
     }
@@ -140,13 +138,13 @@ fn acs_override(seen: &KernelContext<'_>) -> Option<String> {
     let patched = PATCHED.iter().any(|part| seen.release.contains(part));
     Some(match patched {
         true => format!(
-            "`{token}` is active: this kernel ({}) carries a patch that lets it claim isolation which the hardware does not \
-             give; IOMMU groups are smaller than what can reach each other",
+            "`{token}` is active: a patch of this kernel ({}) reports isolation that the hardware lacks; devices of \
+             different IOMMU groups can reach each other",
             seen.release
         ),
         false => format!(
-            "`{token}` does nothing on a mainline kernel; on one with the out-of-tree patch IOMMU groups are smaller than \
-             what can reach each other"
+            "`{token}` has no effect on a mainline kernel; with the out-of-tree patch, devices of different IOMMU groups \
+             can reach each other"
         ),
     })
 }

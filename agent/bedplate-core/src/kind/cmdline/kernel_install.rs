@@ -93,7 +93,7 @@ fn next_uki(reader: &dyn Reader) -> Reading<CommandLine> {
         };
         match uki::cmdline(&bytes) {
             Ok(Some(line)) => Reading::Known(CommandLine::parse(&line)),
-            Ok(None) => Reading::unknown(format!("{path} has no command line of its own")),
+            Ok(None) => Reading::unknown(format!("{path} has no embedded command line")),
             Err(error) => Reading::unknown(format!("{path}: {error}")),
         }
     })
@@ -149,7 +149,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             argv: ["kernel-install", "add", release, &image(context.reader, release)]
                 .map(str::to_owned)
                 .to_vec(),
-            purpose: format!("make the boot entry of {release} again"),
+            purpose: format!("regenerate the boot entry of {release}"),
             touches: touches.clone(),
             way_back: WayBack::Repeat,
             limit_s: LIMIT_S,
@@ -168,7 +168,8 @@ fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle>
     match loses {
         true => Err(Obstacle {
             reason: format!(
-                "{KERNEL_CMDLINE} has no root=, and the default boot entry has one: made again, it would not find its root file system"
+                "{KERNEL_CMDLINE} has no root=, unlike the default boot entry; a regenerated entry would not find its root \
+                 file system"
             ),
             remedy: format!(
                 "write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"
@@ -213,7 +214,7 @@ fn whole_line(context: &Context) -> Result<String, Obstacle> {
         Reading::Known(line) => Ok(line.to_string()),
         Reading::Absent | Reading::Unknown(_) => Err(Obstacle {
             reason: format!(
-                "{KERNEL_CMDLINE} is not there, and no boot entry says what the whole line is"
+                "{KERNEL_CMDLINE} does not exist, and no boot entry shows the whole line"
             ),
             remedy: format!(
                 "write the current line (with root=) to {KERNEL_CMDLINE}, then plan again"

@@ -63,8 +63,8 @@ fn check(bytes: impl Iterator<Item = usize>, has: &str) -> Result<(), Obstacle> 
     match bytes.max() {
         Some(bytes) if bytes > MAX_LINE_BYTES => Err(Obstacle {
             reason: format!(
-                "the next boot's command line {has} {bytes} bytes, with all that the boot loader adds; the kernel drops \
-                 what is beyond {MAX_LINE_BYTES}"
+                "the next boot's command line {has} {bytes} bytes, including text from the boot loader; the kernel drops \
+                 everything beyond {MAX_LINE_BYTES}"
             ),
             remedy: format!(
                 "shorten it by {} bytes, or move module options to modprobe.d",

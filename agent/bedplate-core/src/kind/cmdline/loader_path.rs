@@ -43,7 +43,7 @@ pub(crate) fn locate(reader: &dyn Reader, place: &Place, path: &str) -> Location
         Place::Grub { device, own } => match unmounted(reader, own) {
             Reading::Absent => on_device(reader, device, own, path),
             Reading::Known(point) => Location::Unknown(
-                format!("{point} is not mounted, and what the default boot entry loads is there")
+                format!("{point} is not mounted; the default boot entry loads files from it")
                     .into(),
             ),
             Reading::Unknown(why) => Location::Unknown(why),
@@ -86,10 +86,8 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
             }
         }
         MountState::Elsewhere(name) => Location::Unknown(
-            format!(
-                "GRUB loads {path} from the file system with {name}, and that is not one that is mounted here"
-            )
-            .into(),
+            format!("GRUB loads {path} from the file system with {name}, which is not mounted here")
+                .into(),
         ),
         MountState::NotKnown => locate_by_usual_mounts(reader, &path, &|_| true),
     }
@@ -124,7 +122,7 @@ fn locate_by_mounts(
     }
     if let Some(host) = usual_paths(path).into_iter().find(|host| reader.exists(host) == Ok(true)) {
         return Location::Unknown(
-            format!("{path} is not on the device that GRUB reads, and {host} is there").into(),
+            format!("{path} is not on the device that GRUB reads, but {host} exists").into(),
         );
     }
     match (unread, places.into_iter().next()) {
@@ -161,7 +159,7 @@ pub(crate) fn usual_paths(path: &str) -> Vec<String> {
 
 fn not_mounted(path: &str) -> Location {
     Location::Unknown(
-        format!("the device of {path}, which the default boot entry loads, is not one that is mounted here")
+        format!("the device of {path}, which the default boot entry loads, is not mounted here")
             .into(),
     )
 }

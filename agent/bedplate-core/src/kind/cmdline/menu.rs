@@ -84,7 +84,7 @@ impl Menu {
             Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
                 reason: format!("the next boot's command line is unknown: {why}"),
                 remedy: format!(
-                    "write that place of {}, or what makes it in /etc/grub.d, without what only GRUB can decide",
+                    "rewrite that place of {}, or its generator in /etc/grub.d, without values that only GRUB knows",
                     self.path
                 ),
             }),
@@ -107,10 +107,10 @@ impl Menu {
         let found = findings.iter().find_map(|finding| finding.status.found())?;
         Some(Obstacle {
             reason: format!(
-                "`{found}` is on the line of the default boot entry ({}:{}) or not, as GRUB finds the hardware",
+                "GRUB adds `{found}` to the default boot entry ({}:{}) depending on the hardware",
                 self.path, default.line
             ),
-            remedy: "drop the argument from [cmdline] of the profile, or take that variable out of /etc/grub.d".into(),
+            remedy: "drop the argument from [cmdline] of the profile, or remove that variable from /etc/grub.d".into(),
         })
     }
 
@@ -161,8 +161,7 @@ impl Menu {
         }
         Some(Obstacle {
             reason: format!(
-                "the default boot entry ({}:{}) does not get its arguments from the configuration, though other \
-                 entries do",
+                "the default boot entry ({}:{}) does not get its arguments from the configuration, but other entries do",
                 self.path, default.line
             ),
             remedy: format!(
@@ -205,12 +204,12 @@ impl Menu {
         let variables = variables.into_iter().collect::<Vec<_>>().join(" ");
         Some(Obstacle {
             reason: format!(
-                "{variables} in the default boot entry ({}:{}) brings {}; the configuration does not ask for that",
+                "{variables} in the default boot entry ({}:{}) adds {}, which the configuration does not request",
                 self.path,
                 default.line,
                 found.join(", "),
             ),
-            remedy: format!("take it out where {variables} is set"),
+            remedy: format!("remove it where {variables} is set"),
         })
     }
 
@@ -224,11 +223,11 @@ impl Menu {
                 && [default.id.last(), default.title.last()].contains(&Some(&last.to_owned()))
         };
         if names("next_entry") {
-            "boot it this once (`grub-reboot` chose it), or take that back: `grub-editenv - unset next_entry`"
+            "boot it this once (`grub-reboot` chose it), or cancel that choice: `grub-editenv - unset next_entry`"
         } else if names("saved_entry") {
             "choose the first entry again: `grub-set-default 0`"
         } else {
-            "choose the first entry again: GRUB_DEFAULT=0 in /etc/default/grub, then update-grub"
+            "choose the first entry again: set GRUB_DEFAULT=0 in /etc/default/grub, then run update-grub"
         }
     }
 }

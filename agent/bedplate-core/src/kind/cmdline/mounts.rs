@@ -176,9 +176,9 @@ pub(crate) fn unmounted(reader: &dyn Reader, path: &str) -> Reading<String> {
 pub(crate) fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> {
     let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
     (reader.exists(directory) == Ok(false)).then(|| Obstacle {
-        reason: format!("{directory}, where GRUB has its boot menu, is not there"),
-        remedy: "check that /boot is mounted; else install GRUB again (`grub-install`, `grub2-install`, or its packages on UEFI \
-                 machines), then plan again"
+        reason: format!("{directory}, the directory of GRUB's boot menu, does not exist"),
+        remedy: "check that /boot is mounted; otherwise reinstall GRUB (`grub-install`, `grub2-install`, or its packages \
+                 on UEFI hosts), then plan again"
             .into(),
     })
 }

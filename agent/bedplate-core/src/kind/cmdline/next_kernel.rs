@@ -86,8 +86,7 @@ fn named(image: &str, facts: &Facts) -> Reading<String> {
 }
 
 /// Omits the image's path, which is from a file of the boot loader: plans are visible to more users than that file.
-const UNNAMED: &str =
-    "the path of the image that the default boot entry loads does not name a kernel release";
+const UNNAMED: &str = "the image path of the default boot entry does not name a kernel release";
 
 /// Returns the release in an image's path: an installed release that equals or ends a part of the path, else the text
 /// after the usual prefix of images, for kernels whose modules are elsewhere.

@@ -40,13 +40,13 @@ pub(crate) fn keep_where_none_is_needed(
             return Err(off_in_firmware(needed, vendor));
         }
         (Reading::Absent, _, None) if !active => {
-            format!("the firmware offers none (no {} table): DMA is 1:1", table(vendor))
+            format!("not offered by the firmware (no {} table); DMA is 1:1", table(vendor))
         }
         (_, Reading::Known(by), None)
             if mode == IommuMode::Passthrough && !names_arguments(profile) =>
         {
             let when = if active { " from the next boot on" } else { "" };
-            format!("off{when} by {by}: DMA is 1:1, and it stays off")
+            format!("off{when} by {by}, and stays off; DMA is 1:1")
         }
         _ => return Ok(false),
     };
@@ -90,12 +90,12 @@ fn off_in_firmware(needed: &str, vendor: CpuVendor) -> Blocker {
     KIND.blocker(
         "IOMMU",
         format!(
-            "{needed} needs one, and the firmware offers none: there is no {} table in /sys/firmware/acpi/tables, and no \
-             kernel argument switches it on",
+            "{needed} needs an IOMMU, but the firmware offers none: no {} table in /sys/firmware/acpi/tables; no kernel \
+             argument can enable it",
             table(vendor)
         ),
         format!(
-            "switch {setting} on in the BIOS setup; without guests iommu.mode = \"passthrough\" needs no IOMMU"
+            "enable {setting} in the BIOS setup; without VMs, iommu.mode = \"passthrough\" needs no IOMMU"
         ),
     )
 }

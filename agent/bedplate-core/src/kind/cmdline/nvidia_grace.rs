@@ -68,7 +68,7 @@ fn cpu(profile: &Profile, facts: &Facts) -> ArmCpu {
     }
     let why = match &facts.pci {
         Reading::Known(tree) if !tree.functions.is_empty() => return arm_cpu(tree),
-        Reading::Known(_) | Reading::Absent => "no PCI functions can be seen",
+        Reading::Known(_) | Reading::Absent => "no PCI functions are visible",
         Reading::Unknown(why) => why,
     };
     let vendors = profile.vendors();
@@ -82,8 +82,8 @@ fn cpu(profile: &Profile, facts: &Facts) -> ArmCpu {
 /// Returns the report of `auto` where either mode works.
 fn unchanged(doubt: Option<&str>) -> UpToDate {
     let state = match doubt {
-        None => "stays as it is: on NVIDIA's Arm CPUs passthrough and translated both work from Linux 6.11 on".to_owned(),
-        Some(doubt) => format!("stays as it is: whether the CPU is NVIDIA's is not known ({doubt})"),
+        None => "unchanged: on NVIDIA's Arm CPUs passthrough and translated both work from Linux 6.11 on".to_owned(),
+        Some(doubt) => format!("unchanged: cannot tell whether the CPU is NVIDIA's ({doubt})"),
     };
     KindId::Cmdline.up_to_date("IOMMU mode", state)
 }
@@ -91,14 +91,12 @@ fn unchanged(doubt: Option<&str>) -> UpToDate {
 fn because(old: Option<&String>, doubt: Option<&str>) -> Rationale {
     let which = match old {
         Some(release) => format!("Linux {release} is older than 6.11"),
-        None => "which kernel boots is not known".to_owned(),
+        None => "next kernel unknown".to_owned(),
     };
-    let fact = "before 6.11 arm-smmu-v3 attaches no PASID to an identity domain, and CUDA creates no context";
+    let fact = "before 6.11 arm-smmu-v3 attaches no PASID to an identity domain, so CUDA creates no context";
     let place = match doubt {
         None => String::new(),
-        Some(doubt) => {
-            format!(" on NVIDIA's Arm CPUs; whether this is one is not known ({doubt})")
-        }
+        Some(doubt) => format!(" on NVIDIA's Arm CPUs; cannot tell whether this is one ({doubt})"),
     };
     Rationale::new(format!("{which}: {fact}{place}"), SOURCE)
 }
@@ -107,8 +105,8 @@ fn blocker(release: &str) -> Blocker {
     KindId::Cmdline.blocker(
         "IOMMU passthrough",
         format!(
-            "Linux {release} on an Arm CPU of NVIDIA: before 6.11 arm-smmu-v3 attaches no PASID to an identity domain, \
-             and CUDA creates no context ({SOURCE})"
+            "Linux {release} on an NVIDIA Arm CPU: before 6.11 arm-smmu-v3 attaches no PASID to an identity domain, so \
+             CUDA creates no context ({SOURCE})"
         ),
         "set iommu.mode = \"auto\" or \"translated\", or boot Linux 6.11 or newer",
     )

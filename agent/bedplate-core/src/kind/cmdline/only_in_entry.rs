@@ -103,11 +103,11 @@ pub(super) fn check(
     let lost = named(&lost);
     Err(Obstacle {
         reason: format!(
-            "the default boot entry has `{lost}`, which {KERNEL_CMDLINE} lacks: made again from that file, it would lose this"
+            "the default boot entry has `{lost}`, which {KERNEL_CMDLINE} lacks; regenerating the entry would drop this"
         ),
         remedy: format!(
-            "write these arguments to {KERNEL_CMDLINE}, then plan again; those that are not wanted any more: make the entry without \
-             them first, `{remake}`"
+            "add these arguments to {KERNEL_CMDLINE}, then plan again; to drop them, regenerate the entry without them \
+             first: `{remake}`"
         ),
     })
 }
@@ -160,12 +160,12 @@ pub(crate) fn check_menu(
     let lost = named(&lost);
     Err(Obstacle {
         reason: format!(
-            "the default boot entry has `{lost}`, which /etc/default/grub and its drop-ins lack: generated again, it would \
-             lose this"
+            "the default boot entry has `{lost}`, which /etc/default/grub and its drop-ins lack; regenerating the menu \
+             would drop this"
         ),
         remedy: format!(
-            "add these arguments to GRUB_CMDLINE_LINUX in /etc/default/grub, then plan again; those that are not wanted any \
-             more: generate the menu without them first, {}",
+            "add these arguments to GRUB_CMDLINE_LINUX in /etc/default/grub, then plan again; to drop them, regenerate the \
+             menu without them first: {}",
             match context.facts.boot {
                 BootLoader::GrubDebian => "`update-grub`",
                 _ => "`grub2-mkconfig`",
@@ -180,7 +180,7 @@ pub(crate) fn note(context: &Context, observed: &ObservedLines, edit: &Edit) -> 
     (!lost.is_empty()).then(|| NAME.note(
         "boot entry",
         format!(
-            "only the default boot entry has `{}`, not the configuration: the entry loses this when the menu is generated again",
+            "only the default boot entry has `{}`, not the configuration; regenerating the menu drops this",
             named(&lost)
         ),
     ))

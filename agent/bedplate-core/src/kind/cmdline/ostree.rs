@@ -74,7 +74,7 @@ fn menu(reader: &dyn Reader) -> Result<(), Reason> {
         Ok(text) if boot_files::is_blank(&text) => Err(format!("{path} is empty").into()),
         Ok(_) => Err(format!("{path} has no entry, and no `blscfg` that reads {ENTRIES}").into()),
         Err(error) if error.is_absent() && elsewhere() => Ok(()),
-        Err(error) if error.is_absent() => Err(format!("{path} is not there").into()),
+        Err(error) if error.is_absent() => Err(format!("{path} does not exist").into()),
         Err(error) => Err(error.into()),
     })
 }
@@ -123,7 +123,7 @@ pub(crate) fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
         let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
         match grub_order(&entries).first() {
             Some(entry) => Reading::Known((*entry).clone()),
-            None => Reading::unknown(format!("{ENTRIES} holds no deployment")),
+            None => Reading::unknown(format!("{ENTRIES} has no deployment")),
         }
     })
 }
@@ -158,7 +158,7 @@ fn kargs_files(reader: &dyn Reader, facts: &Facts) -> Result<Vec<(String, Vec<St
             Some(true) => files.push((path, file.kargs)),
             Some(false) => {}
             None => {
-                let why = "names architectures, and that of this image is not known";
+                let why = "lists architectures, and the architecture of this image is unknown";
                 return Err(format!("{path} {why}").into());
             }
         }
@@ -176,14 +176,16 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     }
     if context.reader.exists(RPM_OSTREE) != Ok(true) {
         return Err(Obstacle {
-            reason: "this host has no rpm-ostree, and bootc itself changes kernel arguments only with a new image".into(),
-            remedy: "put the arguments into the image: a file in /usr/lib/bootc/kargs.d, made by `bedplate apply --root` in the image build".into(),
+            reason: "no rpm-ostree on this host, and bootc changes kernel arguments only with a new image".into(),
+            remedy: "run `bedplate apply --root` in the image build: it adds the arguments as a file in \
+                     /usr/lib/bootc/kargs.d"
+                .into(),
         });
     }
     menu(context.reader).map_err(|why| Obstacle {
         reason: format!("the next boot's command line is unknown: {why}"),
-        remedy: "put GRUB's configuration back (its parts are in /usr/lib/bootupd/grub2-static where bootupd made it, else \
-                 `grub2-mkconfig -o /boot/grub2/grub.cfg`), then plan again"
+        remedy: "restore GRUB's configuration (if bootupd made it, from the parts in /usr/lib/bootupd/grub2-static, else \
+                 with `grub2-mkconfig -o /boot/grub2/grub.cfg`), then plan again"
             .into(),
     })?;
     let line = match deployment(context.reader) {
@@ -192,7 +194,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         Reading::Unknown(why) => {
             return Err(Obstacle {
                 reason: why.into(),
-                remedy: "look at `rpm-ostree kargs`".into(),
+                remedy: "check `rpm-ostree kargs`".into(),
             });
         }
     };
@@ -234,9 +236,9 @@ fn unbooted(edit: &Edit) -> Obstacle {
     let options: Vec<String> =
         wanted.tokens().map(|token| format!("--append-if-missing {}", token.as_str())).collect();
     Obstacle {
-        reason: "this image has rpm-ostree and no bootc: kernel arguments belong to the deployment, which only the booted system changes".into(),
+        reason: "rpm-ostree image without bootc: only the booted system can change its kernel arguments".into(),
         remedy: format!(
-            "run `bedplate apply` on the booted system, or there `rpm-ostree kargs {}`",
+            "on the booted system, run `bedplate apply` or `rpm-ostree kargs {}`",
             options.join(" ")
         ),
     }
@@ -285,7 +287,7 @@ fn expect_no_unwanted_kargs(
     Err(Obstacle {
         reason: format!("{path} adds {found} to the kernel arguments of the image"),
         remedy: format!(
-            "take {found} out of {path}: bootc cannot remove what another file of the image adds"
+            "remove {found} from {path}; bootc cannot remove arguments that another file of the image adds"
         ),
     })
 }

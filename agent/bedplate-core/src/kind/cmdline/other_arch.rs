@@ -20,11 +20,11 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
     if inert.is_empty() {
         return;
     }
-    let verb = if inert.len() == 1 { "does" } else { "do" };
+    let verb = if inert.len() == 1 { "has" } else { "have" };
     let theirs = if *arch == Arch::X86_64 { "64-bit Arm" } else { "x86" };
     let named = some_of(inert.into_iter(), FEW, "arguments");
     let text = format!(
-        "{named} {verb} nothing on this host: only kernels for {theirs} read that (handbook §1.7)"
+        "{named} {verb} no effect on this host: only {theirs} kernels read this (handbook §1.7)"
     );
     section.notes.push(NAME.note("arguments of another architecture", text));
 }

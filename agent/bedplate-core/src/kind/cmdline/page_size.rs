@@ -49,7 +49,7 @@ pub(super) fn check<'a>(
             let is_in_all =
                 |(_, size): &(&str, u128)| OF_ARM.iter().all(|one| one.huge.contains(size));
             let text = format!(
-                "whether the kernel has huge pages of the size that `{first}` asks for is not known: {why} ({SOURCE})"
+                "cannot tell whether the kernel supports the huge page size of `{first}`: {why} ({SOURCE})"
             );
             let note = super::NAME.note("huge pages", text);
             return Ok((!asked.iter().all(is_in_all)).then_some(note));
@@ -59,11 +59,11 @@ pub(super) fn check<'a>(
         None => Ok(None),
         Some((token, _)) => Err(Obstacle {
             reason: format!(
-                "a kernel with pages of {} has no huge pages of the size that `{token}` asks for, and ignores it together with the \
-                 count after it ({SOURCE})",
+                "a kernel with {} pages does not support the huge page size of `{token}`; it ignores that and the count \
+                 after it ({SOURCE})",
                 pages.size
             ),
-            remedy: format!("ask for {} in [cmdline] of the profile", named(pages.huge)),
+            remedy: format!("set the size to {} in [cmdline] of the profile", named(pages.huge)),
         }),
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn check<'a>(
 fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> {
     let kernel = facts.os.next_kernel.known().or(facts.os.kernel.known());
     let Some(release) = kernel else {
-        return Err("the kernel of the next boot is not known".to_owned());
+        return Err("the kernel of the next boot is unknown".to_owned());
     };
     let path = format!("/boot/config-{release}");
     let config = reader.text(&path).optional().map_err(|error| error.to_string())?;
@@ -81,7 +81,7 @@ fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> 
         |pages: &&Pages| config.lines().any(|line| line.strip_suffix("=y") == Some(pages.option));
     let by_name = |pages: &&Pages| pages.size == "64K" && release.ends_with("64k");
     let found = OF_ARM.iter().find(is_built).or_else(|| OF_ARM.iter().find(by_name));
-    found.ok_or_else(|| format!("{path} does not say how large its pages are"))
+    found.ok_or_else(|| format!("{path} does not give its page size"))
 }
 
 /// Formats sizes as `2M, 512M or 16G`.

@@ -64,8 +64,8 @@ impl<'a> PendingTools<'a> {
 }
 
 fn item(tool: &PendingTool) -> Item {
-    let before = "has not succeeded since the configuration was changed";
-    let why = Rationale::because("an earlier run left it to be run, or was cut short in it");
+    let before = "has not succeeded since the configuration changed";
+    let why = Rationale::because("an earlier run left it pending or was interrupted");
     Item::new(tool.argv.join(" "), Some(before), Some("has run"), &[why])
 }
 

@@ -34,9 +34,11 @@ pub(crate) fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> Strin
             "boot the previous deployment: `rpm-ostree rollback` or `bootc rollback`".into()
         }
         _ => {
-            let again = format!("install the package of {} again", named(release));
+            let again = format!("reinstall the package of {}", named(release));
             match entries(reader, facts, release) {
-                Some(command) => format!("{again}, or take that kernel off the menu: `{command}`"),
+                Some(command) => {
+                    format!("{again}, or remove that kernel from the menu: `{command}`")
+                }
                 None => format!("{again}, or choose another entry"),
             }
         }
@@ -66,9 +68,9 @@ pub(crate) fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> Strin
         _ => "/boot",
     };
     match commands {
-        Some(commands) => format!("check the free space of {place}, then `{commands}`"),
+        Some(commands) => format!("check the free space of {place}, then run `{commands}`"),
         None => format!(
-            "check the free space of {place}, then make the initrd of {} again, or choose another entry",
+            "check the free space of {place}, then rebuild the initrd of {}, or choose another entry",
             named(release)
         ),
     }
@@ -84,25 +86,25 @@ pub(super) fn modules(facts: &Facts, release: &str) -> String {
         BootLoader::GrubSuse => "zypper install --force kernel-default".into(),
         _ => return format!("install the modules of Linux {release}, or choose another entry"),
     };
-    format!("`{again}`, or choose another entry")
+    format!("run `{again}`, or choose another entry")
 }
 
 /// Returns the remedy for a different root file system.
 pub(crate) fn root(reader: &dyn Reader, facts: &Facts) -> String {
-    let by_hand = "if the new root is meant, reboot by hand";
+    let by_hand = "if the new root is intended, reboot by hand";
     let is_generated = !matches!(facts.boot, BootLoader::RpmOstree);
     match entries(reader, facts, "").filter(|_| is_generated) {
         Some(command) => format!(
-            "make the menu again with `{command}` and compare its root with that of /proc/cmdline; {by_hand}"
+            "regenerate the menu with `{command}` and compare its root with that of /proc/cmdline; {by_hand}"
         ),
-        None => format!("put the root of /proc/cmdline into the entry; {by_hand}"),
+        None => format!("write the root of /proc/cmdline to the entry; {by_hand}"),
     }
 }
 
 /// Returns the remedy for a menu that waits for a key forever.
 pub(crate) fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
-        "set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then `{}`",
+        "set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then run `{}`",
         menu(reader, facts)
     )
 }
@@ -110,7 +112,8 @@ pub(crate) fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
 /// Returns the remedy for a password prompt before the boot.
 pub(crate) fn password(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
-        "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then `{}`",
+        "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then run \
+         `{}`",
         menu(reader, facts)
     )
 }
@@ -118,9 +121,9 @@ pub(crate) fn password(reader: &dyn Reader, facts: &Facts) -> String {
 /// Returns the remedy if the entry or its files cannot be checked.
 pub(crate) fn unknown(facts: &Facts) -> String {
     let again = match &facts.boot {
-        BootLoader::GrubDebian => "; `update-grub` makes the menu again".to_owned(),
+        BootLoader::GrubDebian => "; `update-grub` regenerates the menu".to_owned(),
         BootLoader::GrubRhel | BootLoader::GrubSuse => {
-            "; `grub2-mkconfig` makes the menu again".to_owned()
+            "; `grub2-mkconfig` regenerates the menu".to_owned()
         }
         BootLoader::GrubBls => "; `grubby --info DEFAULT` shows the entry".to_owned(),
         BootLoader::SystemdBoot { .. } | BootLoader::Sdbootutil { .. } => {
@@ -134,7 +137,7 @@ pub(crate) fn unknown(facts: &Facts) -> String {
         }
     };
     format!(
-        "check that every file system of /etc/fstab is mounted, and look at the default boot entry{again}"
+        "check that every file system of /etc/fstab is mounted, and inspect the default boot entry{again}"
     )
 }
 

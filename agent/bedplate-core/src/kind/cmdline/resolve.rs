@@ -66,8 +66,7 @@ fn remedy(wanted: &DesiredCmdline, arch: Arch) -> String {
     match Edit::new(arch, listed).and_then(|edit| edit.without(&wanted.absent)) {
         Err(_) => "correct the profile: `bedplate profile check` shows the place",
         Ok(_) => {
-            "drop the one in [cmdline] of the profile, or set `policy` in [acs] or `mode` in [iommu], which asks for the other, \
-             to \"keep\""
+            "remove the argument from [cmdline] of the profile, or set `policy` in [acs] or `mode` in [iommu] to \"keep\""
         }
     }
     .to_owned()

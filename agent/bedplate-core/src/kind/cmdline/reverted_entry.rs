@@ -45,8 +45,8 @@ impl RevertedEntry {
         facts.os.next_kernel = next_kernel(reader, &facts);
         let mut new = match (&self.entry, boot_entry::default(reader, &facts)) {
             (None, _) => Vec::new(),
-            (Some(_), Reading::Absent) => vec!["no boot entry is there to read back".to_owned()],
-            (Some(_), Reading::Unknown(why)) => vec![format!("it cannot be read back: {why}")],
+            (Some(_), Reading::Absent) => vec!["no boot entry to read back".to_owned()],
+            (Some(_), Reading::Unknown(why)) => vec![format!("entry unreadable: {why}")],
             (Some(old), Reading::Known(entry)) => entry_before::lost_arguments(
                 reader,
                 &entry,

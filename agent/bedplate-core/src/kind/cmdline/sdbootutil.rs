@@ -52,11 +52,12 @@ fn without_measured_boot(reader: &dyn Reader) -> Result<(), Obstacle> {
         if reader.exists(path).optional()? == Some(true) {
             return Err(Obstacle {
                 reason: format!(
-                    "{path} is there: the key of an encrypted disk may hang on the measured boot, which every argument changes"
+                    "{path} exists: a disk encryption key may depend on the measured boot, which every argument changes"
                 ),
                 remedy: format!(
-                    "have the recovery key at hand, write the arguments to {KERNEL_CMDLINE}, run `sdbootutil update-all-entries` \
-                     and `sdbootutil update-predictions`, and reboot; then bedplate has nothing to change"
+                    "have the recovery key ready, write the arguments to {KERNEL_CMDLINE}, run `sdbootutil \
+                     update-all-entries` and `sdbootutil update-predictions`, and reboot; bedplate then has nothing to \
+                     change"
                 ),
             });
         }
@@ -91,7 +92,7 @@ fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstac
     }
     match text.lines().any(|line| line.trim_start().starts_with('#')) {
         true => Err(Obstacle {
-            reason: format!("{path} has a line of comment"),
+            reason: format!("{path} has a comment line"),
             remedy: format!("remove it from {path}, then plan again"),
         }),
         false => Ok(()),
@@ -154,7 +155,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let Some((path, base)) = line_source(context.reader)? else {
         return Err(Obstacle {
             reason: format!(
-                "{KERNEL_CMDLINE} is not there: sdbootutil would make entries from /proc/cmdline"
+                "{KERNEL_CMDLINE} does not exist: sdbootutil would make entries from /proc/cmdline"
             ),
             remedy: format!(
                 "write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"
@@ -171,7 +172,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if context.reader.exists(TOOL) != Ok(true) {
         return Err(Obstacle {
             reason: format!(
-                "{TOOL} is not there, and nothing else makes boot entries from {KERNEL_CMDLINE}"
+                "{TOOL} is not installed, and no other tool makes boot entries from {KERNEL_CMDLINE}"
             ),
             remedy: "install sdbootutil, then plan again".into(),
         });
@@ -191,7 +192,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             actions.push(Action::RunTool {
                 argv: COMMAND.map(str::to_owned).to_vec(),
                 purpose: format!(
-                    "take the arguments of {KERNEL_CMDLINE} into every boot entry of this system"
+                    "copy the arguments of {KERNEL_CMDLINE} to every boot entry of this system"
                 ),
                 touches: written_paths(context.reader),
                 way_back: WayBack::Repeat,
@@ -209,8 +210,10 @@ fn carried_by_sed(line: &str) -> Result<(), Obstacle> {
     match line.chars().find(|c| matches!(c, '|' | '&' | '\\')) {
         None => Ok(()),
         Some(c) => Err(Obstacle {
-            reason: format!("{KERNEL_CMDLINE} would hold `{c}`, which sdbootutil garbles in boot entries (openSUSE/sdbootutil)"),
-            remedy: "write the value without that character, or set a module's option by [modules] options".into(),
+            reason: format!(
+                "{KERNEL_CMDLINE} would contain `{c}`, which sdbootutil garbles in boot entries (openSUSE/sdbootutil)"
+            ),
+            remedy: "write the value without that character, or set a module option in [modules] options".into(),
         }),
     }
 }

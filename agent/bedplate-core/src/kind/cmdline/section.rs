@@ -21,8 +21,8 @@ section! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
     "cmdline" Cmdline, CmdlineFile {}
     special read_params {
-        /// Arguments that must be on the kernel command line. Entries are merged by parameter, those of `pci=` and other
-        /// option lists by option: a later file's entry takes the place of an earlier one, and of an `absent` one.
+        /// Arguments that must be on the kernel command line. Entries are merged by parameter, or by option for `pci=` and
+        /// other option lists: a later file's entry replaces an earlier one, also one of `absent`.
         #[schemars(
             extend("default" = [] as [&str; 0]),
             example = vec!["iommu.strict=0", "pci=realloc=off"],
@@ -30,8 +30,8 @@ section! {
         )]
         args: Vec<ArgEntry>;
 
-        /// Arguments that must not be there: `name` (with any value), `pci=option`, or `name=value` for just that value. A
-        /// later file's entry takes the place of an earlier `args` entry for the same parameter.
+        /// Arguments that must be absent: `name` (with any value), `pci=option`, or `name=value` for only that value. A
+        /// later file's entry replaces an earlier `args` entry for the same parameter.
         #[schemars(
             extend("default" = [] as [&str; 0]),
             example = vec!["pci=noats", "nomodeset"],
@@ -68,10 +68,10 @@ pub struct ArgText(
 pub struct ArgTable {
     /// One kernel argument, `name` or `name=value`, without boot loader quoting.
     pub arg: Spanned<ArgText>,
-    /// Why it is wanted; shown in plans.
+    /// Reason, shown in plans.
     #[cfg_attr(feature = "schemars", schemars(example = &"invalidate lazily: RDMA registrations are long-lived"))]
     pub why: Option<Spanned<String>>,
-    /// Where the fact stands: a kernel file, a vendor page.
+    /// Source of the fact: a kernel file, a vendor page.
     #[cfg_attr(feature = "schemars", schemars(example = &"drivers/iommu/Kconfig"))]
     pub source: Option<Spanned<String>>,
 }
@@ -194,7 +194,7 @@ fn read_file(checker: &mut Checker<'_>, file: CmdlineFile) -> OrderedMap<Paramet
                 let parameter: &mut Parameter = out.entry(&param);
                 if let Some(wanted) = parameter.set().next().filter(|_| !contradicted) {
                     let message =
-                        format!("`{}` is wanted and `{}` is to be absent", wanted.token, arg.token);
+                        format!("`{}` is requested, `{}` must be absent", wanted.token, arg.token);
                     contradiction(checker, message, wanted.place, arg.place);
                 }
                 let name = bedplate_cmdline::fold_name(arg.token.as_str());
@@ -235,9 +235,9 @@ fn arguments<T>(
         let length = text.len();
         if length > MAX_LINE_BYTES {
             let message =
-                format!("this argument has {length} bytes; the kernel takes {MAX_LINE_BYTES}");
+                format!("argument has {length} bytes; the kernel limit is {MAX_LINE_BYTES}");
             let help =
-                "a kernel command line holds 2047 bytes in all (arch/x86/include/asm/setup.h)";
+                "a whole kernel command line has at most 2047 bytes (arch/x86/include/asm/setup.h)";
             checker.error(place, "argument-too-long", message, "too long", Some(help));
             continue;
         }
@@ -285,7 +285,7 @@ fn report_contradiction(checker: &mut Checker<'_>, args: &[&Listed], absent: &[&
 }
 
 fn contradiction(checker: &mut Checker<'_>, message: String, wanted: Place, against: Place) {
-    let (at, with) = ((against, "against this"), (wanted, "wanted here"));
+    let (at, with) = ((against, "conflicting entry"), (wanted, "requested here"));
     checker.clash("contradiction", message, at, with, None);
 }
 

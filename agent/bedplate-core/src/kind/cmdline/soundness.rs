@@ -28,7 +28,7 @@ pub(crate) fn soundness(reader: &dyn Reader, facts: &Facts) -> Soundness {
     let entry = match boot_entry::default(reader, facts) {
         Reading::Known(entry) => entry,
         Reading::Absent => {
-            found.unknown.push("no boot entry was found; check that /boot is mounted".into());
+            found.unknown.push("no boot entry found; check that /boot is mounted".into());
             return found;
         }
         Reading::Unknown(why) => {
@@ -99,7 +99,7 @@ fn corruption(reader: &dyn Reader, path: &str) -> Result<Option<String>, Reason>
     };
     Ok(match start.len() {
         0 => Some("is empty".into()),
-        _ if start.iter().all(|byte| *byte == 0) => Some("begins with nothing but zeros".into()),
+        _ if start.iter().all(|byte| *byte == 0) => Some("starts with zeros only".into()),
         _ => None,
     })
 }
@@ -126,7 +126,7 @@ impl Host<'_> {
         for wait in &entry.waits {
             match wait {
                 Wait::Key => found.fault(
-                    "the timeout of the boot menu is no number of seconds: it waits for a key for ever",
+                    "boot menu timeout is not a number of seconds; the menu waits for a key forever",
                     repair::timeout(self.reader, self.facts),
                 ),
                 Wait::Password => found.fault(
@@ -135,7 +135,8 @@ impl Host<'_> {
                     repair::password(self.reader, self.facts),
                 ),
                 Wait::PasswordUnknown => found.unknown.push(
-                    "whether GRUB asks for a password before the default boot entry depends on what only GRUB knows".into(),
+                    "only GRUB knows whether it asks for a password before the default boot entry"
+                        .into(),
                 ),
             }
         }
@@ -158,14 +159,14 @@ impl Host<'_> {
                 Err(why) => found.unknown.push(why),
             },
             Location::Missing(path) => {
-                found.fault(format!("{what}, {path}, is not there"), remedy());
+                found.fault(format!("{what}, {path}, is missing"), remedy());
             }
             Location::Unreachable { path, to } => found.fault(
                 format!(
-                    "{what}, {path}, is a link that GRUB follows to {to}, and nothing is there: GRUB does not leave the \
-                     file system, whose root is where absolute links begin"
+                    "{what}, {path}, is a link that GRUB follows to {to}, which does not exist: GRUB stays in the file \
+                     system, where absolute links start at its root"
                 ),
-                format!("put the file itself in the place of the link {path}, or a relative link to it"),
+                format!("replace the link {path} by the file itself or by a relative link"),
             ),
             Location::Unknown(why) => found.unknown.push(why),
         }
@@ -205,21 +206,21 @@ impl Host<'_> {
         }
         let beside = self.initrd_beside(entry);
         let why = match beside {
-            Some(path) => format!(", though {path} is there"),
+            Some(path) => format!(", although {path} exists"),
             None if had == Some(true) => ", and the running kernel was booted with one".to_owned(),
             None if entry.others_have_initrd => ", and other entries do".to_owned(),
             None if by_kernel => return,
             None if same && had.is_none() => {
                 found.unknown.push(
                     format!(
-                        "whether Linux {} finds its root without an initrd is not known",
+                        "cannot tell whether Linux {} finds its root without an initrd",
                         self.release()
                     )
                     .into(),
                 );
                 return;
             }
-            None => ", and no kernel finds that root by itself".to_owned(),
+            None => ", and no kernel finds its root by itself".to_owned(),
         };
         found.fault(
             format!("the default boot entry loads no initrd{why}"),
@@ -256,7 +257,8 @@ impl Host<'_> {
         if is_loop("/dev/loop") || is_loop("/dev/mapper/loop") {
             found.fault(
                 format!("the default boot entry has root={root}, a device of the image build"),
-                "make the boot entries with `root=UUID=...`: run the image's update-grub where /dev/disk/by-uuid shows its file system",
+                "run the image's update-grub where /dev/disk/by-uuid shows its file system, so that entries have \
+                 `root=UUID=...`",
             );
         }
     }
@@ -281,8 +283,8 @@ impl Host<'_> {
             ),
             SameRoot::Unknown => found.unknown.push(
                 format!(
-                    "whether root={after} of the default boot entry is the same as root={before} of the running kernel \
-                     is not known"
+                    "cannot tell whether root={after} of the default boot entry is the same as root={before} of the \
+                     running kernel"
                 )
                 .into(),
             ),

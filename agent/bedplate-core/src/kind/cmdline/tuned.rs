@@ -49,13 +49,13 @@ impl Tuned {
         let absent = &context.desired.cmdline.absent;
         let conflict = |finding: Finding| match finding.status {
             Status::Other { found } | Status::Reordered { found, .. } => {
-                Some((found, format!("asks for `{}`", finding.entries.join(" "))))
+                Some((found, format!("requests `{}`", finding.entries.join(" "))))
             }
             // TuneD may keep an argument that bedplate merely gave up.
             Status::Lingering { found } => absent
                 .iter()
                 .any(|arg| finding.entries.contains(&arg.token))
-                .then(|| (found, "does not want it".to_owned())),
+                .then(|| (found, "removes it".to_owned())),
             _ => None,
         };
         let findings = edit.satisfied_by(&self.line, &KernelDefaults::default());
@@ -64,9 +64,9 @@ impl Tuned {
         let source = self.source();
         Err(Obstacle {
             reason: format!(
-                "{source} brings `{found}` into the boot entry, and bedplate's profile {wish}"
+                "{source} adds `{found}` to the boot entry, but bedplate's profile {wish}"
             ),
-            remedy: "take it out of [bootloader] of that profile (`tuned-adm active` names it), choose another one by \
+            remedy: "remove it from [bootloader] of that profile (`tuned-adm active` names it), choose another one with \
                      `tuned-adm profile`, or drop the argument from [cmdline]"
                 .into(),
         })

@@ -66,7 +66,7 @@ fn has_variable(config: &Config) -> Result<bool, Obstacle> {
     let value = config.value(VARIABLE).map_err(|reason| Obstacle {
         reason: format!("the boot entries take their arguments from ${VARIABLE}: {reason}"),
         remedy: format!(
-            "store the whole line, with root=, by `grub2-editenv - set {VARIABLE}=…`, then plan again"
+            "store the whole line, with root=: `grub2-editenv - set {VARIABLE}=…`, then plan again"
         ),
     })?;
     Ok(!value.trim().is_empty())
@@ -106,7 +106,7 @@ fn keeps_the_rest(
         Err(Obstacle {
             reason,
             remedy: format!(
-                "look at what {} sets, and at the `options` of its default entry; then plan again",
+                "check the variables that {} sets and the `options` of its default entry, then plan again",
                 before.config.path()
             ),
         })
@@ -118,7 +118,7 @@ fn keeps_the_rest(
     match check_line(context.reader, context.facts, &new, &wanted.set, &wanted.absent) {
         Ok(()) => Ok(()),
         Err(wrong) => refused(format!(
-            "the default boot entry does not take its arguments from the files that would be edited: {wrong}"
+            "the default boot entry does not use the arguments of the files to edit: {wrong}"
         )),
     }
 }
@@ -128,13 +128,13 @@ fn known(loader: &Loader) -> Result<CommandLine, Obstacle> {
     let refused = |why: &str| Obstacle {
         reason: format!("the next boot's command line is unknown: {why}"),
         remedy: format!(
-            "write the `options` of the entry in {ENTRIES}, or what they use of {}, without what only GRUB can decide",
+            "write the `options` of the entry in {ENTRIES}, and what they use of {}, without values that only GRUB knows",
             loader.config.path()
         ),
     };
     match loader.line_once_made() {
         Reading::Known(line) => Ok(line),
-        Reading::Absent => Err(refused(&format!("{ENTRIES} is not there"))),
+        Reading::Absent => Err(refused(&format!("{ENTRIES} does not exist"))),
         Reading::Unknown(why) => Err(refused(&why)),
     }
 }

@@ -132,7 +132,7 @@ impl Loader {
                 look(DefaultEntry::Menu(Box::new(entry)))
             }
             None if self.config.is_to_be_made => self.newest(look),
-            None => Err(format!("{} is not there", self.config.path)),
+            None => Err(format!("{} does not exist", self.config.path)),
         }
     }
 
@@ -200,14 +200,14 @@ impl Config {
     pub(super) fn value(&self, name: &str) -> Result<String, String> {
         let stored = self.environment.as_ref().and_then(|(_, environment)| environment.get(name));
         let Some(text) = self.text.as_ref().filter(|_| !self.is_lost()) else {
-            let state = if self.text.is_some() { "empty" } else { "not there" };
+            let state = if self.text.is_some() { "empty" } else { "absent" };
             return stored.map(str::to_owned).ok_or_else(|| {
-                format!("{} is {state}, and may set ${name} once it is made", self.path)
+                format!("{} is {state}, and may set ${name} once it is generated", self.path)
             });
         };
         self.with_grub_files(&[], |around| value_at_blscfg(text, around, name))
             .map_err(|error| format!("{}:{}: {}", self.path, error.line, error.why))?
-            .ok_or_else(|| format!("{} sets ${name} to something that only GRUB knows", self.path))
+            .ok_or_else(|| format!("{} sets ${name} to a value that only GRUB knows", self.path))
     }
 
     fn newest<'a>(&self, entries: &'a [BlsEntry]) -> Result<&'a BlsEntry, String> {
@@ -216,7 +216,7 @@ impl Config {
         let saved = environment.and_then(|environment| environment.get("saved_entry"));
         let chosen =
             saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
-        chosen.copied().ok_or_else(|| format!("{ENTRIES} holds no entry with a kernel"))
+        chosen.copied().ok_or_else(|| format!("{ENTRIES} has no entry with a kernel"))
     }
 }
 
@@ -239,6 +239,6 @@ fn resolved(line: String, unresolved: &[String]) -> Result<String, String> {
     if open.is_empty() {
         Ok(line)
     } else {
-        Err(format!("the entry uses GRUB variables that are not known: {open:?}"))
+        Err(format!("the entry uses unknown GRUB variables: {open:?}"))
     }
 }

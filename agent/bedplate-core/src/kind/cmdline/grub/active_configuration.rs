@@ -65,7 +65,7 @@ pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
     }
     Some(Obstacle {
         reason: format!(
-            "GRUB reads its whole configuration from {path}, and the tools of this distribution write {boot}"
+            "GRUB reads its whole configuration from {path}, but the tools of this distribution write {boot}"
         ),
         remedy: format!(
             "make {path} lead to {boot} (`grub-install`), or write the arguments to the `linux` lines of {path} by hand"
@@ -79,20 +79,18 @@ fn is_empty(reader: &dyn Reader, path: &str) -> bool {
 
 fn emptied(path: &str) -> Obstacle {
     Obstacle {
-        reason: format!(
-            "{path}, which UEFI firmware's GRUB reads first, is empty; {BOOT} holds a menu"
-        ),
+        reason: format!("{path}, which GRUB reads first on UEFI, is empty; {BOOT} has a menu"),
         remedy: format!(
-            "write {path} again as a stub that leads to {BOOT} (`dnf reinstall grub2-common`), or as a whole configuration \
-             (`grub2-mkconfig -o {path}`, where this release has one there), then plan again"
+            "restore {path} as a stub that leads to {BOOT} (`dnf reinstall grub2-common`), or as a whole configuration \
+             (`grub2-mkconfig -o {path}`, if this release has one there), then plan again"
         ),
     }
 }
 
 fn several_configurations(paths: &[String]) -> Obstacle {
     Obstacle {
-        reason: format!("which GRUB configuration boots this system is not known: {}", paths.join(", ")),
-        remedy: "move those away that no boot entry of the firmware uses (`efibootmgr -v` shows them), then plan again"
+        reason: format!("cannot tell which GRUB configuration boots this system: {}", paths.join(", ")),
+        remedy: "move away those that no firmware boot entry uses (`efibootmgr -v` lists them), then plan again"
             .into(),
     }
 }

@@ -144,7 +144,7 @@ fn edit_unfollowable(
 ) -> Result<Vec<Action>, Obstacle> {
     let Some(own) = family.own() else {
         return Err(Obstacle {
-            reason: format!("{why}: bedplate does not run it to find out"),
+            reason: format!("{why}: bedplate does not execute it"),
             remedy: format!("write {} in {MAIN} as one plain assignment", family.variable),
         });
     };
@@ -152,9 +152,9 @@ fn edit_unfollowable(
         && let Some(found) = edit.first_unwanted(&line)
     {
         return Err(Obstacle {
-            reason: format!("{why}: where `{found}` comes from shows only when it is run"),
+            reason: format!("{why}: cannot find the source of `{found}` without executing it"),
             remedy: format!(
-                "write {CMDLINE} and {CMDLINE_DEFAULT} out as plain assignments there, or take `{found}` out by hand"
+                "write {CMDLINE} and {CMDLINE_DEFAULT} as plain assignments there, or remove `{found}` by hand"
             ),
         });
     }

@@ -18,10 +18,10 @@ pub(super) fn in_the_way(
         let place = places(result, &|word| word == "--");
         return Obstacle {
             reason: format!(
-                "the `--` at {place} hands everything behind it to init, bedplate's arguments too"
+                "the `--` at {place} passes everything after it to init, including bedplate's arguments"
             ),
             remedy: format!(
-                "move the part from `--` on to the end of {CMDLINE_DEFAULT}, or take it out"
+                "move `--` and the text after it to the end of {CMDLINE_DEFAULT}, or remove it"
             ),
         };
     }
@@ -30,11 +30,11 @@ pub(super) fn in_the_way(
         let line = source.default.lines_with(&[CMDLINE_DEFAULT], &|_| true).pop().unwrap_or(1);
         return Obstacle {
             reason: format!(
-                "{path}:{line} is read after bedplate's own file and sets {CMDLINE_DEFAULT} without what was there before"
+                "{path}:{line} is read after bedplate's drop-in and overwrites {CMDLINE_DEFAULT}"
             ),
             remedy: format!(
-                "in {path}, write {CMDLINE_DEFAULT}=\"${CMDLINE_DEFAULT} …\", or give the file a name that sorts \
-                 before bedplate's"
+                "in {path}, write {CMDLINE_DEFAULT}=\"${CMDLINE_DEFAULT} …\", or rename the file so that it sorts before \
+                 bedplate's"
             ),
         };
     }
@@ -45,8 +45,8 @@ pub(super) fn in_the_way(
         result.iter().filter(|source| Some(source.path.as_str()) != own).collect();
     let place = places(others, &|word| names.contains(&name(word)));
     Obstacle {
-        reason: format!("{} cannot be brought about beside what {place} has", wanted.join(" ")),
-        remedy: format!("take the arguments of these names out of {place} by hand"),
+        reason: format!("cannot apply {} because of the arguments at {place}", wanted.join(" ")),
+        remedy: format!("remove the arguments with these names from {place} by hand"),
     }
 }
 
@@ -60,9 +60,9 @@ pub(super) fn read_only(sources: &[SourcedFile], variable: &str) -> Result<(), O
         None => Ok(()),
         Some(place) => Err(Obstacle {
             reason: format!(
-                "{place} makes {variable} read-only, so that grub-mkconfig fails in a file that adds to it"
+                "{place} makes {variable} read-only; grub-mkconfig would fail in a file that adds to it"
             ),
-            remedy: format!("take the `readonly` of {variable} out of {place}"),
+            remedy: format!("remove the `readonly` of {variable} from {place}"),
         }),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
         Reading::Absent => return Err(boot_files::nothing_to_edit("a boot entry")),
         Reading::Unknown(why) => {
             return Err(Obstacle {
-                reason: format!("which boot entry is the default is not known: {why}"),
+                reason: format!("default boot entry unknown: {why}"),
                 remedy: "correct that, then plan again".into(),
             });
         }
@@ -42,14 +42,14 @@ pub(crate) fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
     {
         return Err(Obstacle {
             reason: format!("the next boot's command line is unknown: {why}"),
-            remedy: "build that image with its command line in it (`ukify build --cmdline=…`), then plan again".into(),
+            remedy: "rebuild that image with an embedded command line (`ukify build --cmdline=…`), then plan again".into(),
         });
     }
     let installed = &facts.os.installed_kernels;
     let name = default.rsplit('/').next().unwrap_or_default();
     if release_of(name, installed).is_none() {
         let why = format!(
-            "{name}, the default, is not named after an installed kernel as kernel-install names its files"
+            "{name}, the default, does not have the name that kernel-install gives entries of installed kernels"
         );
         return Err(nothing_reads(facts, &why));
     }
@@ -75,7 +75,7 @@ fn nothing_reads(facts: &Facts, why: &str) -> Obstacle {
         }
     };
     Obstacle {
-        reason: format!("nothing here makes boot entries from {KERNEL_CMDLINE}: {why}"),
+        reason: format!("no tool makes boot entries from {KERNEL_CMDLINE}: {why}"),
         remedy: format!("{how}; then plan again"),
     }
 }

@@ -34,7 +34,7 @@ impl From<TokenError> for BadArgument {
             TokenError::SeveralArguments(text) => {
                 let each: Vec<String> =
                     text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
-                ("more than one", Some(format!("write them one by one: {}", each.join(", "))))
+                ("more than one", Some(format!("list them separately: {}", each.join(", "))))
             }
             _ => ("not a kernel argument", None),
         };
@@ -44,7 +44,7 @@ impl From<TokenError> for BadArgument {
 
 impl From<EditError> for BadArgument {
     fn from(error: EditError) -> Self {
-        BadArgument { message: error.to_string(), label: "nothing to own", help: None }
+        BadArgument { message: error.to_string(), label: "not manageable", help: None }
     }
 }
 

@@ -4,24 +4,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::section::section;
 
-/// How the IOMMU is to treat host drivers' DMA.
+/// IOMMU mode for host drivers' DMA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum IommuMode {
-    /// What GPUDirect RDMA needs on this machine: `passthrough`; on Arm CPUs of NVIDIA `translated` below Linux 6.11, and
-    /// whatever is there from 6.11 on.
+    /// The mode that GPUDirect RDMA needs on this host: `passthrough`; on NVIDIA's Arm CPUs `translated` before Linux
+    /// 6.11, and unchanged from 6.11 on.
     Auto,
-    /// 1:1 for host drivers: identity groups, or no IOMMU at work. One that is off, on the command line or in the
+    /// 1:1 for host drivers: identity groups, or no active IOMMU. An IOMMU that is off, by the command line or the
     /// firmware, stays off.
     Passthrough,
-    /// On, 1:1 for host drivers: for hosts that give devices to guests as well. Off in the firmware is a blocker.
+    /// On, 1:1 for host drivers: for hosts that also assign devices to VMs. Off in the firmware is a blocker.
     PassthroughRequired,
     /// On, translating (lazy invalidation unless `strict`). Off in the firmware is a blocker.
     Translated,
     /// Off.
     Off,
-    /// Leave whatever is there.
+    /// Unchanged.
     Keep,
 }
 
@@ -29,8 +29,7 @@ section! {
     /// `[iommu]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
     "iommu" Iommu, IommuFile {
-        /// What the IOMMU does with the DMA of devices that host drivers use. Devices given to guests are translated in any
-        /// case.
+        /// IOMMU mode for the DMA of devices that host drivers use. Devices assigned to VMs are always translated.
         #[schemars(
             example = &"passthrough",
             extend("x-source" = "drivers/iommu/iommu.c; drivers/iommu/Kconfig; CUDA GPUDirect RDMA guide")
@@ -38,10 +37,10 @@ section! {
         mode: IommuMode = IommuMode::Keep;
     }
     reason of mode {
-        /// Why this mode; shown in plans.
+        /// Reason for the mode, shown in plans.
         #[schemars(example = &"NCCL over RDMA needs bus addresses that are physical addresses")]
         why;
-        /// Where the fact stands.
+        /// Source of the fact.
         source;
     }
 }

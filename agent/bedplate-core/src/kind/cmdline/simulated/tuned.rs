@@ -85,7 +85,7 @@ fn tuned_conflict_without_effect_is_noted() {
         let plan = host.plan(wish);
         let notes: Vec<&str> = plan.notes.iter().map(|note| note.text.as_str()).collect();
         let all = [notes, blockers(&plan)].concat().join("\n");
-        assert!(all.contains("TuneD profile latency-performance brings"), "{loader}: {all}");
+        assert!(all.contains("TuneD profile latency-performance adds"), "{loader}: {all}");
         assert!(all.contains("numa_balancing=enable"), "{loader}: {all}");
     }
 }

@@ -140,7 +140,7 @@ fn btrfs_subvolumes_are_sound() {
     let gone = gone.without(&format!("/boot/initrd.img-{KERNEL}"));
     assert_fault("initrd gone", gone, "/boot/initrd.img");
     let other = Case::menu(&entry("other")).file(MOUNTINFO, mounts);
-    assert_unknown("another subvolume", other, "not one that is mounted");
+    assert_unknown("another subvolume", other, "is not mounted here");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn zfs_dataset_is_found_or_unknown() {
     assert_unknown(
         "another",
         Case::menu(&entry("old")).file(MOUNTINFO, mounts),
-        "not one that is mounted",
+        "is not mounted here",
     );
 }
 
@@ -208,11 +208,11 @@ fn common_entry_forms_are_sound() {
 fn missing_or_empty_files_are_faults() {
     let (image, initrd) = (format!("/boot/vmlinuz-{KERNEL}"), format!("/boot/initrd.img-{KERNEL}"));
     for path in [&image, &initrd] {
-        assert_fault("missing", Case::new("").mapped().without(path), "is not there");
+        assert_fault("missing", Case::new("").mapped().without(path), "is missing");
         assert_fault("empty", Case::new("").mapped().file(path, ""), "is empty");
-        assert_fault("zeros", Case::new("").mapped().file(path, &"\0".repeat(9000)), "but zeros");
+        assert_fault("zeros", Case::new("").mapped().file(path, &"\0".repeat(9000)), "zeros only");
         // With an unknown device, a file that is not found may be elsewhere.
-        assert_unknown("device unknown", Case::new("").without(path), "not one that is mounted");
+        assert_unknown("device unknown", Case::new("").without(path), "is not mounted here");
     }
     let modules = format!("/usr/lib/modules/{KERNEL}");
     assert_fault("modules", Case::new("").without(&modules), "missing or empty");
@@ -227,7 +227,7 @@ fn missing_or_empty_files_are_faults() {
         };
         let case = Case::new(&format!("loader = '{loader}'"))
             .file(MOUNTINFO, &format!("{ON_ROOT}{ON_BOOT}"));
-        assert_fault(loader, case.without(&path), "is not there");
+        assert_fault(loader, case.without(&path), "is missing");
     }
 }
 
@@ -256,8 +256,8 @@ fn unmounted_file_system_is_unknown() {
     };
     assert_sound("mounted", uuid("bb", "sda2"));
     assert_sound("in capitals", uuid("BB", "sda2"));
-    assert_unknown("another disk", uuid("bb", "sdb1"), "with UUID bb, and that is not one");
-    assert_unknown("no such disk", uuid("aa", "sda2"), "with UUID bb, and that is not one");
+    assert_unknown("another disk", uuid("bb", "sdb1"), "with UUID bb, which is not mounted");
+    assert_unknown("no such disk", uuid("aa", "sda2"), "with UUID bb, which is not mounted");
     let label = search.replace("--fs-uuid", "--label");
     let labelled = entry.replace(search, &label);
     let case =
@@ -301,7 +301,7 @@ fn link_out_of_file_system_is_a_fault() {
     );
     let out = boot().link(&name, "../usr/lib/initrd.real");
     assert_fault("to another file system", out, "follows to /boot/usr/lib/initrd.real");
-    assert_fault("dangling", boot().link(&name, "gone"), "is not there");
+    assert_fault("dangling", boot().link(&name, "gone"), "is missing");
     // On one file system GRUB follows these links as the kernel does, also with a directory that is bound to itself.
     let entry =
         format!("{search}\n{}\n{}", linux("/boot/vmlinuz", ROOT), initrd("/boot/initrd.img"));
@@ -328,7 +328,7 @@ fn waiting_menu_is_a_fault() {
         Case::new("").file("/boot/grub/grub.cfg", &menu)
     };
     assert_sound("a timeout", menu("set timeout=5"));
-    assert_fault("for ever", menu("set timeout=-1"), "waits for a key for ever");
+    assert_fault("for ever", menu("set timeout=-1"), "waits for a key forever");
     assert_fault("password", menu("set superusers=root"), "asks for a password");
     assert_unknown("password", menu("set superusers=$lang"), "asks for a password");
     assert_unknown("leaves", menu("exit"), "`exit` runs here");
@@ -349,8 +349,8 @@ fn lost_initrd_is_a_fault() {
     assert_fault("the running kernel had one", new().had_initrd(true), "booted with one");
     let by_uuid =
         Case::menu(&linux("/boot/vmlinuz", ROOT)).without(&format!("/boot/initrd.img-{KERNEL}"));
-    assert_fault("by UUID", by_uuid.running(ROOT), "no kernel finds that root by itself");
-    assert_fault("one is beside", Case::menu(&linux("/boot/vmlinuz", ROOT)), "is there");
+    assert_fault("by UUID", by_uuid.running(ROOT), "no kernel finds its root by itself");
+    assert_fault("one is beside", Case::menu(&linux("/boot/vmlinuz", ROOT)), "exists");
 }
 
 #[test]
@@ -366,5 +366,5 @@ fn different_root_is_a_fault() {
 #[test]
 fn empty_or_absent_menu_is_unknown() {
     assert_unknown("empty", Case::new("").file("/boot/grub/grub.cfg", ""), "the menu has no entry");
-    assert_unknown("gone", Case::new("").without("/boot/grub/grub.cfg"), "no boot entry was found");
+    assert_unknown("gone", Case::new("").without("/boot/grub/grub.cfg"), "no boot entry found");
 }
