@@ -14,8 +14,8 @@ const PROFILE: &str = "etc/bedplate/profile.toml";
 pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
     let units = OWN.join(" ");
     format!(
-        "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; \
-         else echo 'bedplate is not installed here: settings that the profile leaves to it stay undone' >&2; {otherwise}fi",
+        "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; else echo 'bedplate is \
+        not installed: settings deferred to it are not applied' >&2; {otherwise}fi",
         OWN[1]
     )
 }
@@ -23,8 +23,8 @@ pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
 /// Makes an image build fail: a missing part would go unnoticed later.
 pub(super) const FAIL: &str = "exit 1; ";
 
-const NOTE: &str = "bedplate has to be installed in the image: what the files do not hold it does on the machine, by the profile in \
-                    /etc/bedplate/profile.toml (units bedplate-boot and bedplate)";
+const NOTE: &str = "install bedplate in the image: on the machine, it applies the deferred settings from \
+/etc/bedplate/profile.toml (units bedplate-boot and bedplate)";
 
 /// Bedplate's part of an image.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ pub(super) fn undecided_registration(build: &ImageConfig) -> Option<Inexpressibl
     open.then(|| Inexpressible {
         id: format!("{}/gpudirect", modules::NAME),
         what: "GPUDirect memory registration (`gpudirect = \"auto\"`)".to_owned(),
-        why: "DMA-BUF or nvidia_peermem: that depends on the machine's driver and kernel".to_owned(),
-        instead: "say `gpudirect = \"dmabuf\"` or `\"peermem\"` in [modules], or run bedplate on the host".to_owned(),
+        why: "DMA-BUF or nvidia_peermem: depends on the machine's driver and kernel".to_owned(),
+        instead: "set `gpudirect = \"dmabuf\"` or `\"peermem\"` in [modules], or run bedplate on the host".to_owned(),
     })
 }

@@ -86,7 +86,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         carried.map(|file| OutFile { path: format!("files/{}", file.path), ..file.clone() }),
     );
     rendered.notes.push(
-        "render with `-o roles/bedplate` and name the role in a play with `become: true`; `bedplate_root` sets up a root directory that is not running, whose boot loader and initramfs are then left to you"
+        "render with `-o roles/bedplate` and use the role in a play with `become: true`; to set up a root directory \
+        that is not running, set `bedplate_root`, then update its boot loader and initramfs yourself"
             .to_owned(),
     );
     Ok(rendered)
@@ -160,7 +161,7 @@ fn steps(build: &ImageConfig, host: &Host, options: &Options) -> Result<Vec<Step
 
 fn script(build: &ImageConfig, steps: &[Step]) -> String {
     let mut text = format!(
-        "#!/bin/sh\n{}# Ends with status 0 if the step is done.\ncase $1 in\n",
+        "#!/bin/sh\n{}# Exits with status 0 if the step is done.\ncase $1 in\n",
         heading(build, "# ")
     );
     for Step { id, test, .. } in steps {
@@ -182,7 +183,7 @@ fn tasks_of(step: &Step) -> Vec<Value> {
             "check_mode": false,
         })
     };
-    let mut before = check(format!("{name}: check whether it is done"));
+    let mut before = check(format!("{name}: check"));
     before["register"] = json!(found);
     before["failed_when"] = json!(false);
     before["when"] = json!(RUNNING);
@@ -197,7 +198,7 @@ fn tasks_of(step: &Step) -> Vec<Value> {
         // If the image is not where the test searches, only a change of the file shows that a rebuild is needed.
         act["when"] = json!([RUNNING, format!("{found}.rc != 0 or {MODPROBE} is changed")]);
     }
-    let mut after = check(format!("{name}: read back"));
+    let mut after = check(format!("{name}: check result"));
     after["when"] = json!([RUNNING, format!("{done} is changed")]);
     if *is_live {
         act["ignore_errors"] = json!(true);
@@ -215,7 +216,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
         .collect();
     let directories: Vec<&str> = directories.into_iter().collect();
     let mut tasks = vec![json!({
-        "name": "Make the directories",
+        "name": "Create the directories",
         "ansible.builtin.file": { "path": format!("{ROOT}/{{{{ item }}}}"), "state": "directory" },
         "loop": directories,
     })];
@@ -236,7 +237,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
     if let Some(file) = &host.default_grub {
         // A block managed by Ansible in a file of the distribution.
         tasks.push(json!({
-            "name": "Give kernels that are installed later the same arguments",
+            "name": "Set the arguments for kernels installed later",
             "ansible.builtin.blockinfile": {
                 "path": format!("{ROOT}/etc/default/grub"),
                 "block": format!("{{{{ lookup('ansible.builtin.file', '{}') }}}}", file.path),
@@ -249,20 +250,20 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
     if host.agent {
         let unit = format!("/usr/lib/systemd/system/{}", OWN[1]);
         tasks.push(json!({
-            "name": "Look for bedplate",
+            "name": "Check whether bedplate is installed",
             "ansible.builtin.stat": { "path": unit },
             "register": "bedplate_unit",
             "when": RUNNING,
         }));
         tasks.push(json!({
-            "name": "Let bedplate do on the machine what no file holds",
+            "name": "Enable the units of bedplate",
             "ansible.builtin.systemd": { "name": "{{ item }}", "enabled": true },
             "loop": OWN,
             "when": [RUNNING, "bedplate_unit.stat.exists"],
         }));
         tasks.push(json!({
-            "name": "Say that bedplate is not installed",
-            "ansible.builtin.debug": { "msg": "settings that the profile leaves to bedplate stay undone" },
+            "name": "Report that bedplate is not installed",
+            "ansible.builtin.debug": { "msg": "settings deferred to bedplate are not applied" },
             "when": [RUNNING, "not bedplate_unit.stat.exists"],
         }));
     }
@@ -286,9 +287,9 @@ fn live_tasks(host: &Host, live: &[&Step]) -> Vec<Value> {
     tasks.extend(live.iter().flat_map(|step| tasks_of(step)));
     if !failed.is_empty() {
         tasks.push(json!({
-            "name": "Say that a step on the running system failed",
+            "name": "Report a failed step on the running system",
             "ansible.builtin.fail": {
-                "msg": "see above; what the next boot needs is done, and the next run tries the rest again",
+                "msg": "see above; settings for the next boot are done, and the next run retries the rest",
             },
             "when": failed.join(" or "),
         }));

@@ -19,8 +19,8 @@ const CONTAINERFILE: &str = "Containerfile.bedplate";
 const X86_ONLY: [&str; 3] = ["iommu", "intel_iommu", "amd_iommu"];
 
 const ABSENT: Unsupported = Unsupported {
-    why: "kargs.d files only add",
-    instead: "take it out of the kargs.d file of the base image that sets it; on a host `rpm-ostree kargs --delete`",
+    why: "kargs.d files can only add arguments",
+    instead: "remove it from the base image's kargs.d file; on a host, run `rpm-ostree kargs --delete`",
 };
 
 /// File format of bootc, which rejects other keys.
@@ -66,7 +66,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         let text = format!("{}{}", preamble(build, "# "), toml::to_string(&kargs)?);
         rendered.files.push(OutFile::new(BOOTC_KARGS.trim_start_matches('/'), text));
         rendered.notes.push(
-            "arguments with special characters are quoted for GRUB; in images booted by systemd-boot take the quotes out (handbook §10.1)"
+            "arguments with special characters are quoted for GRUB; remove the quotes in images booted by \
+            systemd-boot (handbook §10.1)"
                 .to_owned(),
         );
     }
@@ -78,12 +79,13 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         rendered.files.push(OutFile::new(CONTAINERFILE, text));
         rendered
             .notes
-            .push(format!("put the lines of {CONTAINERFILE} into the Containerfile of the image"));
+            .push(format!("add the lines of {CONTAINERFILE} to the Containerfile of the image"));
     }
     rendered.add(agent.rest);
     if uses_modprobe(build) {
         rendered.notes.push(
-            "options of a module that is in the initramfs count only once it is rebuilt: run dracut in the image build (dracut(8); handbook §9)"
+            "options of modules in the initramfs take effect only after a rebuild: run dracut in the image build \
+            (dracut(8); handbook §9)"
                 .to_owned(),
         );
     }
@@ -134,7 +136,7 @@ fn containerfile(build: &ImageConfig, files: &[OutFile], agent: bool) -> String 
         }
     }
     if agent {
-        text.push_str("# What no file holds bedplate does on the machine: its package has to be installed before this.\n");
+        text.push_str("# bedplate applies deferred settings on the machine: install its package before this.\n");
         text.push_str(&format!("RUN {}\n", agent::enable("", "", agent::FAIL)));
     }
     text.push_str("RUN bootc container lint\n");

@@ -41,7 +41,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         format!("#cloud-config\n{}{}", preamble(build, "# "), yaml::value("user data", &config)?);
     rendered.files.push(OutFile::new(USER_DATA, text));
     rendered.notes.push(
-        "cloud-init writes files and runs commands once an instance; clear its state (`cloud-init clean`) before an image is made of the host"
+        "cloud-init writes files and runs commands once per instance; run `cloud-init clean` before making an image of the host"
             .to_owned(),
     );
     Ok(rendered)

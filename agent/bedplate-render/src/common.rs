@@ -21,7 +21,7 @@ pub(super) fn kernel_arguments(build: &ImageConfig, arch: Arch) -> Result<Vec<To
     for token in line.tokens() {
         // The encodings of a file and a loader may differ.
         if !token.as_str().is_ascii() {
-            let why = "only ASCII survives every tool between here and the kernel";
+            let why = "only ASCII reaches the kernel unchanged through every tool";
             return Err(RenderError::bad_argument(token.as_str(), why));
         }
     }
@@ -95,7 +95,7 @@ impl Unsupported {
         let absent: Vec<String> = absent.map(|token| format!("`{token}`")).collect();
         (!absent.is_empty()).then(|| {
             format!(
-                "kernel arguments that the profile forbids stay where the image has them: {} ({}); there {}",
+                "kernel arguments that the profile forbids are not removed from the image: {} ({}); {}",
                 absent.join(", "),
                 self.why,
                 self.instead
@@ -159,8 +159,8 @@ pub(super) fn removals(build: &ImageConfig) -> (Vec<String>, Option<String>) {
     let (parts, whole): (Vec<&str>, Vec<&str>) =
         build.absent_tokens().partition(|token| token.starts_with("pci="));
     let elsewhere = Unsupported {
-        why: "whole arguments only are removed, not a part of `pci=`",
-        instead: "take it out by hand, or run `bedplate apply --root` on the image",
+        why: "only whole arguments are removed, not parts of `pci=`",
+        instead: "remove it by hand, or run `bedplate apply --root` on the image",
     };
     (whole.into_iter().map(str::to_owned).collect(), elsewhere.not_removed(parts.into_iter()))
 }
@@ -219,12 +219,12 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
     let blocked =
         blocked.map(move |b| item(b.kind.name(), b.subject.to_string(), &b.reason, &b.remedy));
     let unknown = desired.unknowns.iter().map(move |u| {
-        let why = format!("not known: {}", u.reason);
+        let why = format!("unknown: {}", u.reason);
         item(
             u.kind.name(),
             u.subject.to_string(),
             &why,
-            "name a host of which it is known (--snapshot FILE), or at least the maker of its CPU (--cpu)",
+            "render for a host where it is known (--snapshot FILE), or at least set the CPU vendor (--cpu)",
         )
     });
     blocked.chain(unknown)

@@ -23,8 +23,8 @@ const WITH_PARAMETERS: [(&str, &str); 4] = [
 ];
 
 const ELSEWHERE: Unsupported = Unsupported {
-    why: "the GPU Operator sets up the NVIDIA driver alone",
-    instead: "put it into the nodes' image or machine configuration: render that target beside this one",
+    why: "the GPU Operator configures only the NVIDIA driver",
+    instead: "set it in the nodes' image or machine configuration; render that target as well",
 };
 
 pub(crate) const TARGET: Target = Target::new(
@@ -46,7 +46,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
             "data": parameters,
         });
         push(&mut rendered, build, PARAMETERS, &map)?;
-        rendered.notes.push(format!("apply {PARAMETERS} before the patch that names it"));
+        rendered.notes.push(format!("apply {PARAMETERS} before the patch that uses it"));
     }
     if !driver.is_empty() {
         let extras = extras(build);
@@ -56,7 +56,9 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         let of_driver: Map<String, Value> = driver.into_iter().chain(extras).collect();
         push(&mut rendered, build, NVIDIA_DRIVER, &json!({ "spec": of_driver }))?;
         rendered.notes.push(format!(
-            "`kubectl patch clusterpolicy cluster-policy --type merge --patch-file {CLUSTER_POLICY}`; where the ClusterPolicy has `useNvidiaDriverCRD: true`, `kubectl patch nvidiadriver NAME --type merge --patch-file {NVIDIA_DRIVER}` in its place"
+            "run `kubectl patch clusterpolicy cluster-policy --type merge --patch-file {CLUSTER_POLICY}`; if the \
+            ClusterPolicy has `useNvidiaDriverCRD: true`, run `kubectl patch nvidiadriver NAME --type merge \
+            --patch-file {NVIDIA_DRIVER}` instead"
         ));
     }
     rendered.notes.extend(build.gpudirect.map(|asked| {
@@ -65,7 +67,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
                 "DMA-BUF needs Linux 5.12 or later and GPUs of Turing or later (NVIDIA GPU Operator documentation; handbook §6.3)"
             }
             Registration::Peermem => {
-                "nvidia_peermem needs the ib_core of MLNX_OFED or DOCA-OFED; where the Network Operator's container brings it, set `useHostMofed: false` (handbook §6.3)"
+                "nvidia_peermem needs the ib_core of MLNX_OFED or DOCA-OFED; if the Network Operator's container \
+                provides it, set `useHostMofed: false` (handbook §6.3)"
             }
         }
         .to_owned()
@@ -79,7 +82,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
 
 /// Settings that no GPU operator handles.
 pub(super) fn unsupported_settings(build: &ImageConfig) -> Vec<Inexpressible> {
-    let by = "render target sriov-operator beside this one, or run bedplate on the nodes";
+    let by = "render target sriov-operator as well, or run bedplate on the nodes";
     let live = live_only(build, |live| &live.with_agent);
     vfs(build, by).into_iter().chain(vf_attributes(build, by)).chain(live).collect()
 }

@@ -43,7 +43,7 @@ pub(super) fn render(build: &ImageConfig, options: &Options) -> Result<RenderRes
     rendered.files.extend(files(build));
     let vfs = vfs(
         build,
-        "run `bedplate apply` at every boot of the host, or give the PF to the SR-IOV network operator",
+        "run `bedplate apply` at every boot of the host, or let the SR-IOV network operator manage the PF",
     );
     let agent =
         Agent::with_rest(build, options, vfs.into_iter().chain(agent::of_machine(build)).collect());
@@ -91,7 +91,8 @@ pub(super) fn entry_test(build: &ImageConfig, options: &Options) -> Result<Strin
 
 fn rebuild_note(command: &str) -> String {
     format!(
-        "options of a module that is in the initramfs count only once it is rebuilt: run `{command}` in the image (initramfs-tools(7), dracut(8); handbook §9)"
+        "options of modules in the initramfs take effect only after a rebuild: run `{command}` in the image \
+        (initramfs-tools(7), dracut(8); handbook §9)"
     )
 }
 
@@ -102,7 +103,7 @@ fn debian(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResult, RenderE
         let text = write_drop_in(CMDLINE_DEFAULT, tokens, &preamble(build, ""))?;
         rendered.files.push(OutFile::new(DROP_IN, text));
         rendered.notes.push(
-            "run `update-grub` in the image; the arguments count from the next boot".to_owned(),
+            "run `update-grub` in the image; the arguments take effect at the next boot".to_owned(),
         );
     }
     Ok(rendered)
@@ -119,8 +120,9 @@ pub(super) fn not_removed(build: &ImageConfig, options: &Options) -> Option<Stri
 }
 
 const DROP_IN_ADDS: Unsupported = Unsupported {
-    why: "a drop-in in grub.d only adds to GRUB_CMDLINE_LINUX_DEFAULT",
-    instead: "take it out of /etc/default/grub and of the files before zz-bedplate.cfg, or run `bedplate apply --root` on the image",
+    why: "a drop-in in grub.d can only extend GRUB_CMDLINE_LINUX_DEFAULT",
+    instead: "remove it from /etc/default/grub and the files before zz-bedplate.cfg, or run `bedplate apply --root` \
+    on the image",
 };
 
 #[cfg(test)]

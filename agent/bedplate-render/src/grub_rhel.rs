@@ -22,7 +22,7 @@ pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResu
         let text = script(&words, &removed.join(" "), &preamble(build, "# "));
         rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
         rendered.notes.push(format!(
-            "run {SCRIPT} in the image once its kernel is installed: it changes every boot entry"
+            "run {SCRIPT} in the image after its kernel is installed; it changes every boot entry"
         ));
     }
     if !words.is_empty() {
@@ -35,7 +35,8 @@ pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResu
     }
     if carried.iter().any(|token| token.name() == "pci") {
         rendered.notes.push(
-            "grubby may delete every other `pci=` argument when it adds one: if the image sets `pci=` elsewhere, put it into the profile (grubby(8); handbook §10.3)"
+            "grubby may delete every other `pci=` argument when it adds one: move the image's own `pci=` settings \
+            into the profile (grubby(8); handbook §10.3)"
                 .to_owned(),
         );
     }
@@ -89,8 +90,8 @@ fn script(words: &str, removed: &str, preamble: &str) -> String {
 /// Returns the reason why grubby (a shell script around sed) would change an argument.
 fn grubby_mangles(token: &str) -> Option<&'static str> {
     match token {
-        _ if token.contains(' ') => Some("grubby cuts its arguments at blanks, quoted or not"),
-        _ if token.contains('&') => Some("grubby hands its arguments to sed, which replaces `&`"),
+        _ if token.contains(' ') => Some("grubby splits arguments at blanks, even quoted ones"),
+        _ if token.contains('&') => Some("grubby passes its arguments to sed, which replaces `&`"),
         _ if token.contains(['$', '*', '?', '[']) => {
             Some("grubby lets the shell expand its arguments")
         }
@@ -103,7 +104,8 @@ fn lost_argument(token: &Token) -> Option<Inexpressible> {
         id: argument_id(token),
         what: format!("kernel argument `{token}`"),
         why: why.to_owned(),
-        instead: "put module parameters into [modules.options]; else add it to the `options` line of the boot entries by hand"
+        instead: "set module parameters in [modules.options]; add other arguments to the `options` line of the boot \
+        entries by hand"
             .to_owned(),
     })
 }
@@ -119,8 +121,8 @@ fn removable(build: &ImageConfig) -> (Vec<String>, Vec<&str>) {
 /// Returns a note about arguments that are not removed.
 pub(super) fn not_removed(build: &ImageConfig) -> Option<String> {
     let elsewhere = Unsupported {
-        why: "grubby removes whole arguments only, not a part of `pci=`, and cuts them at blanks",
-        instead: "run `bedplate apply --root` on the image, or take it out of the boot entries by hand",
+        why: "grubby removes only whole arguments, not parts of `pci=`, and splits at blanks",
+        instead: "run `bedplate apply --root` on the image, or remove it from the boot entries by hand",
     };
     elsewhere.not_removed(removable(build).1.into_iter())
 }

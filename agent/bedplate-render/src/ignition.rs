@@ -62,17 +62,17 @@ impl Machine {
         let agent = Agent::of_image(build, options);
         let units: &[&str] = if agent.profile.is_some() { &OWN } else { &[] };
         let mut notes = vec![
-            "Ignition runs at the first boot only: provision the machine again, or use another target, to change it".to_owned(),
+            "Ignition runs only at the first boot; for changes, provision the machine again or use another target".to_owned(),
         ];
         if !tokens.is_empty() {
             notes.push(
-                "arguments with special characters are quoted for GRUB, which reads boot entries as script; on hosts booted by \
-                 something else take the quotes out (handbook §10.1)"
+                "arguments with special characters are quoted for GRUB, which reads boot entries as script; remove \
+                the quotes on hosts with another boot loader (handbook §10.1)"
                     .to_owned(),
             );
         }
         if should_not_exist.iter().any(|token| !token.contains('=')) {
-            notes.push("an argument that is given by its name alone is removed only where it stands without a value".to_owned());
+            notes.push("an argument given by name alone is removed only if it has no value".to_owned());
         }
         let files: Vec<OutFile> =
             files(build).chain(udev::rules(build, options)).chain(agent.profile).collect();

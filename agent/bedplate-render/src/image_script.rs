@@ -20,13 +20,13 @@ const END: &str = "BEDPLATE_PROFILE";
 const MKOSI_CONF: &str = "mkosi.conf.d/50-bedplate.conf";
 
 const NOT_WRITTEN: Unsupported = Unsupported {
-    why: "mkosi takes `#` for the start of a comment, and joins words with one blank",
+    why: "mkosi reads `#` as the start of a comment, and joins words with one blank",
     instead: "choose a value without these",
 };
 
 const ABSENT: Unsupported = Unsupported {
-    why: "KernelCommandLine= only adds",
-    instead: "take it out of KernelCommandLine= of mkosi.conf, or of etc/kernel/cmdline and usr/lib/kernel/cmdline",
+    why: "KernelCommandLine= can only add arguments",
+    instead: "remove it from KernelCommandLine= in mkosi.conf, or from etc/kernel/cmdline and usr/lib/kernel/cmdline",
 };
 
 /// Differences between image builds.
@@ -57,12 +57,12 @@ fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderE
         script: "mkosi.postinst",
         root: "${BUILDROOT:?mkosi sets it}",
         options: &without,
-        comment: "# The kernel command line is in mkosi.conf.d; mkosi makes boot entries and its initrd after this script.",
+        comment: "# The kernel command line is in mkosi.conf.d; mkosi creates boot entries and its initrd after this script.",
         on_exit: MKOSI_ON_EXIT,
     };
     let mut rendered = script.render(build, options)?;
     rendered.notes.push(
-        "mkosi.postinst runs outside of the image: `bedplate` has to be on the PATH of the build"
+        "mkosi.postinst runs outside of the image: `bedplate` must be on the PATH of the build"
             .to_owned(),
     );
     let (tokens, lost): (Vec<Token>, Vec<Token>) =
@@ -71,18 +71,19 @@ fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderE
     rendered.notes.extend(ABSENT.not_removed(build.absent_tokens()));
     if !tokens.is_empty() {
         rendered.notes.push(
-            "mkosi before 24 has console=ttyS0 on the line only where KernelCommandLine= is not set: add it to mkosi.conf if it is needed".to_owned(),
+            "mkosi before 24 sets console=ttyS0 only if KernelCommandLine= is not set; add it to mkosi.conf if needed".to_owned(),
         );
         if tokens.iter().any(|token| token.as_str().contains(';')) {
             rendered.notes.push(
-                "mkosi 16 to 24 takes `;` for the start of a comment: build with mkosi 25 or later"
+                "mkosi 16 to 24 reads `;` as the start of a comment; build with mkosi 25 or later"
                     .to_owned(),
             );
         }
         let is_special = |token: &Token| grub_token(token).ok().as_deref() != Some(token.as_str());
         if tokens.iter().any(is_special) {
             rendered.notes.push(
-                "with Bootloader=grub GRUB reads the line as script and takes quotes and `;` away (handbook §10.1): build unified kernel images or boot entries for systemd-boot".to_owned(),
+                "with Bootloader=grub, GRUB parses the line as script and removes quotes and `;` (handbook §10.1); \
+                build unified kernel images or boot entries for systemd-boot".to_owned(),
             );
         }
         rendered.files.insert(0, OutFile::new(MKOSI_CONF, conf(build, &tokens)));
@@ -115,28 +116,29 @@ fn packer(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         script: "bedplate-provision.sh",
         root: "/",
         options: " --chroot-tools",
-        comment: "# Tools of the image (update-grub, dracut …) run inside of it.",
+        comment: "# Tools of the image (update-grub, dracut …) run inside it.",
         on_exit: PACKER_ON_EXIT,
     };
     let mut rendered = script.render(build, options)?;
     rendered.notes.push(
-        "name the script in a `provisioner \"shell\"` block that runs as root (`execute_command = \"sudo sh -c '{{ .Vars }} {{ .Path }}'\"`); `bedplate` has to be installed in the machine"
+        "use the script in a `provisioner \"shell\"` block that runs as root (`execute_command = \"sudo sh -c '{{ \
+        .Vars }} {{ .Path }}'\"`); install `bedplate` in the machine first"
             .to_owned(),
     );
     Ok(rendered)
 }
 
 /// mkosi writes boot entries and its initrd after the script, so pending tools are not an error.
-const MKOSI_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the image is written, and tools are left to run in it.
+const MKOSI_ON_EXIT: &str = r#"# 3: the rest is pending until boot. 6: the image is written, and tools must still run in it.
 case $status in
   0 | 3) ;;
-  6) echo "$0: left to run in the image: the tools named above" >&2 ;;
+  6) echo "$0: still to be run in the image: the tools listed above" >&2 ;;
   *) exit "$status" ;;
 esac
 "#;
 
 /// Packer runs nothing after the script: if tools are pending, the image may not boot as the profile requires.
-const PACKER_ON_EXIT: &str = r#"# 3: the rest waits for the boot. 6: the tools named above are left to run in the image, and the build ends.
+const PACKER_ON_EXIT: &str = r#"# 3: the rest is pending until boot. 6: the tools listed above must still run in the image, and the build fails.
 case $status in
   0 | 3) ;;
   *) exit "$status" ;;
@@ -146,7 +148,7 @@ esac
 impl Build<'_> {
     fn render(&self, build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
         let profile = options.profile_text.as_deref().ok_or_else(|| {
-            let why = "the target carries the profile itself, and its text was not given";
+            let why = "the target needs the text of the profile, which was not given";
             RenderError::Refused(why.to_owned())
         })?;
         let cpu = match options.cpu {
@@ -164,7 +166,7 @@ impl Build<'_> {
         rendered.files.push(OutFile { path, mode: SCRIPT_MODE, text });
         rendered.notes.extend(build.notes.iter().cloned());
         if cpu.is_empty() {
-            rendered.notes.push("an image has no CPU of its own: render with --cpu, or for a host, so that the script names the vendor".to_owned());
+            rendered.notes.push("an image has no CPU: render with --cpu, or for a host, so that the script names the vendor".to_owned());
         }
         Ok(rendered)
     }
@@ -173,8 +175,7 @@ impl Build<'_> {
         let Build { root, options, comment, on_exit, .. } = self;
         let enable = match has_agent {
             true => format!(
-                "# What no file holds bedplate does on the machine: its package has to be installed in the image.\n\
-                 {}\n",
+                "# bedplate applies deferred settings on the machine: install its package in the image.\n{}\n",
                 agent::enable("\"$root\"", "--root=\"$root\" ", agent::FAIL)
             ),
             false => String::new(),

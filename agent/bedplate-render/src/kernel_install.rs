@@ -13,8 +13,8 @@ use super::{Options, OutFile, RenderError, RenderResult, SCRIPT_MODE, Target, ud
 const SCRIPT: &str = "bedplate-kernel-cmdline.sh";
 
 const BLANKS: Unsupported = Unsupported {
-    why: "kernel-install cuts the line at blanks, quoted or not",
-    instead: "put module parameters into [modules.options]",
+    why: "kernel-install splits the line at blanks, even quoted ones",
+    instead: "set module parameters in [modules.options]",
 };
 
 pub(crate) const TARGET: Target = Target::new(
@@ -46,14 +46,16 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         let text = script(build, &tokens, &removed);
         rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
         rendered.notes.push(format!(
-            "run `{SCRIPT} ROOT` (ROOT: the image's directory, or nothing inside of it), then `kernel-install add VERSION /lib/modules/VERSION/vmlinuz` in the image for each kernel"
+            "run `{SCRIPT} ROOT` (ROOT: the image's directory; omit it inside the image), then `kernel-install add \
+            VERSION /lib/modules/VERSION/vmlinuz` in the image for each kernel"
         ));
         rendered.notes.push(
-            "a unified kernel image holds the line inside: it has to be built again (kernel-install with layout=uki, or ukify), and under Secure Boot its stub ignores what the boot loader gives it (systemd-stub(7); handbook §10.4)"
+            "a unified kernel image contains the line: rebuild it (kernel-install with layout=uki, or ukify); under \
+            Secure Boot its stub ignores arguments from the boot loader (systemd-stub(7); handbook §10.4)"
                 .to_owned(),
         );
         rendered.notes.push(
-            "the arguments go in without GRUB's quotes: where GRUB reads the boot entries (RHEL, Fedora), render `grub --family rhel`"
+            "the arguments are not quoted for GRUB: if GRUB reads the boot entries (RHEL, Fedora), render `grub --family rhel`"
                 .to_owned(),
         );
     }
@@ -64,7 +66,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     rendered.add(agent.rest);
     if uses_modprobe(build) {
         rendered.notes.push(
-            "options of a module that is in the initramfs count only once it is rebuilt, which kernel-install does (handbook §9)"
+            "options of modules in the initramfs take effect only after a rebuild, which kernel-install does (handbook §9)"
                 .to_owned(),
         );
     }
@@ -127,7 +129,7 @@ file=$root/etc/kernel/cmdline
 record=$root/etc/kernel/bedplate-added
 for path in "$file" "$record" "$root/usr/lib/kernel/cmdline"; do
   if [ -n "$root" ] && [ -L "$path" ]; then
-    echo "$0: $path is a link, which may lead out of $root: put a file there first" >&2
+    echo "$0: $path is a link, which may lead out of $root; replace it with a file first" >&2
     exit 1
   fi
 done
@@ -140,11 +142,11 @@ if [ -e "$file" ]; then
 elif [ -e "$root/usr/lib/kernel/cmdline" ]; then
   line=$(cat "$root/usr/lib/kernel/cmdline")
 else
-  echo "$0: there is no $file, and kernel-install would take the command line of the machine that builds the image;" \
-    "put a line with root= there first" >&2
+  echo "$0: no $file: kernel-install would use the command line of the build machine;" \
+    "write a line with root= there first" >&2
   exit 1
 fi
-# One blank between words, whatever was there.
+# Exactly one blank between words.
 set -- $line
 line=$*
 set -- $added
@@ -172,7 +174,7 @@ if [ -e "$file" ]; then
   cp -p "$file" "$file.bedplate"
 fi
 printf '%s\n' "$*" >"$file.bedplate"
-# Cut short in between, the record has too much rather than too little of what bedplate added.
+# If interrupted here, the record lists too many rather than too few of the added arguments.
 set -- $added $new
 printf '%s\n' "$*" >"$record.bedplate"
 mv "$record.bedplate" "$record"

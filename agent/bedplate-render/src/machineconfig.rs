@@ -118,15 +118,16 @@ fn checked_role(role: &str) -> Result<&str, RenderError> {
         && role.chars().all(inner)
         && !role.starts_with('-')
         && !role.ends_with('-');
-    let how = "use lower-case letters, digits and `-`, such as worker";
+    let how = "use lower-case letters, digits and `-`, e.g. worker";
     good.then_some(role).ok_or_else(|| {
-        RenderError::Refused(format!("`{role}` cannot be a MachineConfig role: {how}"))
+        RenderError::Refused(format!("invalid MachineConfig role `{role}`: {how}"))
     })
 }
 
 const NOT_REMOVED: Unsupported = Unsupported {
-    why: "the operator takes away only what a MachineConfig brought",
-    instead: "take it out of the MachineConfig that sets it; if the installer set it, delete it on the node with `rpm-ostree kargs`",
+    why: "the operator removes only arguments that a MachineConfig added",
+    instead: "remove it from the MachineConfig that sets it; if the installer set it, delete it on the node with \
+    `rpm-ostree kargs`",
 };
 
 fn notes(build: &ImageConfig, arguments: bool, files: bool) -> Vec<String> {
@@ -139,13 +140,14 @@ fn notes(build: &ImageConfig, arguments: bool, files: bool) -> Vec<String> {
     }
     if arguments {
         notes.push(
-            "arguments with special characters are quoted for GRUB; on nodes booted by something else (s390x) take the quotes out"
+            "arguments with special characters are quoted for GRUB; remove the quotes on nodes with another boot loader (s390x)"
                 .to_owned(),
         );
     }
     if build.settings().any(|setting| matches!(setting, Setting::ModuleOption { .. })) {
         notes.push(
-            "modules that the initramfs loads do not see modprobe.d there: give theirs as `module.parameter=value` in [cmdline] (libkmod; handbook §1.6, §9)"
+            "modules loaded in the initramfs do not read modprobe.d: set their options as `module.parameter=value` in \
+            [cmdline] (libkmod; handbook §1.6, §9)"
                 .to_owned(),
         );
     }
@@ -153,7 +155,9 @@ fn notes(build: &ImageConfig, arguments: bool, files: bool) -> Vec<String> {
     notes.extend(build.notes.iter().cloned());
     if names_nvidia_modules(build) {
         notes.push(
-            "with the GPU Operator the NVIDIA modules exist only in its driver container: there, leave them out of the profile and set their parameters in the operator's kernelModuleConfig (NVIDIA GPU Operator documentation; handbook §9)"
+            "with the GPU Operator, the NVIDIA modules exist only in its driver container: remove them from the \
+            profile and set their parameters in the operator's kernelModuleConfig (NVIDIA GPU Operator documentation; \
+            handbook §9)"
                 .to_owned(),
         );
     }

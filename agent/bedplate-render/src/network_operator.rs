@@ -15,8 +15,8 @@ use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target, 
 const PATCH: &str = "nicclusterpolicy-patch.yaml";
 
 const ELSEWHERE: Unsupported = Unsupported {
-    why: "a NicClusterPolicy is about the driver and the plugins of NICs alone",
-    instead: "put it into the nodes' image or machine configuration: render that target beside this one",
+    why: "a NicClusterPolicy configures only NIC drivers and plugins",
+    instead: "set it in the nodes' image or machine configuration; render that target as well",
 };
 
 pub(crate) const TARGET: Target = Target::new(
@@ -44,7 +44,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         let text = format!("{}{}", heading(build, "# "), yaml::value(PATCH, &patch)?);
         rendered.files.push(OutFile::new(PATCH, text));
         rendered.notes.push(format!(
-            "`kubectl patch nicclusterpolicy nic-cluster-policy --type merge --patch-file {PATCH}`; its sriovDevicePlugin must name the image and version of your release already"
+            "run `kubectl patch nicclusterpolicy nic-cluster-policy --type merge --patch-file {PATCH}`; the policy's \
+            sriovDevicePlugin must already name the image and version of your release"
         ));
     }
     match build.gpudirect.map(|asked| asked.way) {
@@ -52,7 +53,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         Some(Registration::Peermem) => rendered.inexpressible.push(Inexpressible {
             id: "modules/gpudirect".to_owned(),
             what: "an ib_core for nvidia_peermem".to_owned(),
-            why: "the container with DOCA-OFED belongs to a release of the operator".to_owned(),
+            why: "the container with DOCA-OFED depends on the operator's release".to_owned(),
             instead: "set `ofedDriver` of the NicClusterPolicy to the image, repository and version of your release, unless the \
                       hosts have MLNX_OFED or DOCA-OFED themselves (handbook §6.3)"
                 .to_owned(),
@@ -64,7 +65,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     }
     rendered.inexpressible.extend(vfs(
         build,
-        "run bedplate on the nodes: the plugin hands out VFs that are there, and makes none",
+        "run bedplate on the nodes: the plugin only offers existing VFs",
     ));
     rendered.inexpressible.extend(agent::of_machine(build));
     ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
@@ -92,7 +93,7 @@ fn cannot(rule: &SriovRule, build: &ImageConfig) -> Option<&'static str> {
     let select = &rule.select;
     if select.address.is_some() {
         let by_address = PfSelector { address: select.address, ..PfSelector::default() };
-        return (*select != by_address).then_some("the plugin takes a PF's address alone");
+        return (*select != by_address).then_some("the plugin cannot combine a PF's address with other selectors");
     }
     // Without VFs there is nothing to offer.
     if rule.vfs == SriovCount::Number(0) {
@@ -104,9 +105,9 @@ fn cannot(rule: &SriovRule, build: &ImageConfig) -> Option<&'static str> {
     }
     match (&select.interface, vf_device(select)) {
         (Some(name), _) if is_one(name) => None,
-        (Some(_), _) => Some("the plugin takes names of interfaces, no patterns"),
+        (Some(_), _) => Some("the plugin accepts interface names, not patterns"),
         (None, None) => {
-            Some("the plugin selects by ids of VFs, which do not follow from this rule")
+            Some("the plugin selects by VF ids, which this rule does not determine")
         }
         (None, id) => {
             let alike = build

@@ -12,15 +12,15 @@ use super::vf_rules::{self, Group, Pfs, groups, of_vfs, unguarded_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target};
 
 const ELSEWHERE: Unsupported = Unsupported {
-    why: "`.link` files are about network interfaces alone",
-    instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
+    why: "`.link` files configure only network interfaces",
+    instead: "render the target of the image's boot loader as well (grub, kernel-install, bootc …)",
 };
 
 const BY_AGENT: &str = "run `bedplate apply` at every boot of the host";
 
 pub(crate) const TARGET: Target = Target::new(
     "networkd",
-    "systemd .link files that make VFs and set their attributes",
+    "systemd .link files that create VFs and set their attributes",
     &[
         "etc/systemd/network/10-bedplate-*.link",
         "etc/bedplate/profile.toml",
@@ -45,13 +45,13 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     }
     rendered.inexpressible.extend(unguarded_vfs(
         &groups,
-        "systemd.link(5) has no condition for it: udev makes the VFs whenever the interface appears",
-        "render target udev, whose rules leave a port alone while it is up",
+        "systemd.link(5) has no condition for it: udev creates the VFs whenever the interface appears",
+        "render target udev, whose rules skip ports that are up",
     ));
     if !groups.is_empty() {
         rendered.notes.push(
-            "a .link file takes the place of 99-default.link for its interface: these repeat its naming policies; where the image has .link files \
-             of its own for these ports, put the two together (systemd.link(5))"
+            "a .link file replaces 99-default.link for its interface, so these repeat its naming policies; merge them \
+            with the image's own .link files for these ports (systemd.link(5))"
                 .to_owned(),
         );
     }
@@ -69,14 +69,14 @@ fn cannot(rule: &SriovRule) -> Option<&'static str> {
     let select = &rule.select;
     if select.interface.is_some() {
         return Some(
-            "a `.link` file is what gives an interface its name, and matches the kernel's own one alone",
+            "a `.link` file sets the interface's name, so it can match only the kernel's own name",
         );
     }
     if select.numa_node.is_some() {
-        return Some("systemd.link(5) matches no NUMA node");
+        return Some("systemd.link(5) cannot match NUMA nodes");
     }
     (*select == PfSelector::default())
-        .then_some("the file would take the place of 99-default.link for every interface")
+        .then_some("the file would replace 99-default.link for every interface")
 }
 
 /// Returns a part of the file's name, and the `[Match]` of each file.
@@ -103,7 +103,8 @@ fn selected(select: &PfSelector) -> String {
 }
 
 /// Comment in the file about the item of [`unguarded_vfs`].
-const UNGUARDED: &str = "# udev makes the VFs also where the default route goes through this port, which may lose its traffic for a moment.\n";
+const UNGUARDED: &str = "# udev creates the VFs even if the default route goes through this port, whose traffic may \
+then stop briefly.\n";
 
 fn link(build: &ImageConfig, group: &Group<'_>, pf: &str) -> String {
     let mut text = format!(

@@ -172,22 +172,22 @@ pub enum RenderError {
     #[error("{0}")]
     Refused(String),
     /// The required arguments contradict each other.
-    #[error("the kernel arguments of the profile make no sense as a whole")]
+    #[error("conflicting kernel arguments in the profile")]
     Cmdline(#[from] EditError),
     /// The arguments together are not a line that the kernel reads whole.
-    #[error("the kernel arguments of the profile cannot be put on one line")]
+    #[error("the profile's kernel arguments do not fit on one line")]
     Line(#[from] ApplyError),
     /// A kernel argument that GRUB would change.
-    #[error("the kernel arguments of the profile do not come through GRUB")]
+    #[error("GRUB cannot carry the profile's kernel arguments")]
     Grub(#[from] GrubQuoteError),
     /// A value that its file cannot hold.
     #[error(transparent)]
     Kind(#[from] ContributeError),
     /// A list of arguments that cannot be written as TOML.
-    #[error("the kernel arguments cannot be written as TOML")]
+    #[error("cannot write the kernel arguments as TOML")]
     Toml(#[from] toml::ser::Error),
     /// The YAML library reported an error.
-    #[error("{document} cannot be written as YAML")]
+    #[error("cannot write {document} as YAML")]
     Yaml {
         /// The document.
         document: &'static str,
@@ -200,7 +200,7 @@ impl RenderError {
     /// Creates the error for a kernel argument that no loader can carry.
     pub(crate) fn bad_argument(token: &str, why: &str) -> Self {
         Self::Refused(format!(
-            "kernel argument {token:?} cannot be rendered: {why}; change it in [cmdline]"
+            "cannot render kernel argument {token:?}: {why}; change it in [cmdline]"
         ))
     }
 }

@@ -71,7 +71,8 @@ impl Host {
         host.rest.add(agent.rest);
         if host.boot_loader.is_some() {
             host.rest.notes.push(
-                "the arguments count from the next boot, which is left to you: `bedplate reboot schedule` where the agent runs".to_owned(),
+                "the arguments take effect at the next boot: reboot the host yourself, or with `bedplate reboot \
+                schedule` if the agent runs there".to_owned(),
             );
         }
         host.rest.notes.extend(build.notes.iter().cloned());

@@ -16,7 +16,7 @@ use crate::{TARGETS, Target, common, second_boot};
 pub fn target(name: &str) -> Result<&'static Target, RenderError> {
     TARGETS.iter().find(|target| target.name == name).ok_or_else(|| {
         let known = TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
-        RenderError::Refused(format!("there is no render target `{name}`; there are: {known}"))
+        RenderError::Refused(format!("unknown render target `{name}`; known targets: {known}"))
     })
 }
 

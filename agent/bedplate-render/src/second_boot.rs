@@ -14,9 +14,9 @@ pub(super) fn note(profile: &Profile, rendered: &RenderResult) -> Option<String>
     }
     let forbidding = profile.reboot.forbidding()?;
     Some(format!(
-        "a node needs a second boot: its daemon adds the ACS argument in the first one, where the kernel takes it, and \
-         `{forbidding}` in [reboot] keeps bedplate from rebooting. Reboot the node, or set windows and `policy = \
-         \"schedule\"`; `persistence = \"live\"` in [acs] needs one boot only"
+        "a node needs a second boot: its daemon adds the ACS argument in the first one, if the kernel supports it, \
+        and `{forbidding}` in [reboot] forbids bedplate to reboot. Reboot the node, or set windows and `policy = \
+        \"schedule\"`; with `persistence = \"live\"` in [acs] one boot is enough"
     ))
 }
 

@@ -20,8 +20,8 @@ const POLICIES: &str = "sriovnetworknodepolicies.yaml";
 const POOL: &str = "sriovnetworkpoolconfig.yaml";
 
 const ELSEWHERE: Unsupported = Unsupported {
-    why: "the operator's objects are about NICs and their VFs alone",
-    instead: "put it into the nodes' image or machine configuration: render that target beside this one",
+    why: "the operator configures only NICs and their VFs",
+    instead: "set it in the nodes' image or machine configuration; render that target as well",
 };
 
 pub(crate) const TARGET: Target = Target::new(
@@ -50,14 +50,15 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         let text = format!("{}{}", heading(build, "# "), documents.join("---\n"));
         rendered.files.push(OutFile::new(POLICIES, text));
         rendered.notes.push(
-            "the operator drains and may reboot each node to apply a policy; a profile for bedplate on these nodes says `managed = \"external\"` in [sriov]"
+            "the operator drains and may reboot each node to apply a policy; if bedplate runs on these nodes, set \
+            `managed = \"external\"` in [sriov]"
                 .to_owned(),
         );
         rendered.notes.push(
-            "`isRdma` is for ports with an RDMA device: without one the operator offers no VF of theirs, and it has to go".to_owned(),
+            "`isRdma` is for ports with an RDMA device; remove it for other ports, or the operator offers none of their VFs".to_owned(),
         );
         rendered.notes.push(format!(
-            "the objects are for the namespace {NAMESPACE}; OpenShift has openshift-sriov-network-operator"
+            "the objects are for namespace {NAMESPACE}; on OpenShift, use openshift-sriov-network-operator"
         ));
     }
     if let Some(mode) = rdma_mode(build) {
@@ -74,8 +75,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     }
     rendered.inexpressible.extend(unguarded_vfs(
         &groups,
-        "a SriovNetworkNodePolicy has no condition for it: the operator drains the node and makes the VFs",
-        "render target udev, whose rules leave a port alone while it is up",
+        "a SriovNetworkNodePolicy has no condition for it: the operator drains the node and creates the VFs",
+        "render target udev, whose rules skip ports that are up",
     ));
     ELSEWHERE.leave(build, options.arch, |setting| mode_of(setting).is_some(), &mut rendered)?;
     rendered.inexpressible.extend(undecided_registration(build));
@@ -93,19 +94,19 @@ fn cannot(rule: &SriovRule) -> Option<&'static str> {
     let select = &rule.select;
     // The operator skips policies without VFs, and applies another one to the PF (its api/v1/helper.go, `Apply`).
     if rule.vfs == SriovCount::Number(0) {
-        return Some("the operator passes over a policy without VFs");
+        return Some("the operator skips policies without VFs");
     }
     if device_type(rule).is_none() {
-        return Some("the operator binds VFs to the kernel's own driver or to vfio-pci");
+        return Some("the operator binds VFs only to the kernel's default driver or to vfio-pci");
     }
     let is_one = |name: &str| !name.contains(['*', '?', '[']);
     if select.driver.is_some() || select.numa_node.is_some() {
-        return Some("a nicSelector has neither drivers nor NUMA nodes");
+        return Some("a nicSelector cannot select by driver or NUMA node");
     }
     if select.interface.as_deref().is_some_and(|name| !is_one(name)) {
-        return Some("a nicSelector takes names of interfaces, no patterns");
+        return Some("a nicSelector accepts interface names, not patterns");
     }
-    (*select == PfSelector::default()).then_some("a nicSelector must select something")
+    (*select == PfSelector::default()).then_some("a nicSelector must not be empty")
 }
 
 fn selector(group: &Group<'_>) -> Value {
@@ -169,9 +170,9 @@ fn attributes(rule: &SriovRule) -> Option<Inexpressible> {
         ..of_vfs(
             rule,
             "vf",
-            "a policy has no fields for attributes of VFs",
-            "set `vlan`, `trust`, `spoofChk`, `linkState` and `maxTxRate` in the SriovNetwork that hands the VFs out; \
-             addresses come from the operator"
+            "a policy has no fields for VF attributes",
+            "set `vlan`, `trust`, `spoofChk`, `linkState` and `maxTxRate` in the SriovNetwork of the VFs; the \
+            operator assigns addresses"
                 .to_owned(),
         )
     })

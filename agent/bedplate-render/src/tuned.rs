@@ -10,16 +10,16 @@ use super::{Options, OutFile, RenderError, RenderResult, Target};
 const PROFILE: &str = "bedplate/tuned.conf";
 
 const MANGLED: Unsupported = Unsupported {
-    why: "TuneD hands it to GRUB in a variable, where special characters do not survive",
+    why: "TuneD passes it to GRUB in a variable, which cannot carry special characters",
     instead: "render target grub for the arguments",
 };
 const ABSENT: Unsupported = Unsupported {
-    why: "TuneD takes away only what TuneD added",
-    instead: "take it out of the boot loader's configuration, or run `bedplate apply --root` on the image",
+    why: "TuneD removes only arguments that it added",
+    instead: "remove it from the boot loader's configuration, or run `bedplate apply --root` on the image",
 };
 const SETTINGS: Unsupported = Unsupported {
-    why: "TuneD has no plugin that does it, or cannot hold such a value",
-    instead: "render target grub beside this one and take its files below etc/",
+    why: "TuneD has no plugin for it, or cannot hold the value",
+    instead: "render target grub as well, and use its files below etc/",
 };
 
 pub(crate) const TARGET: Target = Target::new(
@@ -43,7 +43,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     if !line.is_empty() {
         sections.push_str(&format!("\n[bootloader]\ncmdline_bedplate=+{}\n", line.join(" ")));
         rendered.notes.push(
-            "the arguments count from the next boot; hosts whose boot entries TuneD does not write (systemd-boot, images of ostree) do not get them"
+            "the arguments take effect at the next boot; hosts where TuneD does not write boot entries (systemd-boot, \
+            ostree images) do not get them"
                 .to_owned(),
         );
     }
@@ -53,15 +54,16 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         let text = format!(
             "{}\n[main]\nsummary={}\n{sections}",
             preamble(build, "# "),
-            "What GPUDirect RDMA needs of the host"
+            "Host settings for GPUDirect RDMA"
         );
         rendered.files.push(OutFile::new(PROFILE, text));
         rendered.notes.push(
-            "put the directory bedplate into /etc/tuned/profiles, or into /etc/tuned where that is not there (older TuneD), and name it beside the host's own profile: `tuned-adm profile throughput-performance bedplate`"
+            "copy the directory bedplate to /etc/tuned/profiles (older TuneD: /etc/tuned), and activate it with the \
+            host's own profile: `tuned-adm profile throughput-performance bedplate`"
                 .to_owned(),
         );
     }
-    rendered.inexpressible.extend(vfs(build, "render target udev or networkd beside this one"));
+    rendered.inexpressible.extend(vfs(build, "render target udev or networkd as well"));
     rendered.inexpressible.extend(agent::of_machine(build));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)

@@ -10,13 +10,13 @@ use super::vf_rules::{Group, Pfs, groups, of_vfs};
 use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target};
 
 const ELSEWHERE: Unsupported = Unsupported {
-    why: "udev rules are rendered for VFs alone",
-    instead: "render the target of the image's boot loader beside this one (grub, kernel-install, bootc …)",
+    why: "udev rules are rendered only for VFs",
+    instead: "render the target of the image's boot loader as well (grub, kernel-install, bootc …)",
 };
 
 pub(crate) const TARGET: Target = Target::new(
     "udev",
-    "udev rules that make VFs",
+    "udev rules that create VFs",
     &[
         "etc/udev/rules.d/70-bedplate-sriov.rules",
         "etc/bedplate/profile.toml",
@@ -56,8 +56,8 @@ const NOTHING_UP: &str = "/bin/sh -c 'for f in /sys%p/net/*/flags; do [ -e $$f ]
                           [ $$((x & 1)) = 0 ] || exit 1; done'";
 
 /// Comment in the file that explains [`NOTHING_UP`].
-const GUARD: &str = "# VFs are made only while no network interface of the port is up, as at boot: the default route may go through it.\n\
-                     # With `allow_disruption = true` in its rule of the profile they are made all the same.\n";
+const GUARD: &str = "# VFs are created only while no network interface of the port is up, as at boot: the default \
+route may use it.\n# `allow_disruption = true` in the rule of the profile creates them anyway.\n";
 
 /// Label that ends the rules for a PF once one of them has matched it.
 const END: &str = "bedplate_sriov_end";
@@ -116,7 +116,7 @@ fn of_group(group: &Group<'_>, pf: &str) -> String {
 fn all<'a>(build: &'a ImageConfig, options: &Options) -> (Vec<Group<'a>>, Vec<Inexpressible>) {
     groups(build, build.own_vfs(), options, |rule| {
         rule.select.interface.is_some().then_some(
-            "an interface has its name only after its device, of which the rules make the VFs",
+            "the rules create VFs when the PCI device appears, before its interface has a name",
         )
     })
 }
@@ -159,8 +159,8 @@ fn driver_choice(rule: &SriovRule) -> Option<Inexpressible> {
     Some(of_vfs(
         rule,
         "vf_driver",
-        "udev does not know of a VF which PF it belongs to, and the driver is chosen by driver_override before it is bound \
-         (Linux Documentation/ABI/testing/sysfs-bus-pci); the VFs are left without a driver",
+        "udev cannot match a VF by its PF, and driver_override must be set before the driver is bound (Linux \
+        Documentation/ABI/testing/sysfs-bus-pci); the VFs stay without a driver",
         format!(
             "run `bedplate apply` at every boot of the host, or `driverctl set-override ADDRESS {driver}` for each VF"
         ),

@@ -56,7 +56,7 @@ pub(super) fn groups<'a>(
             Some(before) => Err(inexpressible(
                 rule,
                 &format!(
-                    "it may select PFs of rule {}, which comes first and cannot be expressed here",
+                    "it may select PFs of the earlier rule {}, which cannot be expressed here",
                     before.name
                 ),
             )),
@@ -99,7 +99,7 @@ fn of_host<'a>(
     if groups.is_empty() && rule.vfs != SriovCount::Number(0) {
         return Err(inexpressible(
             rule,
-            "it takes no PF of the host whose addresses are to be written",
+            "it selects no PF of the host given for the addresses",
         ));
     }
     match cannot(&by_address) {
@@ -159,7 +159,7 @@ fn inexpressible(rule: &SriovRule, why: &str) -> Inexpressible {
         id: rule_id(rule),
         what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
         why: why.to_owned(),
-        instead: "run bedplate on the host, or render the PCI addresses of one node: --snapshot with --pin-addresses"
+        instead: "run bedplate on the host, or render the PCI addresses of one node (--snapshot with --pin-addresses)"
             .to_owned(),
     }
 }
@@ -170,11 +170,11 @@ fn selected<'a>(
 ) -> Result<Group<'a>, Inexpressible> {
     let lost = |why: &str| inexpressible(rule, why);
     let SriovCount::Number(count) = rule.vfs else {
-        return Err(lost("how many that are only the machine shows"));
+        return Err(lost("the number is known only on the machine"));
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if rule.select.driver.as_ref().is_some_and(|driver| !driver.chars().all(plain)) {
-        return Err(lost("a driver's name has letters, digits, `_`, `-` and `.` alone"));
+        return Err(lost("a driver name may have only letters, digits, `_`, `-` and `.`"));
     }
     if let Some(why) = cannot(rule) {
         return Err(lost(why));
@@ -207,7 +207,7 @@ pub(super) fn part_id(rule: &SriovRule, part: &str) -> String {
 fn vfs_of(rule: &SriovRule) -> String {
     let count = match rule.vfs {
         SriovCount::Number(count) => format!("{count} VFs"),
-        SriovCount::Max => "as many VFs as there can be".to_owned(),
+        SriovCount::Max => "the maximum number of VFs".to_owned(),
         SriovCount::PerGpu => "a VF for each GPU".to_owned(),
     };
     match rule.select.address {
@@ -222,7 +222,7 @@ pub(super) fn vfs(build: &ImageConfig, instead: &str) -> Vec<Inexpressible> {
         Inexpressible {
         id: rule_id(rule),
         what: format!("{}{}", vfs_of(rule), vf_driver(&rule.vf_driver)),
-        why: "sriov_numvfs is a sysfs attribute and starts at 0 with every boot (Linux drivers/pci/iov.c; handbook §5.1)"
+        why: "sriov_numvfs is a sysfs attribute that starts at 0 at every boot (Linux drivers/pci/iov.c; handbook §5.1)"
             .to_owned(),
         instead: instead.to_owned(),
     }
@@ -241,7 +241,7 @@ pub(super) fn vf_attributes(build: &ImageConfig, instead: &str) -> Vec<Inexpress
         attributes(rule).map(|what| Inexpressible {
             id: part_id(rule, "vf"),
             what,
-            why: "rtnetlink and devlink set it, and it is gone with every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
+            why: "it is set by rtnetlink and devlink, and lost at every boot (Linux net/core/rtnetlink.c; handbook §5.2)"
                 .to_owned(),
             instead: instead.to_owned(),
         })
@@ -268,8 +268,8 @@ pub(super) fn unguarded_vfs(made: &[Group<'_>], why: &str, other: &str) -> Optio
         what: format!("protection of the port of the default route (rule {})", rules.join(", ")),
         why: format!("an image cannot know which port that is, and {why}"),
         instead: format!(
-            "put a rule with `vfs = 0` and the `address` of that port before the others; or set `allow_disruption = true` if it may \
-             lose its traffic for a moment; or {other}"
+            "put a rule with `vfs = 0` and the `address` of that port before the others; or set `allow_disruption = \
+            true` if a short loss of traffic is acceptable; or {other}"
         ),
     })
 }

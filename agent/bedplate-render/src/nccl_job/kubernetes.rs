@@ -17,11 +17,11 @@ const PATH: &str = "nccl-job.yaml";
 const PODS: &str = include_str!("pods.sh");
 
 fn no_image() -> RenderError {
-    RenderError::Refused("pods need an image with nccl-tests: name it with --image".to_owned())
+    RenderError::Refused("pods need an image with nccl-tests; set --image".to_owned())
 }
 
 fn no_host_network(why: &str) -> RenderError {
-    RenderError::Refused(format!("--host-network does not go with this job: {why}"))
+    RenderError::Refused(format!("--host-network cannot be used for this job: {why}"))
 }
 
 pub(super) fn render(
@@ -31,7 +31,7 @@ pub(super) fn render(
 ) -> Result<RenderResult, RenderError> {
     let image = job.image.as_deref().ok_or_else(no_image)?;
     if job.host_network && form == JobForm::MpiJob {
-        let why = "the sshd of an MPIJob's workers would take port 22, which the hosts' own has; use --as job";
+        let why = "the sshd of an MPIJob's workers needs port 22, which the hosts' sshd uses; use --as job";
         return Err(no_host_network(why));
     }
     let mut rendered = RenderResult::default();
@@ -40,7 +40,8 @@ pub(super) fn render(
     // choose.
     let own_ports = job.rdma.is_empty() && !rdma.is_empty();
     if own_ports && job.host_network {
-        let why = "the profile's VFs are for pods with a network of their own; name the resource of the hosts' ports with --rdma-resource";
+        let why = "the profile's VFs are for pods with their own network; name the resource of the hosts' ports with \
+        --rdma-resource";
         return Err(no_host_network(why));
     }
     let place = Place { own_ports, own_network: !job.host_network };
@@ -56,7 +57,8 @@ pub(super) fn render(
     rendered.files.push(OutFile::new(PATH, text));
     match own_ports {
         true => rendered.notes.push(
-            "NCCL is not told which RDMA devices to use: a pod sees its VFs alone, and their names are not those of the host's ports"
+            "the job does not set NCCL's RDMA devices: a pod sees only its VFs, whose names differ from those of the \
+            host's ports"
                 .to_owned(),
         ),
         false => of_one_host(job, &mut rendered),
@@ -64,28 +66,30 @@ pub(super) fn render(
     place.leave_out(build, &mut rendered);
     if own_ports && job.networks.is_empty() {
         rendered.notes.push(
-            "name the NetworkAttachmentDefinition of the VFs with --network, once for each VF: without it RoCE has no address in the pod"
+            "name the NetworkAttachmentDefinition of the VFs with --network, once per VF; without it RoCE has no \
+            address in the pod"
                 .to_owned(),
         );
     }
     rendered.notes.push(
-        "a pod has no setting for locked memory: IPC_LOCK lifts the limit for root in a pod without a user namespace of its own"
+        "pods have no setting for locked memory; IPC_LOCK lifts the limit for root in pods without their own user namespace"
             .to_owned(),
     );
     if pod.uses_ssh(form) {
         rendered.notes.push(format!(
-            "the image needs bash, ssh, sshd and Open MPI; the key is yours: `ssh-keygen -t ed25519 -N '' -f key && kubectl create secret generic {}-ssh --from-file=ssh-privatekey=key`",
+            "the image needs bash, ssh, sshd and Open MPI; create the key: `ssh-keygen -t ed25519 -N '' -f key && \
+            kubectl create secret generic {}-ssh --from-file=ssh-privatekey=key`",
             job.name()
         ));
     }
     if form == JobForm::MpiJob {
         rendered
             .notes
-            .push("the image needs ssh, sshd and Open MPI; the operator makes the keys".to_owned());
+            .push("the image needs ssh, sshd and Open MPI; the operator creates the keys".to_owned());
     }
     if form == JobForm::LeaderWorkerSet {
         rendered.notes.push(
-            "a LeaderWorkerSet does not end: the leader's log ends with the result, then delete it"
+            "a LeaderWorkerSet does not end: delete it once the leader's log has the result"
                 .to_owned(),
         );
     }
@@ -108,16 +112,16 @@ fn rdma(build: &ImageConfig, job: &Job, rendered: &mut RenderResult) -> Vec<(Str
             }
             driver => rendered.inexpressible.push(missing(
                 &format!("VFs of rule {}{}", group.rule.name, vf_driver(driver)),
-                "NCCL uses RDMA devices, and such VFs have none",
-                "leave `vf_driver` of the rule away",
+                "NCCL needs RDMA devices, and these VFs have none",
+                "remove `vf_driver` from the rule",
             )),
         }
     }
     if found.is_empty() {
         rendered.inexpressible.push(missing(
             "RDMA devices in the pods",
-            "the profile makes no VFs with RDMA devices, so that no name of a resource follows from it",
-            "name what the cluster's device plugin offers, such as --rdma-resource rdma/hca_shared_devices_a=1",
+            "the profile creates no VFs with RDMA devices, so it determines no resource name",
+            "name a resource of the cluster's device plugin, e.g. --rdma-resource rdma/hca_shared_devices_a=1",
         ));
     }
     found

@@ -82,7 +82,7 @@ impl Place {
         let left: Vec<&str> = names.filter(|name| !self.has(name)).collect();
         if !left.is_empty() {
             rendered.notes.push(format!(
-                "left out of what the profile sets: {}: a pod does not have what they name on the host",
+                "variables of the profile left out: {}; a pod lacks the host's devices or interfaces that they name",
                 left.join(", ")
             ));
         }
@@ -103,7 +103,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         form => kubernetes::render(build, job, form)?,
     };
     if build.nccl.iter().any(|(name, _)| is_of_log(name)) {
-        let note = "NCCL_DEBUG and NCCL_DEBUG_SUBSYS are the job's own, not the profile's: `bedplate nccl log` reads what it says";
+        let note = "the job sets NCCL_DEBUG and NCCL_DEBUG_SUBSYS itself, not from the profile: `bedplate nccl log` \
+        needs that output";
         rendered.notes.push(note.to_owned());
     }
     rendered.notes.push(
@@ -118,11 +119,12 @@ fn of_one_host(job: &Job, rendered: &mut RenderResult) {
     rendered.notes.extend(job.notes.iter().cloned());
     match &job.env {
         None => rendered.notes.push(
-            "no host was given: NCCL chooses the RDMA devices itself; with --snapshot of a node the job names them as `bedplate nccl env` does"
+            "no host was given, so NCCL chooses the RDMA devices itself; with --snapshot of a node the job sets them \
+            like `bedplate nccl env`"
                 .to_owned(),
         ),
         Some(_) if job.nodes > 1 => rendered.notes.push(
-            "NCCL_IB_HCA is that of the host that this was rendered for: the other nodes have to be the same model"
+            "NCCL_IB_HCA is for the rendered host: the other nodes must be the same model"
                 .to_owned(),
         ),
         Some(_) => {}

@@ -2,7 +2,7 @@ set -eu
 hosts=$1 ranks=$2
 shift 2
 index=${JOB_COMPLETION_INDEX-${LWS_WORKER_INDEX-}}
-# ssh and sshd look there, whatever HOME is.
+# ssh and sshd use root's home directory, not HOME.
 home=~root
 umask 077
 mkdir -p "$home/.ssh" /run/sshd
@@ -21,13 +21,13 @@ for host in $(printf '%s' "$hosts" | tr , ' '); do
         sleep 2
     done
 done
-# Otherwise names are cut at the first dot, and pods do not find each other by the rest.
+# Open MPI would cut names at the first dot, and pods cannot resolve the rest.
 export OMPI_MCA_orte_keep_fqdn_hostnames=true PRTE_MCA_prte_keep_fqdn_hostnames=true
-# sshd gives nothing of a pod's environment to what it starts.
+# sshd does not pass the pod's environment to its children.
 forward=
 for name in $(env | sed -nE 's/^([NR]CCL_[A-Z0-9_]*|PATH|LD_LIBRARY_PATH)=.*/\1/p' | sort); do
     forward="$forward -x $name"
 done
-# By its whole path mpirun finds its daemon on the others, too.
+# With its full path, mpirun finds its daemon on the other pods too.
 # shellcheck disable=SC2086 # names of variables, without blanks
 set -- "$(command -v mpirun)" --allow-run-as-root --bind-to none -np "$ranks" --host "$hosts" $forward "$@"

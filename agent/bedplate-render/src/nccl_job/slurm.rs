@@ -19,10 +19,9 @@ const TASK: &str = "ulimit -S -l \"$(ulimit -H -l)\"; [ \"$(ulimit -l)\" = unlim
 pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, RenderError> {
     let (name, nodes, gpus) = (job.name(), job.nodes, job.gpus);
     let mut text = format!(
-        "#!/bin/bash\n{}#SBATCH --job-name={name}\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={gpus}\n\
-         #SBATCH --gpus-per-node={gpus}\n#SBATCH --exclusive\n\
-         # Limits are those of slurmd, not of the shell that submits: memlock is small there.\n\
-         #SBATCH --propagate=NONE\n#SBATCH --output={name}-%j.log\nset -eu\n",
+        "#!/bin/bash\n{}#SBATCH --job-name={name}\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={gpus}\n#SBATCH \
+        --gpus-per-node={gpus}\n#SBATCH --exclusive\n# Use the limits of slurmd: the submitting shell has a small \
+        memlock limit.\n#SBATCH --propagate=NONE\n#SBATCH --output={name}-%j.log\nset -eu\n",
         heading(build, "# "),
     );
     for (name, value) in job.environment(build, Place::HOST) {
@@ -43,21 +42,22 @@ pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, Ren
     };
     of_one_host(job, &mut rendered);
     rendered.notes.push(
-        "nccl-tests has to be built with MPI; where the cluster's default is not the MPI that it was built for: `SLURM_MPI_TYPE=pmix sbatch nccl-job.sbatch`"
+        "nccl-tests must be built with MPI; if that is not the cluster's default MPI, run `SLURM_MPI_TYPE=pmix sbatch \
+        nccl-job.sbatch`"
             .to_owned(),
     );
     if job.image.is_some() {
         rendered
             .notes
-            .push("--container-image is an option of the pyxis plugin of Slurm".to_owned());
+            .push("--container-image needs Slurm's pyxis plugin".to_owned());
     }
     let elsewhere = [
         ("networks of pods", !job.networks.is_empty()),
         ("resources of RDMA devices", !job.rdma.is_empty()),
     ];
     for (what, _) in elsewhere.iter().filter(|(_, asked)| *asked) {
-        let instead = "leave the option away: tasks see the RDMA devices of their host";
-        rendered.inexpressible.push(missing(what, "Slurm has no such thing", instead));
+        let instead = "omit the option: tasks see the RDMA devices of their host";
+        rendered.inexpressible.push(missing(what, "Slurm has no equivalent", instead));
     }
     Ok(rendered)
 }

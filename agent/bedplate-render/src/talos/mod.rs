@@ -102,7 +102,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     let earlier = schematic::id(&schematic.text(GoYaml::V3)?);
     if earlier != id {
         rendered.notes.push(format!(
-            "an Image Factory before 1.5 quotes words such as `on` otherwise, and has the schematic under the id {earlier}"
+            "an Image Factory before 1.5 quotes words like `on` differently; there the schematic has id {earlier}"
         ));
     }
     rendered.notes.push(format!(
@@ -116,8 +116,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     rendered.inexpressible.extend(groups.iter().filter_map(|group| vf_driver_choice(group.rule)));
     rendered.inexpressible.extend(unguarded_vfs(
         &groups,
-        "sysfs settings of Talos have no condition: it writes the count whenever it configures the machine",
-        "give nodes that are reached through such a port a profile of their own",
+        "Talos's sysfs settings have no condition: it writes the count whenever it configures the machine",
+        "use a separate profile for nodes reached through this port",
     ));
     rendered.inexpressible.extend(vf_attributes(build, BY_OPERATOR));
     rendered.inexpressible.extend(undecided_registration(build));
@@ -128,7 +128,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         && !options.talos_extensions.iter().any(|name| name.contains("nvidia"))
     {
         rendered.notes.push(
-            "Talos has NVIDIA modules only in system extensions: name one for the schematic, such as siderolabs/nvidia-open-gpu-kernel-modules-lts (docs.siderolabs.com; handbook §10.4)"
+            "Talos has NVIDIA modules only in system extensions: add one to the schematic, e.g. \
+            siderolabs/nvidia-open-gpu-kernel-modules-lts (docs.siderolabs.com; handbook §10.4)"
                 .to_owned(),
         );
     }
@@ -146,7 +147,7 @@ fn arguments(
     let several_sizes = set.iter().filter(|token| token.folded_name() == "hugepagesz").count() > 1;
     let lost = |token: &Token| match token.folded_name().as_str() {
         _ if token.as_str().contains(' ') => {
-            Some("Talos cuts its arguments at blanks, quoted or not")
+            Some("Talos splits arguments at blanks, even quoted ones")
         }
         "hugepagesz" | "hugepages" if several_sizes => {
             Some("Talos sorts arguments by name, and each count belongs to the size before it")
@@ -162,7 +163,7 @@ fn arguments(
                 id: argument_id(token),
                 what: format!("kernel argument `{token}`"),
                 why: why.to_owned(),
-                instead: "set it live: machine.sysfs for huge pages, parameters of machine.kernel.modules for modules"
+                instead: "set it at runtime: machine.sysfs for huge pages, parameters of machine.kernel.modules for modules"
                     .to_owned(),
             }),
         }
@@ -177,20 +178,24 @@ fn install(arguments: &[String], version: Version, notes: &mut Vec<String>) -> O
     Some(match version.arguments {
         Arguments::Install => {
             notes.push(
-                "machine.install.extraKernelArgs counts only on nodes booted by GRUB; with systemd-boot (UEFI installs since 1.10) only the schematic does: see bootedWithUKI in `talosctl get securitystate` (docs.siderolabs.com; handbook §10.4)"
+                "machine.install.extraKernelArgs applies only on nodes booted by GRUB; with systemd-boot (UEFI \
+                installs since 1.10) only the schematic applies: see bootedWithUKI in `talosctl get securitystate` \
+                (docs.siderolabs.com; handbook §10.4)"
                     .to_owned(),
             );
             Install { extra_kernel_args: arguments.to_vec(), grub_use_uki_cmdline: None }
         }
         Arguments::Image => {
             notes.push(
-                "kernel arguments come from the schematic alone; grubUseUKICmdline makes nodes booted by GRUB take them too, and is refused next to an extraKernelArgs left over from an older release: delete that first"
+                "kernel arguments come only from the schematic; grubUseUKICmdline applies them on nodes booted by \
+                GRUB too. Talos rejects it together with extraKernelArgs: delete that first if an older release left \
+                it"
                     .to_owned(),
             );
             Install { extra_kernel_args: Vec::new(), grub_use_uki_cmdline: Some(true) }
         }
         Arguments::Schematic => {
-            notes.push("kernel arguments come from the schematic alone".to_owned());
+            notes.push("kernel arguments come only from the schematic".to_owned());
             return None;
         }
     })
@@ -237,7 +242,7 @@ fn vf_counts(group: &Group<'_>) -> Vec<(String, String)> {
 fn cannot(rule: &SriovRule) -> Option<&'static str> {
     let by_address = PfSelector { address: rule.select.address, ..PfSelector::default() };
     (rule.select.address.is_none() || rule.select != by_address)
-        .then_some("machine.sysfs names each device by its PCI address alone")
+        .then_some("machine.sysfs selects devices only by PCI address")
 }
 
 fn vf_driver_choice(rule: &SriovRule) -> Option<Inexpressible> {
@@ -248,7 +253,8 @@ fn vf_driver_choice(rule: &SriovRule) -> Option<Inexpressible> {
             "add a PCIDriverRebindConfig (since 1.10) with targetDriver {driver} for each VF address, or let the SR-IOV network operator create the VFs"
         ),
     };
-    let why = "machine.sysfs is written in no promised order, and autoprobe must be off before the VFs appear (Linux Documentation/ABI/testing/sysfs-bus-pci; handbook §5.1)";
+    let why = "machine.sysfs has no guaranteed write order, but autoprobe must be disabled before the VFs appear \
+    (Linux Documentation/ABI/testing/sysfs-bus-pci; handbook §5.1)";
     Some(of_vfs(rule, "vf_driver", why, instead))
 }
 
@@ -263,7 +269,7 @@ fn modprobe_only(setting: &Setting, build: &ImageConfig) -> Option<Inexpressible
                 id: setting_id(setting),
                 what: format!("option {value} of module {module}"),
                 why: format!(
-                    "Talos gives parameters only to modules in its own list, and {module} is not to be loaded"
+                    "Talos sets parameters only for modules in its own list, and the profile does not load {module}"
                 ),
                 instead: format!(
                     "add {module} to [modules] load, or `{module}.{value}` to [cmdline] (Linux kernel-parameters.rst; handbook §1.6)"
@@ -275,7 +281,8 @@ fn modprobe_only(setting: &Setting, build: &ImageConfig) -> Option<Inexpressible
             what: format!("blacklist module {module}"),
             why: "Talos has no modprobe.d".to_owned(),
             instead: format!(
-                "add `module_blacklist={module}` to [cmdline]: stronger, the kernel then refuses the module altogether (Linux kernel/module/main.c; handbook §1.6)"
+                "add `module_blacklist={module}` to [cmdline]; the kernel then refuses the module altogether (Linux \
+                kernel/module/main.c; handbook §1.6)"
             ),
         }),
         Setting::LoadModule(_) | Setting::ModuleOption { .. } | Setting::Sysctl { .. } => None,
@@ -286,8 +293,8 @@ fn only_a_file(file: &ConfigFile) -> Option<Inexpressible> {
     file.settings.is_empty().then(|| Inexpressible {
         id: file_id(file),
         what: file.path.to_owned(),
-        why: "the root file system of Talos is read-only and takes no files".to_owned(),
-        instead: "look for a key of the machine configuration that does the same".to_owned(),
+        why: "Talos's root file system is read-only".to_owned(),
+        instead: "use an equivalent key of the machine configuration".to_owned(),
     })
 }
 

@@ -44,7 +44,7 @@ fn items(indent: usize, entries: &[String], library: GoYaml) -> Result<String, R
         Some(scalar) => Ok(format!("{:indent$}- {scalar}\n", "")),
         None => Err(RenderError::bad_argument(
             entry,
-            "a schematic takes a name, with or without a value, in printable ASCII",
+            "a schematic entry must be a name, with or without a value, in printable ASCII",
         )),
     };
     entries.iter().map(item).collect()
