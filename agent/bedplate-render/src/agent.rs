@@ -14,8 +14,8 @@ const PROFILE: &str = "etc/bedplate/profile.toml";
 pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
     let units = OWN.join(" ");
     format!(
-        "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; else echo 'bedplate is \
-        not installed: settings deferred to it are not applied' >&2; {otherwise}fi",
+        "if [ -e {root}/usr/lib/systemd/system/{} ]; then systemctl {options}enable {units}; \
+         else echo 'bedplate is not installed: settings deferred to it are not applied' >&2; {otherwise}fi",
         OWN[1]
     )
 }
@@ -24,7 +24,7 @@ pub(super) fn enable(root: &str, options: &str, otherwise: &str) -> String {
 pub(super) const FAIL: &str = "exit 1; ";
 
 const NOTE: &str = "install bedplate in the image: on the machine, it applies the deferred settings from \
-/etc/bedplate/profile.toml (units bedplate-boot and bedplate)";
+                    /etc/bedplate/profile.toml (units bedplate-boot and bedplate)";
 
 /// Bedplate's part of an image.
 #[derive(Debug, Default)]

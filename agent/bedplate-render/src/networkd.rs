@@ -104,7 +104,7 @@ fn selected(select: &PfSelector) -> String {
 
 /// Comment in the file about the item of [`unguarded_vfs`].
 const UNGUARDED: &str = "# udev creates the VFs even if the default route goes through this port, whose traffic may \
-then stop briefly.\n";
+                         then stop briefly.\n";
 
 fn link(build: &ImageConfig, group: &Group<'_>, pf: &str) -> String {
     let mut text = format!(

@@ -56,8 +56,8 @@ const NOTHING_UP: &str = "/bin/sh -c 'for f in /sys%p/net/*/flags; do [ -e $$f ]
                           [ $$((x & 1)) = 0 ] || exit 1; done'";
 
 /// Comment in the file that explains [`NOTHING_UP`].
-const GUARD: &str = "# VFs are created only while no network interface of the port is up, as at boot: the default \
-route may use it.\n# `allow_disruption = true` in the rule of the profile creates them anyway.\n";
+const GUARD: &str = "# VFs are created only while no network interface of the port is up, as at boot: the default route may use it.\n\
+                     # `allow_disruption = true` in the rule of the profile creates them anyway.\n";
 
 /// Label that ends the rules for a PF once one of them has matched it.
 const END: &str = "bedplate_sriov_end";

@@ -19,9 +19,10 @@ const TASK: &str = "ulimit -S -l \"$(ulimit -H -l)\"; [ \"$(ulimit -l)\" = unlim
 pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, RenderError> {
     let (name, nodes, gpus) = (job.name(), job.nodes, job.gpus);
     let mut text = format!(
-        "#!/bin/bash\n{}#SBATCH --job-name={name}\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={gpus}\n#SBATCH \
-        --gpus-per-node={gpus}\n#SBATCH --exclusive\n# Use the limits of slurmd: the submitting shell has a small \
-        memlock limit.\n#SBATCH --propagate=NONE\n#SBATCH --output={name}-%j.log\nset -eu\n",
+        "#!/bin/bash\n{}#SBATCH --job-name={name}\n#SBATCH --nodes={nodes}\n#SBATCH --ntasks-per-node={gpus}\n\
+         #SBATCH --gpus-per-node={gpus}\n#SBATCH --exclusive\n\
+         # Use the limits of slurmd: the submitting shell has a small memlock limit.\n\
+         #SBATCH --propagate=NONE\n#SBATCH --output={name}-%j.log\nset -eu\n",
         heading(build, "# "),
     );
     for (name, value) in job.environment(build, Place::HOST) {
