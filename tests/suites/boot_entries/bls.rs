@@ -1,5 +1,5 @@
-//! RHEL family with entry files that GRUB reads. Real tools: none (Debian has neither grubby nor `blscfg`); grubby is a
-//! script after the upstream one.
+//! RHEL family with entry files that GRUB reads. No real tools (Debian has neither grubby nor `blscfg`); grubby is a script
+//! modelled on the upstream one.
 
 use crate::root::Root;
 
@@ -7,7 +7,7 @@ const ROCKY: &str = "ID=rocky\nID_LIKE=\"rhel fedora\"\n";
 const NORMAL: &str = "boot/loader/entries/0123-5.14.0.conf";
 const RESCUE: &str = "boot/loader/entries/0123-0-rescue.conf";
 const HEADER: &str = "load_env\nset default=\"${saved_entry}\"\n";
-/// As RHEL 8's 10_linux writes it.
+/// As written by RHEL 8's 10_linux.
 const FALLBACK: &str =
     "if [ -z \"${kernelopts}\" ]; then\n  set kernelopts=\"root=/dev/mapper/r-root ro\"\nfi\n";
 
@@ -108,7 +108,7 @@ fn blank_kernel_cmdline_is_refused() {
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn rescue_entry_stays_as_it_is() {
+fn rescue_entry_is_not_changed() {
     let root = rocky("options root=/dev/r ro\n", "");
     root.put(RESCUE, &entry("0-rescue", "options root=/dev/r ro\n"));
     let grubby = "#!/bin/sh\nfor one in \"$@\"; do case $one in --args=*) args=${one#--args=};; esac; done\n\

@@ -1,4 +1,4 @@
-//! Distributions whose os-release names no family, and those that nothing here can manage. GRUB's tools are short scripts.
+//! Distributions whose os-release names no family, and those that bedplate cannot manage. GRUB's tools are short scripts.
 
 use bedplate_tests::fixtures;
 
@@ -61,7 +61,7 @@ fn debians_package_of_grub_tells_the_family() {
 }
 
 #[test]
-fn unknown_family_gets_a_remedy_that_can_be_followed() {
+fn unknown_family_gets_a_remedy() {
     assert_refused(&root("gentoo"), "grub-mkconfig -o /boot/grub/grub.cfg");
     let by_hand = root("azurelinux");
     by_hand.put(
@@ -133,7 +133,7 @@ fn configured_line_of_an_image_without_a_menu_must_fit() {
 /// An initramfs does not show whether it was rebuilt.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn owed_rebuild_of_an_image_names_what_settles_it() {
+fn owed_rebuild_of_an_image_names_the_command() {
     fixtures::root();
     let root = Root::new("ID=debian\n", &[], &[]);
     root.put(

@@ -1,6 +1,6 @@
-//! Boot entries of every family, in directories that stand for a host's root: what the program writes there, what it
-//! refuses, and what `revert` gives back. A tool of a distribution is the real one where this machine has it, and a short
-//! script that does the same to the files where it has not; each test says which.
+//! Boot entries of every family, in directories that represent a host's root: what the program writes and refuses, and what
+//! `revert` restores. Each test says whether a distribution's tool is the real one, if installed, or a short script with
+//! the same effect on the files.
 
 mod bls;
 mod families;

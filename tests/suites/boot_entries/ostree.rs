@@ -1,4 +1,4 @@
-//! ostree and bootc roots, one of each shape. Real tools: none are run.
+//! ostree and bootc roots of each form. No real tools are run.
 
 use crate::root::Root;
 
@@ -49,7 +49,7 @@ fn image_of_rpm_ostree_without_entries_is_refused() {
     assert_refused(&root, &["rpm-ostree kargs --append-if-missing iommu=pt"]);
 }
 
-/// After the static configuration of bootupd.
+/// Modelled on bootupd's static configuration.
 const STATIC: &str = "set pager=1\nif [ -d (md/md-boot)/grub2 ]; then\n  set prefix=md/md-boot\nelse\n  \
                       search --label boot --set boot --no-floppy\nfi\nset root=$boot\nblscfg\n";
 
@@ -102,7 +102,7 @@ fn argument_of_another_kargs_file_is_refused() {
 
 const VENDOR: &str = "usr/lib/bootc/kargs.d/10-vendor.toml";
 
-/// A bootc image in which another file holds this.
+/// A bootc image with this text in another kargs file.
 fn with_vendor_kargs(text: &str) -> Root {
     let root = fedora();
     root.tool("usr/bin/bootc", "");
@@ -124,7 +124,7 @@ fn kargs_file_that_bootc_rejects_makes_the_line_unknown() {
 }
 
 #[test]
-fn kargs_file_of_another_architecture_does_not_count() {
+fn kargs_file_of_another_architecture_is_ignored() {
     let text = "kargs = [\"quiet\"]\nmatch-architectures = [\"sparc64\"]\n";
     let root = with_vendor_kargs(text);
     root.programs(&["/bin/sh"]);

@@ -20,7 +20,7 @@ fn good(kernel: &str) -> String {
     update_grub(kernel, "root=/dev/vda1 ro", &format!("initrd /boot/initrd.img-{kernel}"))
 }
 
-/// Installs a kernel and makes the menu of it, as packages do.
+/// Installs a kernel and generates the menu with it, as packages do.
 fn install(root: &Root, kernel: &str) {
     root.put(&format!("boot/vmlinuz-{kernel}"), "image");
     root.put(&format!("boot/initrd.img-{kernel}"), "initrd");
@@ -49,7 +49,7 @@ fn assert_code(ran: &Ran, codes: &[i32]) {
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn tool_that_breaks_the_entry_is_taken_back() {
+fn tool_that_breaks_the_entry_is_rolled_back() {
     for (options, initrd) in [
         ("ro", "initrd /boot/initrd.img-6.1.0-1"),
         ("root=/dev/vda1 ro", ""),
@@ -72,10 +72,10 @@ fn tool_that_breaks_the_entry_is_taken_back() {
     }
 }
 
-/// An argument that others have put into the configuration stays in the entry.
+/// An argument that another tool has added to the configuration stays in the entry.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn tool_that_drops_a_configured_argument_is_taken_back() {
+fn tool_that_drops_a_configured_argument_is_rolled_back() {
     let root = debian();
     let done = root.live(&["apply", "--yes"]);
     assert_code(&done, &[0, 3]);
@@ -105,7 +105,7 @@ fn rocky() -> Root {
 }
 
 #[test]
-fn entry_file_without_its_kernel_stays_gone() {
+fn entry_file_without_its_kernel_is_not_restored() {
     for force in [false, true] {
         let root = rocky();
         let before = root.text(NORMAL);
@@ -123,7 +123,7 @@ fn entry_file_without_its_kernel_stays_gone() {
 }
 
 #[test]
-fn entry_file_whose_kernel_is_there_comes_back_when_forced() {
+fn entry_file_with_its_kernel_is_restored_when_forced() {
     let root = rocky();
     let before = root.text(NEWER);
     assert_code(&root.apply(&[]), &[0]);

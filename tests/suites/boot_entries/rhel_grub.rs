@@ -1,4 +1,5 @@
-//! RHEL family without entry files: which configuration is made again. grub2-mkconfig is a script that writes one entry.
+//! RHEL family without entry files: choice of the configuration to regenerate. grub2-mkconfig is a script that writes one
+//! entry.
 
 use bedplate_tests::fixtures;
 
@@ -7,7 +8,7 @@ use crate::root::Root;
 const CFG: &str = "boot/grub2/grub.cfg";
 const ESP: &str = "boot/efi/EFI/centos/grub.cfg";
 const MKCONFIG: &str = "#!/bin/sh\nset -e\n. /etc/default/grub\ncat > \"$2\" <<X\nset default=0\nmenuentry 'A' --id a {\n linux /vmlinuz root=/dev/vda1 ro $GRUB_CMDLINE_LINUX\n}\nX\n";
-/// As RHEL 9 has it on the ESP.
+/// As on the ESP of RHEL 9.
 const STUB: &str = "search --no-floppy --root-dev-only --fs-uuid --set=dev 1-2\nset prefix=($dev)/grub2\nexport $prefix\nconfigfile $prefix/grub.cfg\n";
 
 fn menu(line: &str) -> String {
@@ -42,7 +43,7 @@ fn assert_made(root: &Root, made: &[&str]) {
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn configuration_on_the_esp_is_made_again() {
+fn configuration_on_the_esp_is_regenerated() {
     let root = centos();
     root.put(ESP, &menu("rhgb"));
     assert_made(&root, &[ESP]);
@@ -91,7 +92,7 @@ fn configurations_of_several_vendors_are_refused() {
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn live_host_makes_the_one_that_its_firmware_reads() {
+fn live_host_regenerates_its_firmwares_configuration() {
     let root = centos();
     root.put(ESP, &menu("rhgb"));
     let done = root.live(&["apply", "--yes"]);

@@ -1,5 +1,5 @@
-//! A root directory with the program's profile in it, as an image (`--root`) or as the running system (in namespaces of
-//! its own, where the directory is `/`).
+//! A root directory with a profile, as an image (`--root`) or as the running system (in its own namespaces, where the
+//! directory is `/`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// A root directory.
 pub struct Root(TempDir);
 
-/// Exit status and all that was printed.
+/// Exit status and complete output.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -30,7 +30,7 @@ impl Ran {
 }
 
 impl Root {
-    /// One with an os-release file and a profile that sets and removes these arguments.
+    /// A root with an os-release file and a profile that sets and removes these arguments.
     pub fn new(os_release: &str, args: &[&str], absent: &[&str]) -> Root {
         let root = Root(tempfile::tempdir().expect("a directory"));
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("ours");
@@ -91,7 +91,7 @@ impl Root {
         self.image("plan", &["--exit-code", "--cpu", "intel"])
     }
 
-    /// The same, as data.
+    /// The image's plan as JSON.
     pub fn plan_json(&self) -> Value {
         let ran = self.image("plan", &["--cpu", "intel", "--json"]);
         serde_json::from_str(&ran.text).unwrap_or_else(|error| panic!("{error}: {}", ran.text))
@@ -102,13 +102,13 @@ impl Root {
         self.image("apply", &[&["--yes", "--cpu", "intel"], more].concat())
     }
 
-    /// A command with the image's root.
+    /// Runs a command with `--root` of this image.
     pub fn image(&self, command: &str, more: &[&str]) -> Ran {
         let directory = self.path().display().to_string();
         Ran::from_output(program::run(&[&[command, "--root", &directory], more].concat()))
     }
 
-    /// The same with this directory as the root of the running system. Needs root.
+    /// Runs a command with this directory as the root of the running system. Needs root.
     pub fn live(&self, arguments: &[&str]) -> Ran {
         fixtures::root();
         fs::create_dir_all(self.at("proc")).expect("ours");
@@ -126,7 +126,7 @@ impl Root {
         Ran::from_output(output)
     }
 
-    /// Puts programs of this machine into the root, with their libraries.
+    /// Copies programs of this machine into the root, with their libraries.
     pub fn programs(&self, programs: &[&str]) {
         self.put("dev/null", "");
         let here = programs.iter().map(PathBuf::from).chain([program::path()]);

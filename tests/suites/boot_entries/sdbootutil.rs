@@ -1,4 +1,4 @@
-//! SUSE with sdbootutil, which is a script here that does what the tool does to entries: options of every one of them from
+//! SUSE with sdbootutil, here a script with the tool's effect on entries: it builds the options of every entry from
 //! /etc/kernel/cmdline, with the root and the subvolume that it knows.
 
 use bedplate_tests::fixtures;
@@ -21,7 +21,7 @@ fn entry(kernel: &str) -> String {
     )
 }
 
-/// Leap 16 with two kernels, and the file of GRUB's that the tool does not read.
+/// Leap 16 with two kernels, and the GRUB file that the tool does not read.
 fn leap(loader: &str) -> Root {
     let os = "ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\nVERSION_ID=\"16.0\"\n";
     let root = Root::new(os, &["iommu=pt"], &["quiet"]);
@@ -51,7 +51,7 @@ fn assert_refused(root: &Root, text: &str) {
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn every_entry_is_made_from_the_file() {
+fn every_entry_is_generated_from_the_file() {
     fixtures::root();
     for loader in ["grub2-bls", "systemd-boot"] {
         let root = leap(loader);
@@ -107,7 +107,7 @@ fn lossy_or_garbled_sources_are_refused() {
         comment.put(CMDLINE, "# ours\nquiet splash\n");
         assert_refused(&comment, "line of comment");
     }
-    // GRUB ends the arguments there anyhow.
+    // GRUB ends the arguments there in any case.
     let garbled = leap("systemd-boot");
     garbled.put(CMDLINE, "quiet splash x=a|b\n");
     for path in ENTRIES {

@@ -1,4 +1,4 @@
-//! systemd-boot. kernel-install is this machine's own where a test says so, else a script that writes one entry.
+//! systemd-boot. kernel-install is a script that writes one entry, or this machine's own where a test says so.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::root::{Ran, Root};
 
 const ARCH: &str = "ID=arch\n";
 const CMDLINE: &str = "etc/kernel/cmdline";
-/// Writes an entry with the token `new` instead of the one that the entries have, and fails for the second kernel.
+/// Writes an entry with the token `new` instead of the entries' own token, and fails for the second kernel.
 const FAILS: &str = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\n\
                      echo \"options $line\" > /boot/loader/entries/new-$2.conf\n[ $2 != 6.2.0 ]\n";
 const WRITES: &str = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\n\
@@ -31,7 +31,7 @@ fn arch(kernels: &[&str], tool: Option<&str>) -> Root {
         root.put(&format!("usr/lib/modules/{kernel}/vmlinuz"), &"image".repeat(200));
         root.put(&format!("usr/lib/modules/{kernel}/modules.dep"), "");
     }
-    // Images that the entries name.
+    // Images named by the entries.
     for image in ["linux-6.1.0", "linux-6.2.0", "linux-linux", "linux-Generation 6", "x"] {
         root.put(&format!("boot/{image}"), &"image".repeat(200));
     }
@@ -50,7 +50,7 @@ fn assert_blocked(ran: &Ran, text: &str) {
     assert!(ran.text.contains(text), "{}", ran.text);
 }
 
-/// As an image and as the running system: refused at plan time, and nothing is written.
+/// Asserts that an image and a running system are refused at plan time, with nothing written.
 fn assert_refused(root: &Root, text: &str) {
     let before = root.files();
     assert_blocked(&root.plan(), text);
@@ -63,7 +63,7 @@ fn assert_refused(root: &Root, text: &str) {
     assert_eq!(root.files(), before);
 }
 
-/// The files of /boot are those of before, and /etc/kernel/cmdline.
+/// Asserts that the files of /boot and /etc/kernel/cmdline are unchanged.
 fn assert_taken_back(root: &Root, before: &BTreeMap<PathBuf, Vec<u8>>, done: &Ran) {
     assert_eq!(done.code, Some(1), "{}", done.text);
     let boot = |files: &BTreeMap<PathBuf, Vec<u8>>| {
@@ -83,7 +83,7 @@ fn failed_kernel_install_leaves_no_new_entry() {
     assert_taken_back(&root, &before, &done);
 }
 
-/// kernel-install may take its token from where nothing here reads it.
+/// kernel-install may take its token from a source that bedplate does not read.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn failed_kernel_install_leaves_no_entry_of_any_token() {
@@ -95,13 +95,13 @@ fn failed_kernel_install_leaves_no_entry_of_any_token() {
 }
 
 const IMAGES: &str = "boot/EFI/Linux";
-/// Makes an image, beside it a new one, and fails for the second kernel where there is no other configuration.
+/// Makes an image and a new one next to it. Fails for the second kernel.
 const FAILS_WITH_IMAGE: &str = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\n\
      [ $2 = 6.2.0 ] && exit 1\n\
      for token in 0123 new; do\n\
      { cat /usr/lib/head; printf '%-64s' \"$line\"; } > /boot/EFI/Linux/$token-$2.efi\ndone\n";
 
-/// The front of a unified kernel image whose command line is the 64 bytes behind it.
+/// Headers of a unified kernel image whose command line is the 64 bytes that follow.
 fn head() -> Vec<u8> {
     let dos = [b"MZ".as_slice(), &[0; 58], &64_u32.to_le_bytes()].concat();
     let file = [b"PE\0\0\x64\x86\x01\0".as_slice(), &[0; 16]].concat();
@@ -128,7 +128,7 @@ fn images() -> Root {
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn failed_kernel_install_makes_images_again() {
+fn failed_kernel_install_regenerates_images() {
     let root = images();
     let before = root.files();
     let done = root.live(&["apply", "--yes"]);
@@ -138,7 +138,7 @@ fn failed_kernel_install_makes_images_again() {
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn image_that_cannot_be_made_again_is_listed() {
+fn image_that_cannot_be_regenerated_is_listed() {
     let root = images();
     std::fs::remove_file(root.at(CMDLINE)).expect("ours");
     let done = root.live(&["apply", "--yes"]);
@@ -161,7 +161,7 @@ fn kernel_without_an_entry_gets_none() {
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn entries_that_nothing_makes_are_refused() {
+fn entries_without_a_generator_are_refused() {
     let root = arch(&[], Some(WRITES));
     root.put("boot/loader/entries/arch.conf", &entry("linux"));
     assert_refused(&root, "kernel-install add");
@@ -233,10 +233,10 @@ fn killed_in_kernel_install() -> Root {
     root
 }
 
-/// Packages have removed a kernel since with its entry, and the next kernel-install fails.
+/// Packages have since removed a kernel with its entry, and the next kernel-install fails.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn entry_removed_since_a_kill_stays_gone() {
+fn entry_removed_since_a_kill_is_not_restored() {
     for command in ["apply", "revert"] {
         let root = killed_in_kernel_install();
         remove_first_kernel(&root);
@@ -254,13 +254,13 @@ fn remove_first_kernel(root: &Root) {
     std::fs::remove_dir_all(root.at("usr/lib/modules/6.1.0")).expect("ours");
 }
 
-/// As kernel-install, which cannot add a kernel without its image.
+/// Like kernel-install, which cannot add a kernel without its image.
 const ADDS: &str = "#!/bin/sh\n[ -e $3 ] || exit 1\nread -r line < /etc/kernel/cmdline\n\
                     printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" > /boot/loader/entries/0123-$2.conf\n";
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn revert_passes_over_a_kernel_that_is_gone() {
+fn revert_skips_a_kernel_that_is_gone() {
     let root = arch(&["6.1.0", "6.2.0"], Some(ADDS));
     let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
@@ -275,10 +275,10 @@ fn revert_passes_over_a_kernel_that_is_gone() {
     assert!(done.text.contains("nothing to put back"), "{}", done.text);
 }
 
-/// The last one that kernel-install ran for is gone: entries of the others still go back where it fails.
+/// The last kernel that kernel-install ran for is gone. If it then fails, the other kernels' entries are still restored.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn failed_kernel_install_keeps_entries_beside_a_kernel_that_is_gone() {
+fn failed_kernel_install_restores_entries_despite_gone_kernel() {
     let root = arch(&["6.1.0", "6.2.0"], Some(ADDS));
     let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
@@ -296,14 +296,14 @@ fn failed_kernel_install_keeps_entries_beside_a_kernel_that_is_gone() {
     assert!(!root.has("boot/loader/entries/0123-6.2.0.conf"), "{}", done.text);
 }
 
-/// Without the file kernel-install would take the line of /proc/cmdline, here one without `root=`.
+/// Without the file, kernel-install would use the line of /proc/cmdline, here one without `root=`.
 const ADDS_WITHOUT_SOURCE: &str = "#!/bin/sh\n[ -e $3 ] || exit 1\nline=quiet\n\
      [ -e /etc/kernel/cmdline ] && read -r line < /etc/kernel/cmdline\n\
      printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" > /boot/loader/entries/0123-$2.conf\n";
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn revert_puts_entries_back_where_the_line_was_only_in_them() {
+fn revert_restores_entries_that_alone_had_the_line() {
     let root = arch(&["6.1.0", "6.2.0"], Some(ADDS_WITHOUT_SOURCE));
     std::fs::remove_file(root.at(CMDLINE)).expect("ours");
     let entries =
@@ -318,10 +318,10 @@ fn revert_puts_entries_back_where_the_line_was_only_in_them() {
     assert!(!root.has(CMDLINE), "{}", done.text);
 }
 
-/// A package has installed a kernel since, and its entry has bedplate's arguments.
+/// A package has since installed a kernel whose entry has bedplate's arguments.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn revert_keeps_the_line_of_entries_that_are_made_later() {
+fn revert_keeps_the_line_of_later_entries() {
     let root = arch(&["6.1.0"], Some(ADDS_WITHOUT_SOURCE));
     std::fs::remove_file(root.at(CMDLINE)).expect("ours");
     let done = root.live(&["apply", "--yes"]);
@@ -336,10 +336,10 @@ fn revert_keeps_the_line_of_entries_that_are_made_later() {
     assert_eq!(root.text(CMDLINE), line, "{}", done.text);
 }
 
-/// Images are not in the ledger: the file that has their line stays, with the way out.
+/// Images are not in the ledger: the file with their line stays, and the message names the way out.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn revert_keeps_the_line_of_images_that_it_cannot_make() {
+fn revert_keeps_the_line_of_images_it_cannot_generate() {
     let root = images();
     root.tool(
         "usr/bin/kernel-install",

@@ -1,10 +1,10 @@
-//! Images without a boot loader as yet: nothing is done silently, and nothing is left out silently.
+//! Images that have no boot loader yet: nothing is done silently, and nothing is left out silently.
 
 use crate::root::Root;
 
 const DROP_IN: &str = "etc/default/grub.d/zz-bedplate.cfg";
 
-/// Debian with grub2-common unpacked: the directory of drop-ins is there, the package's own file and the menu are not.
+/// Debian with grub2-common unpacked: it has the directory of drop-ins, but neither the package's own file nor the menu.
 fn debian() -> Root {
     let root = Root::new("ID=debian\nVERSION_ID=\"13\"\n", &["iommu=pt"], &[]);
     std::fs::create_dir_all(root.at("etc/default/grub.d")).expect("ours");
@@ -23,7 +23,7 @@ fn debian_without_a_configuration_gets_the_drop_in() {
     let again = root.apply(&[]);
     assert_eq!(root.files(), files, "{}", again.text);
     assert!(again.text.contains("update-grub"), "still owed: {}", again.text);
-    // The file of the package, which comes later, is read before it.
+    // The package's file, installed later, is read before the drop-in.
     root.put("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n");
     let plan = root.plan_json();
     assert!(plan["changes"].as_array().expect("changes").iter().all(|change| {
@@ -34,7 +34,7 @@ fn debian_without_a_configuration_gets_the_drop_in() {
 }
 
 #[test]
-fn a_line_to_start_from_is_asked_for() {
+fn missing_base_line_is_requested() {
     for layout in ["uki", "bls"] {
         let root = Root::new("ID=debian\nVERSION_ID=\"13\"\n", &["iommu=pt"], &[]);
         root.put("etc/kernel/install.conf", &format!("layout={layout}\n"));
@@ -49,7 +49,7 @@ fn a_line_to_start_from_is_asked_for() {
             );
         }
         assert_eq!(root.files(), before);
-        // With a line there is something to do.
+        // With a line, `apply` has something to do.
         root.put("etc/kernel/cmdline", "root=UUID=1 ro quiet\n");
         let done = root.apply(&[]);
         assert!(root.text("etc/kernel/cmdline").contains("iommu=pt"), "{}", done.text);

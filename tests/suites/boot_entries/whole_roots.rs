@@ -1,5 +1,6 @@
-//! Whole image roots: a second `apply` changes nothing, and `revert` restores the tree byte for byte. Debian's roots are real
-//! ones of mmdebstrap, kept as archives below `target/image-roots`; the others are written by hand in their distribution's form.
+//! Whole image roots: a second `apply` changes nothing, and `revert` restores the tree byte for byte. Debian's roots are
+//! real, made by mmdebstrap and cached as archives below `target/image-roots`; the rest are written by hand in their
+//! distribution's form.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ fn content(root: &Root) -> BTreeMap<PathBuf, String> {
     all
 }
 
-/// `code`: the status of `apply` and `revert`; 6 where the image build has tools to run.
+/// `code`: the exit status of `apply` and `revert`; 6 if the image build has tools to run.
 fn assert_applied_once_and_reverted(root: &Root, code: i32, arguments_in: &str) {
     let before = content(root);
     let done = root.apply(&[]);
@@ -92,7 +93,7 @@ fn suse_image_is_restored() {
     assert_applied_once_and_reverted(&root, 6, "etc/default/grub");
 }
 
-/// A real root of this suite, with GRUB's tools and without a menu.
+/// A real root of this suite, with GRUB's tools but no menu.
 fn debian(suite: &str) -> Root {
     let mmdebstrap = fixtures::tool("mmdebstrap");
     fixtures::root();
@@ -120,7 +121,7 @@ fn debian(suite: &str) -> Root {
     let unpacked = Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(root.path()).status();
     assert!(unpacked.expect("tar runs").success());
     root.put("etc/bedplate/profile.toml", PROFILE);
-    // As grub-pc and grub-efi-amd64 do when they are configured.
+    // As written by grub-pc and grub-efi-amd64 when they are configured.
     root.put("etc/default/grub", &root.text("usr/share/grub/default/grub"));
     root
 }
@@ -139,7 +140,7 @@ fn debian_13_root_of_mmdebstrap_is_restored() {
     assert_applied_once_and_reverted(&root, 6, "etc/default/grub.d/zz-bedplate.cfg");
 }
 
-/// The root is a directory, and so GRUB finds no device: its real tools are left to the image build.
+/// The root is a directory, so GRUB finds no device for it: its real tools are left to the image build.
 #[test]
 #[cfg_attr(not(all(has = "mmdebstrap", has = "root")), ignore = "needs mmdebstrap and root")]
 fn menu_tools_of_a_real_build_root_are_owed() {
