@@ -88,7 +88,7 @@ impl DeviceUse {
             format!("{comm} (pid {pid}{who}) uses {}{more}", holder.device)
         });
         let blind = (self.unreadable > 0).then(|| {
-            format!("{} processes could not be checked for open devices", self.unreadable)
+            format!("processes that could not be checked for open devices: {}", self.unreadable)
         });
         first.or(blind)
     }
@@ -120,7 +120,7 @@ fn is_idle_process(comm: &str, idle: &[String]) -> bool {
 /// # Errors
 /// The reason in one sentence, if the processes cannot be listed.
 pub fn holders(proc_root: &Path, idle: &[String]) -> Result<DeviceUse, String> {
-    let list = |_| format!("the processes in {} cannot be listed", proc_root.display());
+    let list = |_| format!("cannot list the processes in {}", proc_root.display());
     let mut pids = BTreeSet::new();
     for entry in fs::read_dir(proc_root).map_err(list)? {
         let name = entry.map_err(list)?.file_name();

@@ -77,23 +77,23 @@ pub enum ScheduledShutdown {
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Reason after one boot that did not help.
-const NO_HELP: &str = "the host was rebooted for this, and it is not in effect";
+const NO_HELP: &str = "rebooted, but the change is still not in effect";
 
 /// Veto after a dry run.
-const REHEARSED: &str = "it was rehearsed in this boot; `rehearse = false` in [reboot] does it";
+const REHEARSED: &str = "dry run done in this boot; set `rehearse = false` in [reboot] to reboot";
 
 /// Veto if no method works.
-pub(crate) const NO_METHOD: &str = "no method of the profile can restart this host";
+pub(crate) const NO_METHOD: &str = "no reboot method of the profile works on this host";
 
 /// Reason for cancelling a reboot that is no longer needed.
-const NOTHING_WAITS: &str = "nothing waits for a boot any more";
+const NOTHING_WAITS: &str = "no change needs a reboot any more";
 
 /// Reason for cancelling a reboot after the operator requested another time.
-pub(crate) const MOVED: &str = "an operator asked for another time";
+pub(crate) const MOVED: &str = "an operator requested another time";
 
 /// Veto if the profile's windows are not chosen yet.
-const NO_WINDOW: &str = "no window of the profile ever opens: write one in [reboot] `windows`, or run `bedplate \
-    reboot schedule`";
+const NO_WINDOW: &str = "no window of the profile ever opens: set `windows` in [reboot], or run `bedplate reboot \
+    schedule`";
 
 /// Decides on the state. The caller must act on `taking-lock`, `announcing` and `calling-off`.
 pub fn decide(situation: &Situation<'_>) -> RebootState {
@@ -159,14 +159,12 @@ fn obstacles(situation: &Situation<'_>, asked: Option<&RebootRequest>) -> Vec<Ve
         why.push(Veto::new(WaitsFor::Method, NO_METHOD));
     }
     if let ScheduledShutdown::Foreign { kind, at } = &situation.scheduled {
-        let text = format!(
-            "a shutdown that is not bedplate's is scheduled: {kind} at {}",
-            format_utc(*at)
-        );
+        let text =
+            format!("another program has scheduled a shutdown: {kind} at {}", format_utc(*at));
         why.push(Veto::new(WaitsFor::OtherShutdown, text));
     }
     let inhibitor =
-        |who: &String| Veto::new(WaitsFor::Inhibitor, format!("a block inhibitor: {who}"));
+        |who: &String| Veto::new(WaitsFor::Inhibitor, format!("block inhibitor: {who}"));
     why.extend(situation.inhibitors.iter().map(inhibitor));
     if !asked.is_some_and(|asked| asked.force) {
         why.extend(entry_veto(situation.entry));
@@ -229,13 +227,11 @@ fn attempts_exhausted(situation: &Situation<'_>) -> Option<String> {
     if used >= usize::from(situation.settings.attempts.max(1)) {
         return Some(match used {
             1 => NO_HELP.into(),
-            _ => format!("the host was rebooted {used} times for this, and it is not in effect"),
+            _ => format!("rebooted {used} times, but the change is still not in effect"),
         });
     }
     let row = situation.record.in_a_row(situation.boot_id);
-    (row >= MOST_IN_A_ROW).then(|| {
-        format!("the host was rebooted {row} times in a row without ever being what it should be")
-    })
+    (row >= MOST_IN_A_ROW).then(|| format!("rebooted {row} times in a row without converging"))
 }
 
 /// Returns the end of the open window, or `None` without windows. `Err` holds the reason and the next opening.
@@ -254,9 +250,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
         openings.iter().filter(|(from, _, _)| *from <= situation.now).map(|(_, to, _)| *to).max();
     match (open, openings.first()) {
         (Some(to), _) => Ok(Some(to)),
-        (None, Some((from, _, text))) => {
-            Err((format!("the window `{text}` is not open"), Some(*from)))
-        }
+        (None, Some((from, _, text))) => Err((format!("window `{text}` is closed"), Some(*from))),
         (None, None) => Err((NO_WINDOW.into(), None)),
     }
 }
@@ -285,7 +279,7 @@ fn time(
     [after(delay + share), after(delay)]
         .into_iter()
         .find(fits)
-        .ok_or_else(|| "the window closes before the announced delay would be over".to_owned())
+        .ok_or_else(|| "the window closes before the delay ends".to_owned())
 }
 
 /// Returns a number specific to this boot: boot ids are random (random(4)), so no other randomness is needed.

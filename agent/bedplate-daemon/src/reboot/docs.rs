@@ -21,7 +21,7 @@ pub fn markdown() -> String {
     for waits_for in WaitsFor::ALL {
         let _ = writeln!(out, "- `{}`: {}", waits_for.name(), waits_for.meaning());
     }
-    out.push_str("\n## Methods\n\n| method | reboot | a boot leaves its preparation in place |\n|---|---|---|\n");
+    out.push_str("\n## Methods\n\n| method | reboot | armed across a boot |\n|---|---|---|\n");
     for method in Method::ALL {
         let stays = if row(method).survives_boot { "yes" } else { "no" };
         let _ = writeln!(out, "| `{method}` | {} | {stays} |", row(method).subject);

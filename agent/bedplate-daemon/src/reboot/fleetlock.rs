@@ -29,7 +29,7 @@ pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
 /// Formats the error that `value` is not valid as `what` of FleetLock.
 fn unexpected(value: &str, what: &str, why: &str) -> String {
-    format!("`{value}` cannot be a FleetLock {what}: {why}")
+    format!("`{value}` is not a valid FleetLock {what}: {why}")
 }
 
 /// A client for one host, one group and one server.
@@ -94,7 +94,7 @@ impl Client {
         }
         let body = Body { client_params: ClientParams { id, group } };
         let body = serde_json::to_string(&body)
-            .map_err(|error| format!("the FleetLock request cannot be written as JSON: {error}"))?;
+            .map_err(|error| format!("cannot write the FleetLock request as JSON: {error}"))?;
         // Set explicitly: without a default provider ureq panics.
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::PlatformVerifier)
@@ -162,7 +162,8 @@ fn base(url: &str) -> Result<String, String> {
     let shown = || mask::server(&one_line(url));
     // First of all, so that no error shows a password. An `@` in a path would be harmless, but does not occur.
     if url.contains('@') {
-        let why = "the URL of the FleetLock server holds a user or a password; the protocol knows neither";
+        let why =
+            "the FleetLock server URL contains a user or a password; the protocol supports neither";
         return Err(why.to_owned());
     }
     let no_server = |why| Err(unexpected(&shown(), "server", why));

@@ -12,7 +12,7 @@ pub(crate) const FLEETLOCK_APP_ID: [u8; 16] = [
     0xde, 0x35, 0x10, 0x6b, 0x6e, 0xc2, 0x46, 0x88, 0xb6, 0x3a, 0xfd, 0xda, 0xa1, 0x56, 0x67, 0x9b,
 ];
 
-const SHAPE: &str = "it is not a machine id: expected 32 hexadecimal digits";
+const SHAPE: &str = "not a machine id: expected 32 hexadecimal digits";
 /// The first boot has not created one yet (machine-id(5), `uninitialized`).
 const UNINITIALIZED: &str = "this host has no machine id yet";
 /// systemd refuses it as well: all hosts with it would share one id.

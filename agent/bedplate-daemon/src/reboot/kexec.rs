@@ -16,8 +16,8 @@ pub(crate) fn block(root: &Path) -> Option<String> {
     match file::text(&path) {
         Ok(text) if text.trim() == "0" => None,
         Ok(text) => Some(format!(
-            "a kernel is loaded for kexec ({LOADED} reads `{}`), so a reboot may skip the firmware; unload it with \
-             `kexec --unload`",
+            "a kernel is loaded for kexec ({LOADED} reads `{}`), so a reboot may skip the firmware; run `kexec \
+             --unload`",
             text.trim()
         )),
         // Without CONFIG_KEXEC_CORE the directory exists without the file. Without the directory sysfs is not mounted.
@@ -28,7 +28,7 @@ pub(crate) fn block(root: &Path) -> Option<String> {
             None
         }
         Err(error) => Some(format!(
-            "whether a kernel is loaded for kexec is unknown: {LOADED} cannot be read; check that /sys is mounted: {error}"
+            "unknown whether a kernel is loaded for kexec: cannot read {LOADED}; check that /sys is mounted: {error}"
         )),
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn only_zero_or_no_kexec_support_allows_a_reboot() {
         let tree = Tree::new();
-        let is_unknown = || block(&tree.0).unwrap().contains("is unknown");
+        let is_unknown = || block(&tree.0).unwrap().contains("unknown whether");
         assert!(is_unknown(), "no sysfs at all");
         tree.put("/sys/kernel/fscaps", "1\n");
         assert!(block(&tree.0).is_none(), "no kexec support");

@@ -17,7 +17,7 @@ const EARLY: SignedDuration = SignedDuration::from_mins(2);
 /// A later boot may have another cause.
 const LATE: SignedDuration = SignedDuration::from_hours(2);
 /// Hint where the end of the previous boot is visible.
-const LOOK: &str = "`journalctl -b -1 -e` shows how the boot before ended";
+const LOOK: &str = "`journalctl -b -1 -e` shows how the previous boot ended";
 
 /// Restart cause by the BMC, or the reason for its absence.
 pub(crate) type BmcAnswer = Result<RestartCause, String>;
@@ -36,7 +36,7 @@ pub(crate) fn classify(
         None if waited => (
             RebootOrigin::Others,
             format!(
-                "not by bedplate: a change waited for a boot, but bedplate had announced none; {LOOK}"
+                "not by bedplate: a change was pending, but bedplate had scheduled no reboot; {LOOK}"
             ),
         ),
         None => return None,
@@ -59,7 +59,7 @@ fn of_announced(
     let Some((due, began)) = announced.due.zip(began) else {
         return (
             RebootOrigin::Unknown,
-            format!("bedplate had announced {what}; the start of this boot is not known"),
+            format!("bedplate had scheduled {what}; the start time of this boot is unknown"),
         );
     };
     let late = began.duration_since(due);
@@ -68,8 +68,8 @@ fn of_announced(
         return (
             RebootOrigin::Others,
             format!(
-                "not by bedplate: it had announced {what} for {time}, but this boot began earlier, at {}: an operator, another \
-                 program, a crash or a power failure; {LOOK}",
+                "not by bedplate: it had scheduled {what} for {time}, but this boot started earlier, at {}: an \
+                 operator, another program, a crash or a power failure; {LOOK}",
                 format_utc(began)
             ),
         );
@@ -79,12 +79,12 @@ fn of_announced(
         return (
             RebootOrigin::Unknown,
             format!(
-                "bedplate had announced {what} for {time}; this boot began {hours} h later and may have \
-                 another cause; {LOOK}"
+                "bedplate had scheduled {what} for {time}; this boot started {hours} h later and may have another \
+                 cause; {LOOK}"
             ),
         );
     }
-    let as_announced = format!("{what}, announced by bedplate for {time}");
+    let as_announced = format!("{what}, scheduled by bedplate for {time}");
     match announced.method {
         RebootMethod::Bmc => of_bmc(&as_announced, &time, bmc),
         method => (RebootOrigin::Announced(method), as_announced),
@@ -94,8 +94,8 @@ fn of_announced(
 /// Only the BMC can confirm its power cycle: the hook at the end of the shutdown has no place to store a result.
 fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, String) {
     let unknown = |why: &str| {
-        let text = format!("bedplate had announced a power cycle by the BMC for {time}");
-        (RebootOrigin::Unknown, format!("{text}; it is not known whether the BMC did it: {why}"))
+        let text = format!("bedplate had scheduled a power cycle by the BMC for {time}");
+        (RebootOrigin::Unknown, format!("{text}; unknown whether the BMC did it: {why}"))
     };
     match bmc {
         Ok(RestartCause::CHASSIS_CONTROL) => (
@@ -105,8 +105,8 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
         Ok(RestartCause::SOFT_RESET) => (
             RebootOrigin::OrdinaryWithoutBmc,
             format!(
-                "an ordinary reboot: bedplate had announced a power cycle by the BMC for {time}, but the BMC did not do it \
-                 (restart cause: {}); the console at the end of the shutdown shows why",
+                "an ordinary reboot: bedplate had scheduled a power cycle by the BMC for {time}, but the BMC did not \
+                 do it (restart cause: {}); the console at the end of the shutdown shows why",
                 RestartCause::SOFT_RESET
             ),
         ),
@@ -114,8 +114,8 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
         Ok(cause) => (
             RebootOrigin::Others,
             format!(
-                "not by bedplate: it had announced a power cycle by the BMC for {time}, but the BMC names another restart \
-                 cause: {cause}; {LOOK}"
+                "not by bedplate: it had scheduled a power cycle by the BMC for {time}, but the BMC reports another \
+                 restart cause: {cause}; {LOOK}"
             ),
         ),
         Err(why) => unknown(why),

@@ -122,20 +122,20 @@ impl WaitsFor {
     /// Returns the condition that ends the wait.
     pub fn meaning(self) -> &'static str {
         match self {
-            WaitsFor::Window => "an open window with room for the delay",
+            WaitsFor::Window => "an open window that is long enough for the delay",
             WaitsFor::Lock => "a slot of the lock server",
             WaitsFor::Inhibitor => "the end of a block inhibitor",
             WaitsFor::Hold => "the end of an operator's hold on reboots",
-            WaitsFor::EnforceHold => "the end of an operator's hold on enforcement",
+            WaitsFor::EnforceHold => "the end of an operator's pause of enforcement",
             WaitsFor::OtherShutdown => "the end of a shutdown that bedplate did not schedule",
             WaitsFor::Devices => "the end of processes that use a GPU or RDMA device",
             WaitsFor::BusyCommand => "a `busy_command` that succeeds",
             WaitsFor::Kexec => "no kernel loaded for kexec",
-            WaitsFor::PowerCommand => "the power, which the profile's command is about to cycle",
-            WaitsFor::Method => "a method that works, and the end of what an earlier one has armed",
+            WaitsFor::PowerCommand => "the power cycle by the profile's command",
+            WaitsFor::Method => "a method that works, after an earlier one is disarmed",
             WaitsFor::Logind => "an answer of systemd-logind",
-            WaitsFor::Record => "a record that can be read and written",
-            WaitsFor::Rehearsal => "the end of `rehearse`",
+            WaitsFor::Record => "a readable and writable record",
+            WaitsFor::Rehearsal => "the end of `rehearse` (dry run)",
             WaitsFor::BootEntry => "a next boot entry that was read and found sound",
         }
     }
@@ -193,26 +193,23 @@ pub(crate) const TRANSITIONS: [(&[&str], &[&str]); 9] = [
 pub(crate) const STATES: [(&str, &str); 13] = [
     (
         "unknown",
-        "not observed yet, no profile, an error, or being decided: whether a reboot is due is not known",
+        "unknown whether a reboot is due: not observed yet, no profile, an error, or being decided",
     ),
-    ("idle", "nothing waits for a boot"),
-    ("left-to-people", "due, and the policy is `never`"),
-    ("left-to-others", "due, and the policy is `mark`"),
-    ("stuck", "the boots that were given did not help: no more of them"),
+    ("idle", "no change needs a reboot"),
+    ("left-to-people", "due; policy `never` makes it manual"),
+    ("left-to-others", "due; policy `mark` leaves it to an external tool"),
+    ("stuck", "attempts exhausted: reboots did not bring the change into effect"),
     (
         "called-off",
-        "called off in this boot, or it did not come: announced again only when an operator asks",
+        "cancelled in this boot, or did not happen; scheduled again only on an operator's request",
     ),
-    ("converging", "changes that the boot is for are still to be written"),
-    (
-        "waiting",
-        "due, and something forbids it: `why` lists each thing with `waits_for` and a `text`",
-    ),
-    ("taking-lock", "the lock server is asked for a slot; over in seconds"),
-    ("announcing", "the method is armed and logind is asked; over in seconds"),
-    ("announced", "logind has it; `bedplate reboot cancel` cancels it"),
-    ("under-way", "its time has come, or another reboot has come first: the machine goes down"),
-    ("calling-off", "logind is asked to forget it, or what was armed is undone; over in seconds"),
+    ("converging", "changes for the boot must still be written"),
+    ("waiting", "due but blocked: `why` lists each obstacle with `waits_for` and a `text`"),
+    ("taking-lock", "the lock server is asked for a slot; takes seconds"),
+    ("announcing", "the method is armed and logind is asked; takes seconds"),
+    ("announced", "scheduled with logind; `bedplate reboot cancel` cancels it"),
+    ("under-way", "due, or another reboot started first: the machine is going down"),
+    ("calling-off", "being cancelled at logind, or being disarmed; takes seconds"),
 ];
 
 /// Returns the names of all states in order, for metrics.
@@ -272,35 +269,35 @@ impl RebootState {
 
 /// Text for a cancelled reboot.
 pub const CANCELLED: &str =
-    "the announced reboot was called off; `bedplate reboot schedule` asks for it again";
+    "the scheduled reboot was cancelled; `bedplate reboot schedule` requests it again";
 /// Text while a boot would apply only a part of the changes.
-pub(crate) const UNFINISHED: &str = "not all changes that need this boot are written yet";
+pub(crate) const UNFINISHED: &str = "not all changes for this boot are written yet";
 
 impl fmt::Display for RebootState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RebootState::Unknown { why } => write!(f, "cannot tell yet: {why}"),
-            RebootState::Idle => f.write_str("no reboot is needed"),
+            RebootState::Unknown { why } => write!(f, "unknown: {why}"),
+            RebootState::Idle => f.write_str("no reboot needed"),
             RebootState::LeftToPeople => f.write_str(
-                "left to an operator (policy `never`): `bedplate reboot schedule` reboots this host",
+                "manual (policy `never`): run `bedplate reboot schedule` to reboot this host",
             ),
             RebootState::LeftToOthers => f.write_str(
-                "left to what reads /run/reboot-required: the profile's policy is `mark`",
+                "external (policy `mark`): left to a tool that reads /run/reboot-required",
             ),
-            RebootState::Stuck { why } => write!(f, "stuck: {why}"),
+            RebootState::Stuck { why } => write!(f, "attempts exhausted: {why}"),
             RebootState::Cancelled { why } if why.is_empty() => f.write_str(CANCELLED),
             RebootState::Cancelled { why } => write!(f, "{CANCELLED}; also {}", joined(why)),
-            RebootState::Converging => write!(f, "waits: {UNFINISHED}"),
+            RebootState::Converging => write!(f, "waiting: {UNFINISHED}"),
             RebootState::Waiting { why, until: Some(until), .. } => {
-                write!(f, "waits until {}: {}", format_utc(*until), joined(why))
+                write!(f, "waiting until {}: {}", format_utc(*until), joined(why))
             }
-            RebootState::Waiting { why, until: None, .. } => write!(f, "waits: {}", joined(why)),
-            RebootState::TakingLock => f.write_str("asks the lock server for a slot"),
+            RebootState::Waiting { why, until: None, .. } => write!(f, "waiting: {}", joined(why)),
+            RebootState::TakingLock => f.write_str("requesting a slot from the lock server"),
             RebootState::Announcing { at } | RebootState::Announced { at } => {
-                write!(f, "announced for {}", format_utc(*at))
+                write!(f, "scheduled for {}", format_utc(*at))
             }
             RebootState::UnderWay { at } => write!(f, "going down since {}", format_utc(*at)),
-            RebootState::Cancelling { why } => write!(f, "taken back: {}", why.join("; ")),
+            RebootState::Cancelling { why } => write!(f, "cancelling: {}", why.join("; ")),
         }
     }
 }

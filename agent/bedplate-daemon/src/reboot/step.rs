@@ -232,7 +232,7 @@ fn requested(mut step: Step, asked: RebootRequest) -> Step {
     match &mut step.record.phase {
         phase @ Phase::Ended { .. } => *phase = Phase::Rest,
         Phase::Cancelling { ending, .. } | Phase::Disarming { ending, .. } => {
-            *ending = because("an operator asked again");
+            *ending = because("an operator requested a reboot again");
         }
         _ => {}
     }

@@ -25,13 +25,13 @@ pub(crate) fn busy_command(argv: &[String], timeout: Duration) -> Option<String>
             (Some(0), _) => return None,
             (Some(1), _) => {
                 let reason = first_line(&ran.output);
-                let reason = reason.unwrap_or_else(|| "the host is busy (no reason given)".into());
-                return Some(format!("the busy command says: {reason}"));
+                let reason = reason.unwrap_or_else(|| "host is busy (no reason given)".into());
+                return Some(format!("busy command: {reason}"));
             }
             (code, signal) => {
                 let end = match code {
-                    Some(code) => format!("ended with status {code}, expected 0 or 1"),
-                    None => format!("was ended by signal {}", signal.unwrap_or(0)),
+                    Some(code) => format!("exited with status {code}, expected 0 or 1"),
+                    None => format!("killed by signal {}", signal.unwrap_or(0)),
                 };
                 let words = first_line(&ran.errors).or_else(|| first_line(&ran.output));
                 end + &words.map(|words| format!(": {words}")).unwrap_or_default()
@@ -39,7 +39,7 @@ pub(crate) fn busy_command(argv: &[String], timeout: Duration) -> Option<String>
         },
         Err(why) => why,
     };
-    Some(format!("the busy command did not answer: the busy command {why}"))
+    Some(format!("the busy command did not answer: {why}"))
 }
 
 /// Returns the first line that is not blank, cut to [`REASON`] characters.
@@ -50,20 +50,20 @@ fn first_line(bytes: &[u8]) -> Option<String> {
 }
 
 fn run(argv: &[String], timeout: Duration) -> Result<(ExitStatus, ChildResult), String> {
-    let (program, arguments) = argv.split_first().ok_or("is empty")?;
+    let (program, arguments) = argv.split_first().ok_or("the command is empty")?;
     if !Path::new(program).is_absolute() {
         return Err(format!("`{}` is not an absolute path", one_line(program)));
     }
     let ran = child::run(Path::new(program), arguments, timeout, KeptOutput::Heads(KEPT));
     let ran = ran.map_err(|error| match error {
-        NotStarted::Pipe(error) => format!("has no pipe for its output: {error}"),
-        NotStarted::Spawn(error) => format!("cannot be started: {error}"),
-        NotStarted::Thread(error) => format!("has no thread for its output: {error}"),
+        NotStarted::Pipe(error) => format!("no pipe for its output: {error}"),
+        NotStarted::Spawn(error) => format!("cannot start: {error}"),
+        NotStarted::Thread(error) => format!("no thread for its output: {error}"),
     })?;
     match ran.end {
         ChildEnd::Status(status) => Ok((status, ran)),
-        ChildEnd::TimedOut => Err(format!("did not end within {timeout:?} and was killed")),
-        ChildEnd::Lost(error) => Err(format!("cannot be waited for: {error}")),
+        ChildEnd::TimedOut => Err(format!("timed out after {timeout:?} and was killed")),
+        ChildEnd::Lost(error) => Err(format!("cannot wait for its end: {error}")),
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     }
 
     fn says(reason: &str) -> Option<String> {
-        Some(format!("the busy command says: {reason}"))
+        Some(format!("busy command: {reason}"))
     }
 
     fn unknown(busy: Option<String>, part: &str) {
@@ -98,7 +98,7 @@ mod tests {
         let busy =
             sh("echo errors first >&2; echo; echo ' job 7 of ada '; echo second; exit 1", LONG);
         assert_eq!(busy, says("job 7 of ada"));
-        assert_eq!(sh("exit 1", LONG), says("the host is busy (no reason given)"));
+        assert_eq!(sh("exit 1", LONG), says("host is busy (no reason given)"));
     }
 
     #[test]
@@ -113,9 +113,9 @@ mod tests {
         for (argv, part) in [
             (&[][..], "is empty"),
             (&["true"], "not an absolute path"),
-            (&["/no/such/program"], "cannot be started"),
-            (&["/etc/passwd"], "cannot be started"),
-            (&["/bin/sh\0"], "cannot be started"),
+            (&["/no/such/program"], "cannot start"),
+            (&["/etc/passwd"], "cannot start"),
+            (&["/bin/sh\0"], "cannot start"),
         ] {
             let argv: Vec<String> = argv.iter().map(|&word| word.into()).collect();
             unknown(busy_command(&argv, LONG), part);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn hung_command_counts_as_busy() {
         let hung = sh("sleep 300", Duration::from_secs(1));
-        unknown(hung, "did not end within 1s and was killed");
+        unknown(hung, "timed out after 1s and was killed");
     }
 
     #[test]

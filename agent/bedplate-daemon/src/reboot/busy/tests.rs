@@ -204,7 +204,7 @@ fn proc_without_process_1_is_an_error() {
     fs::remove_dir_all(proc.0.join("1")).unwrap();
     assert!(holders(&proc.0, &[]).unwrap_err().ends_with("process 1 is missing"));
     for name in ["uptime", "none"] {
-        assert!(holders(&proc.0.join(name), &[]).unwrap_err().ends_with("cannot be listed"));
+        assert!(holders(&proc.0.join(name), &[]).unwrap_err().starts_with("cannot list"));
     }
 }
 

@@ -78,14 +78,14 @@ impl RebootController {
             RebootState::Waiting { why, until, overdue } => {
                 let until =
                     until.map(|at| format!(" (until {})", format_utc(at))).unwrap_or_default();
-                let late = if *overdue { "for longer than `inhibitor_wait`: " } else { "" };
+                let late = if *overdue { "longer than `inhibitor_wait`: " } else { "" };
                 log_message(
                     journal::REBOOT_WAITS,
-                    &format!("a reboot waits: {late}{}{until}", joined(why)),
+                    &format!("reboot waiting: {late}{}{until}", joined(why)),
                 );
             }
             RebootState::Converging => {
-                log_message(journal::REBOOT_WAITS, &format!("a reboot waits: {UNFINISHED}"));
+                log_message(journal::REBOOT_WAITS, &format!("reboot waiting: {UNFINISHED}"));
             }
             RebootState::Cancelled { .. } => log_message(journal::REBOOT_WAITS, &state.to_string()),
             _ => {}
@@ -99,11 +99,12 @@ impl RebootController {
         let at = format_utc(arranged.at());
         Some(match arranged.runs_command() {
             true => format!(
-                "the daemon ends, and with it the reboot announced for {at}: its command is run by the daemon alone"
+                "daemon stopping: the reboot scheduled for {at} will not happen, because only the daemon runs its \
+                 command"
             ),
             false => format!(
-                "the daemon ends, and systemd-logind keeps the reboot scheduled for {at}: `bedplate reboot cancel` or \
-                 `shutdown -c` cancels it"
+                "daemon stopping: systemd-logind keeps the reboot scheduled for {at}; cancel it with `bedplate reboot \
+                 cancel` or `shutdown -c`"
             ),
         })
     }

@@ -65,7 +65,7 @@ impl RebootController {
         let _lock = self.store.lock().await?;
         let current = self.kept.current(&self.store)?.record;
         if !matches!(&current.phase, Phase::Scheduling { arranged: now } if now == arranged) {
-            let why = "the reboot was cancelled before logind was asked";
+            let why = "the reboot was cancelled before it was scheduled";
             return Err(RebootError::new(WaitsFor::Logind, why));
         }
         self.expect_no_hold()?;
@@ -79,7 +79,7 @@ impl RebootController {
         }
         let at = format_utc(arranged.at());
         let wall = format!("bedplate reboots this host at {at}: {why} (`bedplate reboot status`)");
-        let doing = "logind does not schedule the reboot";
+        let doing = "logind refused to schedule the reboot";
         let refused = |error| RebootError::logind(doing, &error);
         logind.set_wall_message(&wall, true).await.map_err(refused)?;
         // Each answer of logind may take long.
@@ -95,7 +95,7 @@ impl RebootController {
             }
             false => Err(RebootError::new(
                 WaitsFor::Logind,
-                "logind does not have the reboot that it was asked for",
+                "logind accepted the reboot but does not list it",
             )),
         }
     }
@@ -126,7 +126,7 @@ impl RebootController {
         self.last_ours = None;
         // Checked immediately before: another program may have replaced the schedule.
         if self.is_at_logind(arranged).await? {
-            let doing = "logind does not take the reboot back";
+            let doing = "logind refused to cancel the reboot";
             let refused = |error| RebootError::logind(doing, &error);
             logind.cancel_scheduled_shutdown().await.map_err(refused)?;
         }
@@ -182,8 +182,8 @@ fn describe(prepared: &Preparation, why: &str) -> String {
     });
     let paths: Vec<&str> = paths.collect();
     format!(
-        "what was prepared for the reboot is not undone yet ({}): until it is, any reboot is one by the method `{}`. It is \
-         tried again: {why}",
+        "the armed reboot method is not disarmed yet ({}): until then, any reboot uses the method `{}`; retrying: \
+         {why}",
         paths.join(", "),
         prepared.method
     )

@@ -16,7 +16,7 @@ pub enum RebootError {
     #[error("the machine is already going down")]
     GoingDown,
     /// No reboot is scheduled, but a method is still armed.
-    #[error("no reboot of bedplate's is announced, but {0}")]
+    #[error("no reboot is scheduled by bedplate, but {0}")]
     Armed(String),
     /// Any other failure, with the condition that the reboot then waits for.
     #[error("{0}")]
@@ -34,15 +34,12 @@ impl RebootError {
     }
 
     pub(super) fn schedule(error: &zbus::Error) -> Self {
-        RebootError::logind("cannot ask logind what is scheduled", error)
+        RebootError::logind("cannot read logind's schedule", error)
     }
 
     /// The bus or logind is missing.
     pub(super) fn no_logind() -> Self {
-        RebootError::new(
-            WaitsFor::Logind,
-            "there is no systemd-logind on the bus to reboot through",
-        )
+        RebootError::new(WaitsFor::Logind, "no systemd-logind on the bus")
     }
 
     /// logind still has the reboot after its cancellation.
@@ -55,7 +52,8 @@ impl RebootError {
 
     /// The scheduled shutdown is not bedplate's. `kind` is logind's.
     pub(super) fn not_ours(kind: &str, at: Timestamp) -> Self {
-        let text = format!("what is scheduled is not bedplate's: {kind} at {}", format_utc(at));
+        let text =
+            format!("another program has scheduled a shutdown: {kind} at {}", format_utc(at));
         RebootError::new(WaitsFor::OtherShutdown, text)
     }
 

@@ -35,7 +35,10 @@ impl RebootController {
             }
         }
         if let Some(came) = news {
-            log_message(journal::REBOOT_CAME, &format!("the last reboot: {}", came.summary));
+            log_message(
+                journal::REBOOT_CAME,
+                &format!("cause of the last reboot: {}", came.summary),
+            );
             self.came = Some(came);
         }
         self.came.clone()
@@ -53,7 +56,7 @@ impl RebootController {
         let is_by_bmc = announced.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
         let bmc = match is_by_bmc {
             true => self.helpers.restart_cause().await,
-            false => Err("it was not asked".to_owned()),
+            false => Err("the BMC was not asked".to_owned()),
         };
         let stat = file::text(&self.root.join("proc/stat")).unwrap_or_default();
         let came = classify(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;

@@ -130,10 +130,10 @@ impl Lock {
     fn not_given_back(&mut self, server: &FleetLock, held: bool, why: &str) {
         self.give.failed(why);
         let what = match held {
-            true => format!("the slot of {} is not given back yet", mask_server(server)),
-            false => format!("cannot report to {} that this host is well", mask_server(server)),
+            true => format!("slot of {} not released yet", mask_server(server)),
+            false => format!("cannot report this host as healthy to {}", mask_server(server)),
         };
-        self.log_unreleased_slot(&format!("{what}; this is tried again: {why}"));
+        self.log_unreleased_slot(&format!("{what}; retrying: {why}"));
         self.said = Some(format!("{what}: {why}"));
     }
 
@@ -155,8 +155,7 @@ impl RebootController {
         why: &str,
     ) -> Option<Duration> {
         observation.and_then(|observation| observation.reboot.fleetlock.as_ref())?;
-        let text =
-            format!("a slot of the fleet's lock may be held and cannot be given back: {why}");
+        let text = format!("a reboot lock slot may be held and cannot be released: {why}");
         self.lock.log_unreleased_slot(&text);
         status.reboot.lock_said = Some(text);
         Some(OBSERVE_AGAIN)
@@ -220,7 +219,7 @@ impl RebootController {
             self.release(&mut record, &old, false).await.map_err(|why| {
                 let (old, new) = (mask_server(&old), mask_server(&server));
                 let why =
-                    format!("the slot of {old} must be given back before {new} is asked: {why}");
+                    format!("the slot of {old} must be released before {new} is asked: {why}");
                 RebootError::new(WaitsFor::Lock, why)
             })?;
         }
@@ -237,16 +236,16 @@ impl RebootController {
             Ok(_) => {
                 self.update(|record| record.lock = Some(LockSlot { certain: true, ..held }))
                     .await?;
-                self.lock.said = Some(format!("{} gave this host a slot", mask_server(&server)));
+                self.lock.said = Some(format!("slot granted by {}", mask_server(&server)));
                 log_message(
                     journal::LOCK,
-                    &format!("{} gave this host a slot to reboot", mask_server(&server)),
+                    &format!("reboot slot granted by {}", mask_server(&server)),
                 );
                 Ok(true)
             }
             Err(LockError::Pending) => Ok(false),
             Err(LockError::Failed(why)) => {
-                let waits = format!("no slot of the fleet's lock yet: {why}");
+                let waits = format!("no reboot lock slot yet: {why}");
                 self.lock.take.failed(&waits);
                 self.lock.said = Some(why);
                 Err(RebootError::new(WaitsFor::Lock, waits))
@@ -278,9 +277,8 @@ impl RebootController {
             Some(held) => {
                 well = is_well(&held.before);
                 if held.certain && held.boot_id != self.boot_id && !well {
-                    self.lock.said = Some(
-                        "kept until this host is well after the reboot that it was for".into(),
-                    );
+                    self.lock.said =
+                        Some("kept until this host is healthy after its reboot".into());
                 } else if !taking {
                     again = Some(OBSERVE_AGAIN);
                     unused = (!self.goes_down().await).then_some(held.server);

@@ -90,7 +90,7 @@ impl Offline {
             Ok(Some((kind, usec))) => {
                 let at = format_utc(logind::time(usec));
                 let text = format!(
-                    "systemd-logind has a shutdown scheduled ({kind} at {at}), and it may be bedplate's: {error}"
+                    "systemd-logind has a shutdown scheduled ({kind} at {at}), possibly by bedplate: {error}"
                 );
                 Err(RebootError::new(WaitsFor::OtherShutdown, text))
             }

@@ -51,7 +51,7 @@ impl RebootController {
     ) -> Result<(), RebootError> {
         let now = Timestamp::now();
         if let Some(past) = not_before.filter(|at| now.duration_since(*at) > ON_ITS_WAY) {
-            let why = format!("{} has passed", format_utc(past));
+            let why = format!("the requested time {} has passed", format_utc(past));
             return Err(RebootError::new(WaitsFor::OtherShutdown, why));
         }
         let soon = now.saturating_add(SignedDuration::from_secs(i64::from(delay_s)));
@@ -124,7 +124,7 @@ fn answer(seen: &FastFacts, driven: &DriveResult, by: &str) -> Result<String, Re
     match &before.phase {
         Phase::Arming { arranged } if is_ours => {
             let at = format_utc(arranged.at());
-            return Ok(with_rest(format!("the reboot for {at} is not announced")));
+            return Ok(with_rest(format!("cancelled the reboot for {at} before it was scheduled")));
         }
         Phase::Scheduling { arranged }
         | Phase::Scheduled { arranged }
@@ -133,9 +133,9 @@ fn answer(seen: &FastFacts, driven: &DriveResult, by: &str) -> Result<String, Re
         {
             let is_due = arranged.runs_command() && arranged.late(seen.now) >= 0;
             return Ok(with_rest(match is_due {
-                true => "the command that cycles the power is not run".into(),
+                true => "cancelled: the power-cycle command will not run".into(),
                 false => {
-                    format!("the reboot announced for {} is taken back", format_utc(arranged.at()))
+                    format!("cancelled the reboot scheduled for {}", format_utc(arranged.at()))
                 }
             }));
         }
@@ -148,11 +148,11 @@ fn answer(seen: &FastFacts, driven: &DriveResult, by: &str) -> Result<String, Re
         (Ok(Some((kind, usec))), _) => Err(RebootError::not_ours(kind, logind::time(*usec))),
         (_, Some(left)) if before.asked.is_none() => Err(RebootError::Armed(left.clone())),
         _ if before.asked.is_some() => {
-            Ok(with_rest("the request is taken back; nothing was announced yet".into()))
+            Ok(with_rest("cancelled the request; no reboot was scheduled yet".into()))
         }
         _ if matches!(before.phase, Phase::Disarming { .. } | Phase::Arming { .. }) => {
-            Ok("what was prepared for the reboot that was taken back is undone".into())
+            Ok("disarmed the method of the cancelled reboot".into())
         }
-        _ => Err(RebootError::new(WaitsFor::OtherShutdown, "no reboot of bedplate's is announced")),
+        _ => Err(RebootError::new(WaitsFor::OtherShutdown, "no reboot is scheduled by bedplate")),
     }
 }

@@ -19,10 +19,10 @@ use bedplate_core::plan::{Effect, NextBoot, RebootNeed};
 use bedplate_core::profile::model::{AgentMode, Reboot, RebootMethod, RebootPolicy};
 
 /// Reason against a reboot whose boot entry was not read in the last seconds before it.
-const NOT_READ: &str = "it was not read in time before the reboot";
+const NOT_READ: &str = "not read in time before the reboot";
 /// Reason against a reboot if neither devices nor busy command answered.
 const BUSY_LATE: &str =
-    "neither devices nor the busy command have answered in time before the reboot";
+    "neither the device check nor the busy command answered in time before the reboot";
 
 /// The first method that works, and a message about each.
 type Methods = (Option<RebootMethod>, Vec<String>);
@@ -213,7 +213,7 @@ impl RebootController {
         let Some(logind) = &self.logind else { return Ok(Vec::new()) };
         let listed = logind.list_inhibitors().await;
         listed.map(|all| logind::in_the_way(&all)).map_err(|error| {
-            Veto::new(WaitsFor::Logind, format!("cannot ask logind for inhibitors: {error}"))
+            Veto::new(WaitsFor::Logind, format!("cannot read logind's inhibitors: {error}"))
         })
     }
 }

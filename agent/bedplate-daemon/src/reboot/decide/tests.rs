@@ -324,7 +324,7 @@ fn unchosen_window_never_opens() {
     let RebootState::Waiting { why, until: None, .. } = decide(&free(&settings, &record)) else {
         panic!("no wait")
     };
-    assert!(why[0].text.contains("write one in [reboot] `windows`"), "{why:?}");
+    assert!(why[0].text.contains("set `windows` in [reboot]"), "{why:?}");
     let record = Record { asked: Some(request()), ..Record::default() };
     assert_eq!(decide(&free(&settings, &record)), RebootState::Announcing { at: now() });
 }

@@ -33,7 +33,7 @@ const NO_NODE: &str = "error uncordoning node";
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// All slots are taken, or the server could not determine it (airlock reports both alike): try again later.
-    #[error("no reboot slot for now ({kind}: {value})")]
+    #[error("no reboot slot available ({kind}: {value})")]
     Held {
         /// The server's kind of error.
         kind: String,
@@ -42,7 +42,7 @@ pub enum LockError {
     },
     /// The request is wrong, or was sent to the wrong place: an operator must fix the configuration.
     #[error(
-        "the FleetLock server refuses this host: status {status}, {kind}: {value}{}",
+        "the FleetLock server refused this host: status {status}, {kind}: {value}{}",
         refused_hint(kind)
     )]
     Refused {
@@ -55,10 +55,10 @@ pub enum LockError {
     },
     /// The server has no node for this host, or may not change it, and retains the slot.
     #[error(
-        "the FleetLock server keeps this host's slot ({value}): no node of its cluster has this host's machine id, or the \
-         server may not change nodes. Compare /etc/machine-id with `kubectl get nodes -o yaml | grep machineID` (kubelet \
-         reads it when it starts); a host of another cluster needs that cluster's server in [reboot.fleetlock]. `kubectl \
-         delete lease fleetlock-{group}` in the server's namespace frees the slot by hand"
+        "the FleetLock server keeps this host's slot ({value}): no node of its cluster has this host's machine id, or \
+         the server may not change nodes. Compare /etc/machine-id with `kubectl get nodes -o yaml | grep machineID` \
+         (kubelet reads it at startup). Host of another cluster? Set that cluster's server in [reboot.fleetlock]. To \
+         free the slot, run `kubectl delete lease fleetlock-{group}` in the server's namespace"
     )]
     NoNode {
         /// The server's explanation.
@@ -68,8 +68,8 @@ pub enum LockError {
     },
     /// Another server than a FleetLock server answered with success: no slot.
     #[error(
-        "what answers with status {status} is no FleetLock server, but a page ({shown}): a network's login page, a proxy, or \
-         another server at this URL? It counts as no answer"
+        "got a web page ({shown}) with status {status}, not the answer of a FleetLock server: login page of a network, \
+         proxy, or wrong URL? It counts as no answer"
     )]
     Page {
         /// HTTP status: 2xx.
@@ -88,7 +88,7 @@ pub enum LockError {
         value: String,
     },
     /// No trusted connection: an operator must fix a certificate or the URL.
-    #[error("no safe connection to {url}")]
+    #[error("no secure connection to {url}")]
     Unsafe {
         /// The URL called.
         url: String,
@@ -104,7 +104,7 @@ pub enum LockError {
         source: Box<ureq::Error>,
     },
     /// The answer is not HTTP.
-    #[error("what answers at {url} does not speak HTTP{}", scheme_hint(url))]
+    #[error("the server at {url} does not speak HTTP{}", scheme_hint(url))]
     BadAnswer {
         /// The URL called.
         url: String,
@@ -135,18 +135,19 @@ fn hint(error: &ureq::Error) -> &'static str {
         ureq::Error::Io(error) => error,
         // IPAddressAllow= drops other addresses silently.
         ureq::Error::Timeout(_) => {
-            return " (it is slow, or a firewall drops what is sent, or IPAddressAllow= of bedplate.service leaves it out)";
+            return " (slow server, a firewall that drops packets, or IPAddressAllow= of bedplate.service without this \
+                address)";
         }
         _ => return "",
     };
     match error.raw_os_error().map(Errno::from_raw) {
         // Caused by the unit's RestrictAddressFamilies= and IPAddressDeny=, or by a firewall of this host.
         Some(Errno::EAFNOSUPPORT | Errno::EPERM | Errno::EACCES) => {
-            " (this host does not let bedplate use the network: is bedplate.service.d/fleetlock.conf in place?)"
+            " (this host blocks bedplate's network access: is bedplate.service.d/fleetlock.conf installed?)"
         }
         // The standard library has no error kind for a failed name lookup.
         None if error.to_string().starts_with("failed to lookup address") => {
-            " (its name cannot be looked up: is the name right, and bedplate.service.d/fleetlock.conf in place?)"
+            " (name lookup failed: is the name correct, and bedplate.service.d/fleetlock.conf installed?)"
         }
         _ => "",
     }
@@ -156,14 +157,14 @@ fn hint(error: &ureq::Error) -> &'static str {
 fn refused_hint(kind: &str) -> &'static str {
     match kind {
         "unknown_group" => {
-            " (`group` in [reboot.fleetlock] has to be one of the server's own configuration)"
+            " (set `group` in [reboot.fleetlock] to a group of the server's configuration)"
         }
         _ => "",
     }
 }
 
 fn scheme_hint(url: &str) -> &'static str {
-    if url.starts_with("https:") { "" } else { "; if it speaks TLS, the URL begins with https://" }
+    if url.starts_with("https:") { "" } else { "; for a TLS server, begin the URL with https://" }
 }
 
 /// The protocol's error body. Servers may add fields.

@@ -30,20 +30,18 @@ impl TlsFault {
                 format!("the server's certificate is not trusted: {}", certificate(error))
             }
             Error::InvalidMessage(_) => {
-                "what answers there does not speak TLS; have the server do so, or begin the URL with http:// if the \
-                 network is to be trusted"
+                "the server does not speak TLS; enable TLS there, or begin the URL with http:// if the network is \
+                 trusted"
                     .to_owned()
             }
             // Names roughly as in RFC 8446.
             Error::AlertReceived(alert) => format!(
-                "the server breaks off TLS ({alert:?}); bedplate offers TLS 1.2 and 1.3, and has no certificate of its own \
-                 to show"
+                "the server aborted TLS ({alert:?}); bedplate offers TLS 1.2 and 1.3, and no client certificate"
             ),
             // The platform's verifier has no other error at creation.
             Error::General(what) if what.starts_with("No CA certificates") => {
-                "no certificate can be trusted: this host's trust store is empty; install ca-certificates, or, where \
-                 SSL_CERT_FILE or SSL_CERT_DIR is set for bedplate.service, have it name certificates that the service \
-                 can read"
+                "this host's trust store is empty; install ca-certificates. SSL_CERT_FILE or SSL_CERT_DIR set for \
+                 bedplate.service? Point it to certificates that the service can read"
                     .to_owned()
             }
             other => format!("TLS fails: {}", one_line(other.to_string().as_bytes())),
@@ -55,35 +53,36 @@ impl TlsFault {
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => {
-            "no authority in this host's trust store has signed it; install the certificate of its CA there \
-             (update-ca-certificates, update-ca-trust), or name that file as SSL_CERT_FILE in a drop-in of bedplate.service"
+            "not signed by an authority in this host's trust store; install the certificate of its CA there \
+             (update-ca-certificates, update-ca-trust), or set SSL_CERT_FILE to that file in a drop-in of \
+             bedplate.service"
                 .to_owned()
         }
         CertificateError::BadSignature => {
-            "its signature does not fit the key that this host's trust store has for its CA; if that CA was reissued, \
-             install the CA's present certificate"
+            "its signature does not match the CA's key in this host's trust store; if that CA was reissued, install \
+             its current certificate"
                 .to_owned()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
             let (expected, presented) = (expected.to_str(), names(presented));
             format!(
-                "it is for {presented}, not for {expected}; write a name that it has into the URL, or give the server a \
+                "issued for {presented}, not for {expected}; use one of its names in the URL, or give the server a \
                  certificate for {expected}"
             )
         }
         CertificateError::ExpiredContext { not_after, .. } => {
             let at = time(not_after.as_secs());
-            format!("it expired at {at}; renew it, or set this host's clock if that is wrong")
+            format!("expired at {at}; renew the certificate, or correct this host's clock if it is wrong")
         }
         // Or this host's clock is in the past, for example with an empty battery.
         CertificateError::NotValidYetContext { not_before, .. } => format!(
-            "it is not valid before {}; set this host's clock if that is wrong, or have the certificate reissued",
+            "not valid before {}; correct this host's clock if it is wrong, or reissue the certificate",
             time(not_before.as_secs())
         ),
         // `openssl req -x509` creates such a certificate by default. rustls has no variant for it, and passes on
         // the name from its verifier.
         CertificateError::Other(error) if error.to_string() == "CaUsedAsEndEntity" => {
-            "it is a CA's own (CA:TRUE); have the server show one that this CA has signed".to_owned()
+            "a CA's own certificate (CA:TRUE); use one that this CA has signed".to_owned()
         }
         CertificateError::Other(error) => reissue(error),
         other => reissue(other),
@@ -91,13 +90,13 @@ fn certificate(error: &CertificateError) -> String {
 }
 
 fn reissue(fault: &dyn std::fmt::Display) -> String {
-    format!("{}; have it reissued", one_line(fault.to_string().as_bytes()))
+    format!("{}; reissue the certificate", one_line(fault.to_string().as_bytes()))
 }
 
 /// Returns the names `DnsName("a")` and `IpAddress(10.0.0.1)`, as rustls formats them, without their kinds.
 fn names(presented: &[String]) -> String {
     if presented.is_empty() {
-        return "no name at all (subjectAltName; the CN does not count)".to_owned();
+        return "no name (subjectAltName; the CN is ignored)".to_owned();
     }
     let bare = |name: &String| {
         let inner =

@@ -38,7 +38,7 @@ fn unscheduled_boot_matters_only_with_pending_change() {
         let came = classify("b-2", None, true, Some(due()), &bmc).unwrap();
         let found = (came.by, came.asked_for, came.announced_for);
         assert_eq!(found, (RebootOrigin::Others, None, None));
-        let words = "not by bedplate: a change waited for a boot";
+        let words = "not by bedplate: a change was pending";
         assert!(came.summary.starts_with(words), "{}", came.summary);
     }
 }
@@ -46,13 +46,13 @@ fn unscheduled_boot_matters_only_with_pending_change() {
 #[test]
 fn boot_on_time_is_the_scheduled_reboot() {
     for (method, words) in [
-        (RebootMethod::Ordinary, "an ordinary reboot, announced by bedplate for 2026-03-03 03:00"),
-        (RebootMethod::Firmware, "a reset by the firmware, announced by bedplate for 2026-03-03"),
+        (RebootMethod::Ordinary, "an ordinary reboot, scheduled by bedplate for 2026-03-03 03:00"),
+        (RebootMethod::Firmware, "a reset by the firmware, scheduled by bedplate for 2026-03-03"),
         (
             RebootMethod::Rtc,
-            "a power-off with wake-up by the real-time clock, announced by bedplate for",
+            "a power-off with wake-up by the real-time clock, scheduled by bedplate for",
         ),
-        (RebootMethod::Command, "a power cycle by the profile's command, announced by bedplate"),
+        (RebootMethod::Command, "a power cycle by the profile's command, scheduled by bedplate"),
     ] {
         let by = RebootOrigin::Announced(method);
         let kept = serde_json::to_string(&by).unwrap();
@@ -77,19 +77,19 @@ fn bmc_power_cycle_needs_confirmation_by_the_bmc() {
         let (by, words) = match &bmc {
             Ok(RestartCause::CHASSIS_CONTROL) => (
                 RebootOrigin::Announced(RebootMethod::Bmc),
-                "a power cycle by the BMC, announced by bedplate for",
+                "a power cycle by the BMC, scheduled by bedplate for",
             ),
             Ok(RestartCause::SOFT_RESET) => {
-                (RebootOrigin::OrdinaryWithoutBmc, "an ordinary reboot: bedplate had announced")
+                (RebootOrigin::OrdinaryWithoutBmc, "an ordinary reboot: bedplate had scheduled")
             }
             Ok(cause)
                 if ![0x0, 0x5, 0xC, 0xD, 0xE, 0xF].map(RestartCause::from_byte).contains(cause) =>
             {
-                (RebootOrigin::Others, "not by bedplate: it had announced a power cycle by the BMC")
+                (RebootOrigin::Others, "not by bedplate: it had scheduled a power cycle by the BMC")
             }
             Ok(_) | Err(_) => (
                 RebootOrigin::Unknown,
-                "bedplate had announced a power cycle by the BMC for 2026-03-03 03:00:00 UTC",
+                "bedplate had scheduled a power cycle by the BMC for 2026-03-03 03:00:00 UTC",
             ),
         };
         assert_eq!(came.by, by, "{bmc:?}");
@@ -97,11 +97,8 @@ fn bmc_power_cycle_needs_confirmation_by_the_bmc() {
         assert_eq!(came.asked_for, Some(RebootMethod::Bmc));
     }
     for (bmc, words) in [
-        (
-            Err("it did not answer".into()),
-            "it is not known whether the BMC did it: it did not answer",
-        ),
-        (Ok(RestartCause::from_byte(4)), "another restart cause: a watchdog that ran out"),
+        (Err("it did not answer".into()), "unknown whether the BMC did it: it did not answer"),
+        (Ok(RestartCause::from_byte(4)), "another restart cause: an expired watchdog"),
     ] {
         let came = after(RebootMethod::Bmc, 40, &bmc);
         assert!(came.summary.contains(words), "{}", came.summary);
@@ -122,14 +119,14 @@ fn early_boot_is_not_attributed_to_bedplate() {
 
 #[test]
 fn boot_hours_late_or_without_time_is_unknown() {
-    let unheard = Err("it was not asked".into());
+    let unheard = Err("the BMC was not asked".into());
     for method in RebootMethod::ALL {
         let known = announced(method);
         // From a record of a version that did not store the time.
         let old = Attempt { due: None, ..announced(method) };
-        let no_time = "the start of this boot is not known";
+        let no_time = "the start time of this boot is unknown";
         for (attempt, began, words) in [
-            (&known, Some(due() + SignedDuration::from_hours(3)), "this boot began 3 h later"),
+            (&known, Some(due() + SignedDuration::from_hours(3)), "this boot started 3 h later"),
             (&known, None, no_time),
             (&old, Some(due()), no_time),
         ] {

@@ -41,7 +41,7 @@ pub(crate) fn write_and_check(root: &Path, path: &str, value: &str) -> Result<()
     if found == value {
         return Ok(());
     }
-    let what = format!("{path} reads `{found}` after `{value}` was written to it");
+    let what = format!("{path} reads `{found}` after writing `{value}`");
     Err(MethodError::new(what))
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn writable(root: &Path, path: &str) -> Result<(), Unusable> {
     match OpenOptions::new().write(true).open(real) {
         Ok(_) => Ok(()),
         Err(error) => unusable(format!(
-            "{path} cannot be written ({error}); run as root, outside a container and without ProtectKernelTunables="
+            "cannot write {path} ({error}); run as root, outside a container, without ProtectKernelTunables="
         )),
     }
 }

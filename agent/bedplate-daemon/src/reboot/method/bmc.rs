@@ -42,14 +42,14 @@ struct Request {
 #[derive(Debug, thiserror::Error)]
 pub enum PowerCycleError {
     /// No power cycle was requested in this boot.
-    #[error("no power cycle was asked for in this boot: {0}")]
+    #[error("no power cycle was requested in this boot: {0}")]
     NotAsked(String),
     /// The BMC did not accept the command.
-    #[error("the power was not cycled, so the ordinary reboot goes on")]
+    #[error("the power was not cycled; the ordinary reboot continues")]
     Failed(#[source] IpmiError),
     /// The BMC accepted the command, but the power stayed on.
     #[error(
-        "the BMC accepted the power cycle, but the power is still on after {0} s; the ordinary reboot goes on"
+        "the BMC accepted the power cycle, but the power is still on after {0} s; the ordinary reboot continues"
     )]
     StillOn(u64),
 }
@@ -77,15 +77,15 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     let status = ipmi::status(env.ipmi)?;
     if !status.power_on {
         return unusable(
-            "the BMC says that the power is off while this machine runs: it does not control this machine's power",
+            "the BMC reports that the power is off while this machine runs; it does not control this machine's power",
         );
     }
     if status.power_fault {
         return unusable(
-            "the BMC reports a power fault, so the machine might not come back; see `ipmitool chassis status`",
+            "the BMC reports a power fault, so the machine might not start again; see `ipmitool chassis status`",
         );
     }
-    Ok("the BMC cycles the power at the end of an ordinary reboot; if it refuses, the ordinary reboot goes on".into())
+    Ok("the BMC cycles the power at the end of an ordinary reboot; if it refuses, the ordinary reboot continues".into())
 }
 
 /// Removing the request makes the reboot an ordinary one.
@@ -96,7 +96,7 @@ fn find_undo() -> Vec<Undo> {
 /// Writes the request, completely or not at all.
 fn prepare(env: &Env<'_>) -> Result<(), MethodError> {
     let failed = |source| MethodError {
-        what: format!("cannot leave the request for a power cycle in {REQUEST}"),
+        what: format!("cannot write the power-cycle request {REQUEST}"),
         source: Some(source),
     };
     let boot_id = boot_id(env.root)?;
@@ -145,11 +145,11 @@ fn asked(root: &Path) -> Result<(), String> {
     let words = |error: MethodError| chain(&error);
     let line = attribute::read(root, REQUEST).map_err(words)?;
     let request: Request =
-        serde_json::from_str(&line).map_err(|error| format!("{REQUEST} is no request: {error}"))?;
+        serde_json::from_str(&line).map_err(|error| format!("invalid request {REQUEST}: {error}"))?;
     if request.boot_id == boot_id(root).map_err(words)? {
         Ok(())
     } else {
-        Err("the request is of another boot".into())
+        Err("the request is from another boot".into())
     }
 }
 

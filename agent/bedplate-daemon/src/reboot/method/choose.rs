@@ -15,7 +15,7 @@ pub(crate) fn choose(
             Ok(how) => {
                 lines.push(match lines.is_empty() {
                     true => format!("`{method}`: {how}"),
-                    false => format!("falling back to `{method}`, as the profile lists it: {how}"),
+                    false => format!("falling back to `{method}`, which the profile lists: {how}"),
                 });
                 return (Some(method), lines);
             }
@@ -25,9 +25,9 @@ pub(crate) fn choose(
     let none = match lines.len() {
         0 => "the profile lists no reboot method",
         1 => "the profile lists no other reboot method",
-        _ => "none of the reboot methods in the profile can be used",
+        _ => "none of the reboot methods in the profile works",
     };
-    lines.push(format!("{none}, so there is no reboot"));
+    lines.push(format!("{none}; no reboot is possible"));
     (None, lines)
 }
 

@@ -39,19 +39,19 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     };
     // The daemon's PATH is not the operator's: a bare name may resolve to another program.
     if !Path::new(program).is_absolute() {
-        return unusable(format!("the command `{program}` must be named by its absolute path"));
+        return unusable(format!("the command `{program}` must be an absolute path"));
     }
     if command.timeout_s == 0 {
-        let why = "has no time to run; its timeout must be one second or more";
+        let why = "has no time to run; set a timeout of at least one second";
         return unusable(format!("the command `{program}` {why}"));
     }
     if !is_executable(&under(env.root, program)) {
-        let why = "is not there, or is not an executable file";
+        let why = "is missing or not an executable file";
         return unusable(format!("the command `{program}` {why}"));
     }
     let (limit, grace) = (command.timeout_s, command.grace_s);
     Ok(format!(
-        "`{program}` is run (for {limit} s at most) and has the machine cycled within {grace} s"
+        "runs `{program}` (for {limit} s at most), which power-cycles the machine within {grace} s"
     ))
 }
 
@@ -69,7 +69,7 @@ pub fn run(command: &Command, host: &mut dyn Writer) -> Result<Duration, MethodE
     let last = last.map(|line| format!(": {line}")).unwrap_or_default();
     // Only the program name: the arguments may contain a password.
     let program = command.argv.first().map_or("", String::as_str);
-    let what = format!("the reboot command `{program}` did not succeed ({}){last}", ran.end);
+    let what = format!("the reboot command `{program}` failed ({}){last}", ran.end);
     Err(MethodError::new(what))
 }
 
@@ -102,7 +102,7 @@ mod tests {
         };
         assert!(says(&[], 1).unwrap_err().contains("empty"));
         assert!(says(&["cycle"], 1).unwrap_err().contains("absolute"));
-        assert!(says(&["/opt/cycle"], 1).unwrap_err().contains("not there"));
+        assert!(says(&["/opt/cycle"], 1).unwrap_err().contains("is missing"));
         tree.put("/opt/cycle", "#!/bin/sh\n");
         assert!(says(&["/opt/cycle"], 1).unwrap_err().contains("executable"));
         tree.chmod("/opt/cycle", 0o755);
@@ -122,10 +122,7 @@ mod tests {
         let said = run(&sh("echo first; echo 401 unauthorized >&2; echo; exit 7"), &mut host)
             .unwrap_err()
             .to_string();
-        assert_eq!(
-            said,
-            "the reboot command `/bin/sh` did not succeed (exit status 7): 401 unauthorized"
-        );
+        assert_eq!(said, "the reboot command `/bin/sh` failed (exit status 7): 401 unauthorized");
     }
 
     #[test]

@@ -38,21 +38,21 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
         return unusable(format!("{DIRECTORY} is missing: {why}"));
     }
     if !under(env.root, TYPE).exists() {
-        let why = "only kernels for x86 let the kind of reset be chosen";
+        let why = "only x86 kernels offer a choice of reset type";
         return unusable(format!("{TYPE} is missing: {why}"));
     }
     for (path, values) in VALUES {
         attribute::writable(env.root, path)?;
         let found = attribute::read(env.root, path)?;
         if !values.contains(&found.as_str()) {
-            let why = "which could not be put back if the reboot is cancelled";
+            let why = "which could not be restored after a cancelled reboot";
             return unusable(format!("{path} reads `{found}`, {why}"));
         }
     }
     capable(env)?;
     Ok(match reset(env) {
         "efi" => "a cold reset by the firmware (EfiResetCold)".into(),
-        _ => "a full reset by port 0xCF9, which cycles the power rails on Intel platforms; on others that is unproven".into(),
+        _ => "a full reset by port 0xCF9, which cycles the power rails on Intel platforms (unverified on others)".into(),
     })
 }
 
@@ -87,10 +87,10 @@ fn capable(env: &Env<'_>) -> Result<(), Unusable> {
     match capability::in_effect(&status, capability::SYS_BOOT) {
         Some(true) => Ok(()),
         Some(false) => unusable(format!(
-            "writing {TYPE} needs CAP_SYS_BOOT: run as root, and leave it in CapabilityBoundingSet="
+            "writing {TYPE} needs CAP_SYS_BOOT: run as root, and keep it in CapabilityBoundingSet="
         )),
         None => unusable(format!(
-            "whether this process has CAP_SYS_BOOT is unknown: {STATUS} does not say"
+            "unknown whether this process has CAP_SYS_BOOT: no readable CapEff in {STATUS}"
         )),
     }
 }

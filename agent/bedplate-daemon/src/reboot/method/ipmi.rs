@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum IpmiError {
     /// The device cannot be opened.
     #[error(
-        "{path} cannot be opened; load the modules ipmi_devintf and ipmi_si (or ipmi_ssif), and run as root"
+        "cannot open {path}; load the modules ipmi_devintf and ipmi_si (or ipmi_ssif), and run as root"
     )]
     Device {
         /// The device.
@@ -39,7 +39,7 @@ pub enum IpmiError {
     },
     /// The BMC is silent. It may have acted anyway.
     #[error(
-        "the BMC did not answer `{0}` in time; try `ipmitool mc info`, and reset the BMC if that hangs too"
+        "the BMC did not answer `{0}` in time; run `ipmitool mc info`, and reset the BMC if that hangs too"
     )]
     Silent(Command),
     /// The driver failed.
@@ -60,7 +60,7 @@ pub enum IpmiError {
         code: Code,
     },
     /// The answer is too short.
-    #[error("the BMC answered `{command}` with {length} bytes; that is too short")]
+    #[error("the BMC's answer to `{command}` is too short (length {length})")]
     Short {
         /// The command.
         command: Command,
@@ -115,15 +115,15 @@ impl Code {
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self.0 {
-            0xC0 => "it is busy",
-            0xC1 => "it does not know the command",
-            0xC3 => "it timed out",
-            0xC9 | 0xCC => "it does not know this action",
-            0xD2 => "it is still starting",
-            0xD4 => "the privilege is insufficient",
-            0xD5 => "not supported in its present state",
-            0xD6 => "the command is disabled",
-            _ => "see the table of completion codes in the IPMI specification",
+            0xC0 => "busy",
+            0xC1 => "unknown command",
+            0xC3 => "timed out",
+            0xC9 | 0xCC => "unknown action",
+            0xD2 => "still starting",
+            0xD4 => "insufficient privilege",
+            0xD5 => "not supported in its current state",
+            0xD6 => "command disabled",
+            _ => "see the completion codes in the IPMI specification",
         };
         write!(f, "{words} (completion code 0x{:02X})", self.0)
     }
@@ -245,13 +245,13 @@ impl fmt::Display for RestartCause {
             0x1 => "a chassis control command",
             0x2 => "the reset button",
             0x3 => "the power button",
-            0x4 => "a watchdog that ran out",
-            0x5 => "a cause that only its vendor knows",
-            0x6 | 0x7 => "power that came back",
+            0x4 => "an expired watchdog",
+            0x5 => "a vendor-specific cause",
+            0x6 | 0x7 => "restored power",
             0x8 | 0x9 => "a platform event filter of the BMC",
             0xA => "a soft reset",
             0xB => "the clock's alarm",
-            reserved => return write!(f, "cause 0x{reserved:X}, which is reserved"),
+            reserved => return write!(f, "reserved cause 0x{reserved:X}"),
         })
     }
 }
@@ -313,7 +313,7 @@ mod tests {
         let refused = says(Ok(code(0xD5))).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "the BMC refused `chassis status`: not supported in its present state (completion code 0xD5)"
+            "the BMC refused `chassis status`: not supported in its current state (completion code 0xD5)"
         );
     }
 
@@ -327,7 +327,7 @@ mod tests {
         assert!(matches!(says(bytes(&[])), Err(IpmiError::Short { length: 0, .. })));
         let refused = says(Ok(code(0xC1))).unwrap_err().to_string();
         assert!(
-            refused.starts_with("the BMC refused `chassis restart_cause`: it does not know"),
+            refused.starts_with("the BMC refused `chassis restart_cause`: unknown command"),
             "{refused}"
         );
     }

@@ -143,7 +143,7 @@ pub(crate) fn prepare(method: Method, env: &Env<'_>) -> Result<Preparation, Meth
         Ok(()) => Err(failed),
         Err(stuck) => {
             let (failed, stuck) = (chain(&failed), chain(&stuck));
-            Err(MethodError::new(format!("{failed}; undoing it failed too: {stuck}")))
+            Err(MethodError::new(format!("{failed}; undo also failed: {stuck}")))
         }
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn undo(prepared: &Preparation, root: &Path) -> Result<(), MethodErro
     let step = |step: &Undo| match step {
         Undo::Write { path, .. } | Undo::Remove { path } if !is_known(step) => {
             // The store or the sender of the steps may be compromised.
-            let why = "is not put back: no reboot method changes it so";
+            let why = "is not restored: no reboot method makes this change";
             Err(MethodError::new(format!("{path} {why}")))
         }
         Undo::Write { path, value }

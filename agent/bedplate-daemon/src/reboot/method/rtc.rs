@@ -33,18 +33,18 @@ pub(super) const ROW: Row = Row {
 fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     if !env.rtc_wakes {
         return unusable(
-            "the profile does not say that the firmware wakes the machine by its clock, and nothing else can; without it \
-             the host would stay off",
+            "the profile does not confirm that the firmware wakes the machine by its clock (`rtc_wakes` in [reboot]); \
+             without that the host would stay off",
         );
     }
     let after_s = env.rtc_after_s;
     if !AFTER_S.contains(&after_s) {
         let (least, most) = AFTER_S.into_inner();
-        let asked = format!("the alarm would ring {after_s} s after the power-off is asked for");
-        return unusable(format!("{asked}; give it {least} to {most} s"));
+        let asked = format!("the alarm would ring {after_s} s after the power-off request");
+        return unusable(format!("{asked}; allowed are {least} to {most} s"));
     }
     if !under(env.root, CLOCK).exists() {
-        let why = "this machine has no real-time clock that Linux knows";
+        let why = "Linux has no real-time clock on this machine";
         return unusable(format!("{CLOCK} is missing: {why}"));
     }
     if !under(env.root, ALARM).exists() {
@@ -65,11 +65,11 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     // Other tools may rely on it, and undo could not distinguish it from bedplate's.
     if !alarm.is_empty() && alarm != NONE {
         return unusable(format!(
-            "an alarm is set already ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if nothing needs it"
+            "an alarm is already set ({ALARM} reads `{alarm}`); clear it with `echo 0 > {ALARM}` if unused"
         ));
     }
     Ok(format!(
-        "power off, and the real-time clock wakes the machine {after_s} s after the shutdown starts"
+        "powers off; the real-time clock wakes the machine {after_s} s after the shutdown starts"
     ))
 }
 

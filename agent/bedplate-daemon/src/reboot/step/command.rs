@@ -17,9 +17,9 @@ pub(crate) const SEEN_BEFORE: SignedDuration = SignedDuration::from_secs(5);
 /// Latest start after its time; later the command would be unexpected.
 pub(crate) const LATEST: SignedDuration = SignedDuration::from_secs(120);
 
-const UNSEEN: &str = "bedplate could not check whether it had been called off";
+const UNSEEN: &str = "bedplate could not verify that the reboot was not cancelled";
 /// Reason for postponing the command.
-const OTHER_BUILD: &str = "bedplate was replaced by another build at its time";
+const OTHER_BUILD: &str = "bedplate was replaced by another build when the reboot was due";
 
 /// Returns the scheduled reboot whose command is due: logind has ended the announcement.
 pub(super) fn due(phase: &Phase, seen: &FastFacts) -> Option<ArrangedReboot> {
@@ -61,7 +61,7 @@ pub(super) fn due_now(
     // The run is recorded first: the power may be cut before the command ends.
     let asked = step.record.asked.take();
     step.record.phase = Phase::CommandRun { arranged, asked };
-    let text = "running the command of the profile that cycles this host's power";
+    let text = "running the profile's command that power-cycles this host";
     step.note(journal::REBOOT_SCHEDULED, text);
     step.then(Effect::RunCommand)
 }
@@ -94,20 +94,20 @@ fn obstacles(
 
 /// Returns the journal text for a command that was not run.
 pub(super) fn not_run(why: &str) -> String {
-    format!("the command that cycles this host's power was not run: {why}")
+    format!("the power-cycle command was not run: {why}")
 }
 
 /// Cancels the command; bedplate does not schedule it again on its own in this boot.
 fn cancel(mut step: Step, arranged: ArrangedReboot, why: &str) -> Step {
     step.note(journal::REBOOT_CANCELLED, not_run(why));
-    step.end(arranged, Ending::Cancelled { by: format!("at its time: {why}") })
+    step.end(arranged, Ending::Cancelled { by: format!("when due: {why}") })
 }
 
 /// Postpones the command: the units are of another build by now, and ran nothing. The next daemon starts at once, but too
 /// late for this announcement; it makes another one with the full delay.
 fn postpone(mut step: Step, arranged: ArrangedReboot) -> Step {
-    let text = "bedplate was replaced by another build at the time of the announced reboot, and the command that cycles this \
-        host's power was not run: it is announced again";
+    let text = "bedplate was replaced by another build when the reboot was due, and the power-cycle command was not \
+        run; the reboot is scheduled again";
     step.note(journal::REBOOT_CANCELLED_BY_AGENT, text);
     step.end(arranged, because(OTHER_BUILD))
 }
@@ -136,6 +136,6 @@ pub(super) fn veto(phase: &Phase, seen: &FastFacts) -> Option<Veto> {
         return None;
     }
     let at = format_utc(arranged.at());
-    let text = format!("the command that cycles the power was run after {at}: it may take minutes");
+    let text = format!("the power-cycle command was run after {at}; it may take minutes");
     Some(Veto::new(WaitsFor::PowerCommand, text))
 }

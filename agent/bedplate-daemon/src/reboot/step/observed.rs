@@ -16,7 +16,7 @@ use bedplate_core::reboot_record::phase::{ArrangedReboot, Phase, Shutdown, time,
 pub(crate) const FINAL_PHASE_LENGTH: SignedDuration = SignedDuration::from_secs(15);
 
 /// Text while another build takes over.
-const REPLACED: &str = "the daemon is replaced by another build";
+const REPLACED: &str = "the daemon is being replaced by another build";
 
 /// Reconciles the phase, and decides. After a step with an effect another pass follows.
 pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'_>, &str>) -> Step {
@@ -192,6 +192,6 @@ pub(super) fn reason(step: &Step, arranged: &ArrangedReboot) -> String {
 pub(super) fn note_scheduled(step: &mut Step, arranged: &ArrangedReboot) {
     let why = reason(step, arranged);
     let at = bedplate_base::format_utc(arranged.at());
-    let text = format!("a reboot is announced for {at} ({}): {why}", arranged.method);
+    let text = format!("reboot scheduled for {at} ({}): {why}", arranged.method);
     step.note(journal::REBOOT_SCHEDULED, text);
 }

@@ -9,11 +9,11 @@ use bedplate_base::format_utc;
 use bedplate_core::reboot_record::phase::{ArrangedReboot, Ending, GOING_DOWN_US, Phase, time};
 
 /// Text for a reboot that did not happen at its time.
-pub(crate) const DID_NOT_COME: &str = "its time has passed, and the machine did not go down";
+pub(crate) const DID_NOT_COME: &str = "the machine did not go down at the scheduled time";
 /// Reason for cancelling a reboot that logind dropped at a soft-reboot.
-const SOFT_REBOOT: &str = "a soft-reboot has discarded it";
+const SOFT_REBOOT: &str = "a soft-reboot discarded it";
 /// Reason for cancelling a reboot whose arrangement was interrupted.
-const CUT_SHORT: &str = "its arrangement was cut short";
+const CUT_SHORT: &str = "scheduling was interrupted";
 
 /// Updates the phase to the facts, and cancels a scheduled reboot that a small file vetoes.
 pub(super) fn reconcile_phase(step: Step, seen: &FastFacts) -> Step {
@@ -63,7 +63,7 @@ fn booted(mut step: Step, seen: &FastFacts) -> Step {
         (Some(prepared), Some(arranged)) => {
             let boot_id = boot.to_owned();
             let arranged = ArrangedReboot { boot_id, prepared: Some(prepared.clone()), ..arranged };
-            let ending = because("another boot has come");
+            let ending = because("another boot has started");
             step.enter(Phase::Disarming { arranged, ending }).then(Effect::Disarm(prepared))
         }
         _ => step.enter(Phase::Rest),
@@ -120,7 +120,7 @@ fn lost(
     let ending = match schedule {
         Some((kind, usec)) => {
             let at = format_utc(time(*usec));
-            let by = format!("by another shutdown that took its place: {kind} at {at}");
+            let by = format!("by another shutdown in its place: {kind} at {at}");
             Ending::Cancelled { by }
         }
         None if changed => because(SOFT_REBOOT),
@@ -128,7 +128,7 @@ fn lost(
         None if !seen.vetoes.is_empty() => because(joined(&seen.vetoes)),
         None => Ending::Cancelled {
             by: format!(
-                "through logind, as `shutdown -c` does, at {} or shortly before",
+                "through logind, as by `shutdown -c`, at {} or shortly before",
                 format_utc(seen.now)
             ),
         },
@@ -138,8 +138,8 @@ fn lost(
             step.note(journal::REBOOT_CANCELLED_BY_AGENT, cancelled_text(why));
         }
         Ending::Cancelled { by } => {
-            let again = "`bedplate reboot schedule` asks for it again";
-            let text = format!("the announced reboot was called off {by}; {again}");
+            let again = "run `bedplate reboot schedule` to request it again";
+            let text = format!("the scheduled reboot was cancelled {by}; {again}");
             step.note(journal::REBOOT_CANCELLED, text);
         }
         Ending::DidNotCome => {}
@@ -149,12 +149,12 @@ fn lost(
 
 /// Returns the text for a reboot that bedplate cancelled.
 pub(super) fn cancelled_text(why: &str) -> String {
-    format!("the announced reboot is taken back: {why}")
+    format!("scheduled reboot cancelled: {why}")
 }
 
 /// Ends a reboot that did not happen. Its attempt stays counted. `kept`: logind still has it.
 fn did_not_come(mut step: Step, arranged: ArrangedReboot, kept: bool) -> Step {
-    let text = format!("the announced reboot did not happen: {DID_NOT_COME}");
+    let text = format!("the scheduled reboot did not happen: {DID_NOT_COME}");
     step.note(journal::REBOOT_FAILED, text);
     match kept {
         true => step.cancel(arranged, Ending::DidNotCome),

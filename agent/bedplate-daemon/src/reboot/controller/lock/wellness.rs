@@ -33,18 +33,16 @@ pub(super) fn has_no_new_fault(
 pub(super) fn format_release(held_none: Option<&str>, url: &str, well: bool) -> (String, String) {
     let (journal, status) = match (held_none, well) {
         (Some(said), _) => (
-            format!(
-                "{url} says that this host holds no slot, so there is none to give back ({said})"
-            ),
-            "this host holds no slot",
+            format!("{url} reports that this host holds no slot; nothing to release ({said})"),
+            "no slot held",
         ),
         (None, true) => (
-            format!("reported to {url} that this host is well"),
-            "this host is well, and holds no slot",
+            format!("reported this host as healthy to {url}"),
+            "healthy, no slot held",
         ),
         (None, false) => (
-            format!("gave the slot back to {url}: no reboot is due"),
-            "given back: no reboot is due",
+            format!("slot of {url} released: no reboot is due"),
+            "released: no reboot is due",
         ),
     };
     (journal, status.to_owned())

@@ -34,7 +34,7 @@ fn closed_window_reports_the_next_opening() {
     let RebootState::Waiting { why, until, .. } = decide(&free(&settings, &record)) else {
         panic!()
     };
-    assert_eq!(why, [Veto::new(WaitsFor::Window, "the window `Fri 02:00-05:00 UTC` is not open")]);
+    assert_eq!(why, [Veto::new(WaitsFor::Window, "window `Fri 02:00-05:00 UTC` is closed")]);
     assert_eq!(until, Some("2026-03-06T02:00:00Z".parse().unwrap()));
 }
 

@@ -49,7 +49,7 @@ fn late_answer_is_unreachable() {
         let started = Instant::now();
         let late = client(&url, Duration::from_millis(300)).pre_reboot().unwrap_err();
         assert!(started.elapsed() < Duration::from_secs(10));
-        assert!(late.to_string().contains("does not answer (it is slow, or a firewall"), "{late}");
+        assert!(late.to_string().contains("does not answer (slow server, a firewall"), "{late}");
         let LockError::Unreachable { source, .. } = late else { panic!("{late:?}") };
         assert!(matches!(*source, ureq::Error::Timeout(_)));
         server.join().unwrap();
@@ -151,8 +151,8 @@ fn blocked_network_error_names_the_drop_in() {
     for errno in [Errno::EAFNOSUPPORT, Errno::EPERM, Errno::EACCES] {
         assert_eq!(
             shown(errno.into()),
-            "http://h/v1/pre-reboot does not answer (this host does not let bedplate use the network: is \
-             bedplate.service.d/fleetlock.conf in place?)"
+            "http://h/v1/pre-reboot does not answer (this host blocks bedplate's network access: is \
+             bedplate.service.d/fleetlock.conf installed?)"
         );
     }
     assert_eq!(shown(Errno::ECONNREFUSED.into()), "http://h/v1/pre-reboot does not answer");
@@ -162,8 +162,8 @@ fn blocked_network_error_names_the_drop_in() {
     assert_eq!(
         unknown.to_string(),
         format!(
-            "{url}v1/pre-reboot does not answer (its name cannot be looked up: is the name right, and \
-             bedplate.service.d/fleetlock.conf in place?)"
+            "{url}v1/pre-reboot does not answer (name lookup failed: is the name correct, and \
+             bedplate.service.d/fleetlock.conf installed?)"
         )
     );
 }

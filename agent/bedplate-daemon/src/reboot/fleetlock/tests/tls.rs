@@ -11,7 +11,7 @@ fn plain_request_to_a_tls_server_names_https() {
     assert_eq!(
         bad.to_string(),
         format!(
-            "what answers at {url}v1/pre-reboot does not speak HTTP; if it speaks TLS, the URL begins with https://"
+            "the server at {url}v1/pre-reboot does not speak HTTP; for a TLS server, begin the URL with https://"
         )
     );
 }
@@ -35,10 +35,7 @@ fn tls_fault_text_does_not_depend_on_time() {
     assert_eq!(words(&expired(1_700_000_000)), words(&expired(1_800_000_000)));
     assert_eq!(told(&expired(1_700_000_000)).0, "unsafe");
     let alert = fault(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired));
-    assert!(
-        words(&alert).starts_with("the server breaks off TLS (CertificateRequired)"),
-        "{alert:?}"
-    );
+    assert!(words(&alert).starts_with("the server aborted TLS (CertificateRequired)"), "{alert:?}");
     // The names of a certificate are untrusted text.
     let other = fault(
         rustls::CertificateError::NotValidForNameContext {
@@ -48,7 +45,7 @@ fn tls_fault_text_does_not_depend_on_time() {
         .into(),
     );
     let words = words(&other);
-    assert!(words.contains("it is for [2Ja.example, x x x"), "{words}");
+    assert!(words.contains("issued for [2Ja.example, x x x"), "{words}");
     let steers = words.contains(bedplate_base::terminal::is_control);
     assert!(!steers && words.chars().count() < 500, "{words}");
 }
@@ -99,7 +96,7 @@ fn invalid_configuration_is_rejected() {
     assert!(secret.contains("a user or a password") && !secret.contains("secret"), "{secret}");
     for bad in ["", "a b", "a_b", "a/b", "é", "a\n"] {
         let group = make("http://h", bad, ID, LONG).unwrap_err();
-        assert!(group.contains("cannot be a FleetLock group"), "{bad:?}: {group}");
+        assert!(group.contains("is not a valid FleetLock group"), "{bad:?}: {group}");
     }
     for bad in ["", " ", "\n"] {
         let error = make("http://h", "default", bad, LONG).unwrap_err();

@@ -83,7 +83,7 @@ fn failed_request_leaves_no_files() {
     tree.put("/run", "not a directory");
     let bmc = Bmc::new(vec![Ok(on())]);
     let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
-    let what = format!("cannot leave the request for a power cycle in {REQUEST}");
+    let what = format!("cannot write the power-cycle request {REQUEST}");
     assert_eq!(failed.to_string(), what);
     assert_eq!(tree.get("/run"), "not a directory");
     // The request's path is a directory, so the write fails half-way.
@@ -91,7 +91,7 @@ fn failed_request_leaves_no_files() {
     std::fs::create_dir_all(under(&tree.0, REQUEST)).unwrap();
     let bmc = Bmc::new(vec![Ok(on())]);
     let failed = prepare(Method::Bmc, &Env { ipmi: &bmc, ..tree.env() }).unwrap_err();
-    assert!(failed.to_string().contains("; undoing it failed too: "), "{failed}");
+    assert!(failed.to_string().contains("; undo also failed: "), "{failed}");
     assert_eq!(std::fs::read_dir(under(&tree.0, "/run/bedplate")).unwrap().count(), 1);
 }
 
@@ -156,7 +156,9 @@ fn no_command_without_a_request_of_this_boot() {
     assert!(matches!(end(&tree), PowerCycleError::NotAsked(_)));
     tree.put(BOOT_ID, BOOT);
     tree.put(REQUEST, BOOT);
-    assert!(matches!(end(&tree), PowerCycleError::NotAsked(why) if why.contains("no request")));
+    assert!(
+        matches!(end(&tree), PowerCycleError::NotAsked(why) if why.contains("invalid request"))
+    );
     std::fs::remove_file(under(&tree.0, REQUEST)).unwrap();
     assert!(matches!(end(&tree), PowerCycleError::NotAsked(_)));
     assert!(bmc.asked().is_empty());
