@@ -55,12 +55,10 @@ pub enum RunError {
     #[error("cannot set up the daemon")]
     SetUp(#[source] std::io::Error),
     /// Another program owns the bus name.
-    #[error("{} is taken on the bus: is a second daemon running?", bus::NAME)]
+    #[error("bus name {} is taken; is a second daemon running?", bus::NAME)]
     Name,
     /// The daemon's units run another build by now. systemd restarts the daemon as that build.
-    #[error(
-        "bedplate was replaced by another build after the daemon was started: it has to start again"
-    )]
+    #[error("bedplate was replaced by another build; the daemon must restart")]
     Replaced,
 }
 
@@ -181,7 +179,7 @@ impl Daemon {
     async fn on_trigger(&mut self, trigger: Trigger) {
         self.watches.gather(&trigger);
         if self.known.work.is_none() && self.watches.burst.is_of_the_host() {
-            self.working_on("observing what has changed").await;
+            self.working_on("observing changes").await;
         }
         self.debounced().await;
     }

@@ -27,9 +27,10 @@ const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 const LISTEN_AGAIN: Duration = Duration::from_secs(2);
 /// A caller whose request is not older than this is assumed to still be on the bus.
 const JUST_NOW: Duration = Duration::from_millis(500);
-const NO_BUS: &str = "no system bus: `bedplate status` has only files, and there are no reboots";
-const UNHEARD: &str = "signals of systemd-logind do not arrive: inhibitors and cancelled shutdowns are noticed late, \
-    and there may be no reboots";
+const NO_BUS: &str =
+    "no system bus: `bedplate status` reads files only, and no reboots are possible";
+const UNHEARD: &str = "no signals from systemd-logind: inhibitors and cancelled shutdowns are noticed late, and \
+    reboots may be impossible";
 /// Waits between attempts to reconnect to the bus: the first, and the longest.
 const BUS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -105,10 +106,10 @@ impl BusLink {
             let agent = Agent::new(self.shown.clone(), to_requests, requester, authority);
             let served = bus::serve(agent.clone()).await?;
             if let Err(error) = bus::serve_operators(&own, agent).await {
-                let text = "operators are in one queue with everybody who asks";
+                let text = "operators share one queue with all clients";
                 log_message(
                     journal::IMPAIRED,
-                    &format!("{text}: {} is not to be had: {error}", bus::OPERATORS),
+                    &format!("{text}: cannot acquire {}: {error}", bus::OPERATORS),
                 );
             }
             let logind = logind::manager(&own).await.ok();
@@ -117,7 +118,7 @@ impl BusLink {
         // A bus that accepts and never answers must not block the loop.
         let (connections, logind) = timeout(BUS_LIMIT, connecting)
             .await
-            .unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into())))?;
+            .unwrap_or_else(|_| Err(zbus::Error::Failure("the bus does not answer".into())))?;
         for connection in [&connections.served, &connections.own] {
             let message = self.message.clone();
             tokio::spawn(bus::watch(connection.clone(), message, self.to_lost.clone()));
@@ -175,7 +176,7 @@ impl BusLink {
         self.retry_first();
         log_message(
             journal::IMPAIRED,
-            "the system bus is gone: `bedplate status` has only files, and there are no reboots until it is back",
+            "system bus lost: `bedplate status` reads files only, and no reboots are possible until it is back",
         );
         true
     }
@@ -256,7 +257,7 @@ impl Daemon {
         };
         match self.connect().await {
             Ok(()) => {
-                log_message(journal::CONNECTED, "back on the system bus");
+                log_message(journal::CONNECTED, "reconnected to the system bus");
                 self.decide().await;
             }
             Err(_) => {

@@ -150,7 +150,7 @@ impl Knowledge {
         if self.status.is_as_the_profile_says() {
             self.status.last_converged = Some(Timestamp::now());
             if !was {
-                let text = format!("this host is what profile {} says", observation.profile);
+                let text = format!("converged on profile {}", observation.profile);
                 log_message(journal::CONVERGED, &text);
             }
         }
@@ -207,10 +207,10 @@ impl Knowledge {
     pub(super) fn wait_for_profile(&self) -> (Option<Instant>, String) {
         let text = match self.gone_files().as_slice() {
             // The files exist again and are read at once.
-            [] => "the profile is being replaced: waiting for it to come back".to_owned(),
-            [file] => format!("{file} is gone: waiting for it to come back"),
+            [] => "the profile is being replaced: waiting for its return".to_owned(),
+            [file] => format!("{file} is missing: waiting for its return"),
             [file, more @ ..] => {
-                format!("{file} and {} more are gone: waiting for them to come back", more.len())
+                format!("{file} and {} more are missing: waiting for their return", more.len())
             }
         };
         (self.profile_gone.map(|gone| gone + PROFILE_QUIET), text)

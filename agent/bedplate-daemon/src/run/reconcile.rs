@@ -18,7 +18,7 @@ use bedplate_core::profile::model::{AgentMode, RebootPolicy};
 const NOT_OBSERVED: &str = "this host was not observed in time before the reboot";
 /// Reason for cancelling a reboot while changes are applied.
 const CHANGING: &str =
-    "bedplate is changing this host, and its boot entry can only be checked afterwards";
+    "bedplate is changing this host; its boot entry can only be checked afterwards";
 /// Wait before another attempt to cancel it.
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -92,7 +92,7 @@ impl Daemon {
         let admitted = self.backoff.admit(&seen.changes, self.timers.age());
         for contested in &admitted.contested {
             let text = format!(
-                "{} was changed back {} times and is left alone; last seen: {}; {CLEARS}",
+                "{} was reverted {} times and is left alone; last value: {}; {CLEARS}",
                 contested.id, contested.times, contested.found
             );
             log_message(journal::CONTESTED, &text);
@@ -170,7 +170,7 @@ impl Daemon {
         // Events during the observation are not covered by it.
         self.watches.gather_arrived();
         if self.watches.burst.is_of_the_host() {
-            self.known.begin("observing what has changed");
+            self.known.begin("observing changes");
         }
         self.decide().await;
     }

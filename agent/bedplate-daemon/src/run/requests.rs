@@ -13,7 +13,7 @@ impl Daemon {
     /// Handles a request and answers it. A request may have waited long; it is dropped if its caller has left the bus.
     pub(super) async fn answer(&mut self, BusRequest { caller, at, request }: BusRequest) {
         if self.bus.has_left(&caller, at).await {
-            return tracing::debug!("{caller} has left the bus and is not answered");
+            return tracing::debug!("{caller} has left the bus; its request is dropped");
         }
         match request {
             Request::Reconcile(reply) => {
@@ -68,8 +68,7 @@ impl Daemon {
         at: Option<Timestamp>,
         force: bool,
     ) -> Result<(RebootState, String), String> {
-        let refused =
-            |why| format!("no reboot can be announced, and the request is not kept: {why}");
+        let refused = |why| format!("cannot schedule a reboot, request discarded: {why}");
         self.known.expect_usable().map_err(refused)?;
         let Some(observation) = &self.known.observation else {
             return Err(refused(NOT_OBSERVED.to_owned()));
@@ -81,14 +80,14 @@ impl Daemon {
         let state = self.known.status.reboot.state.clone();
         let text = match state {
             RebootState::Waiting { .. } => format!(
-                "{state}\nThe request stays, for this boot: once nothing is in the way the reboot is announced, with the \
-                 profile's whole delay. `bedplate reboot cancel` withdraws it."
+                "{state}\nThe request stays valid for this boot: once nothing blocks the reboot, it is scheduled with \
+                 the profile's full delay. `bedplate reboot cancel` withdraws it."
             ),
             _ => state.to_string(),
         };
         let text = match self.known.status.reboot.next_boot.as_ref().and_then(entry_veto) {
             Some(risk) if force && state.is_coming() => {
-                format!("{text}\nForced: {risk}. This host may not come back from the reboot.")
+                format!("{text}\nForced: {risk}. This host may not boot again.")
             }
             _ => text,
         };
@@ -102,7 +101,7 @@ impl Daemon {
         let seen = observation
             .devices
             .as_ref()
-            .ok_or("nothing is forgotten: the PCI devices cannot be read now")?;
+            .ok_or("cannot forget missing devices: PCI devices are unreadable")?;
         let gone = self.known.devices.update(seen);
         if gone.is_empty() {
             return Ok("no GPU or NIC is missing".into());

@@ -70,8 +70,8 @@ pub(super) async fn cut_if_told(
         () = &mut work => {}
         () = tokio::time::sleep(STEP) => {
             let text = format!(
-                "a step of the reboot has not ended within {} s of the daemon being told to, and is cut: `bedplate reboot \
-                 status` shows what the next daemon makes of it",
+                "a reboot step did not end within {} s of the stop signal and was cut; `bedplate reboot status` shows \
+                 the result once the daemon runs again",
                 STEP.as_secs()
             );
             log_message(journal::REBOOT_FAILED, &text);
@@ -89,7 +89,8 @@ impl Daemon {
         notify(&[NotifyState::Stopping]);
         self.observer.stop();
         if !launch.all_ended(ENDING.saturating_sub(since)).await {
-            let text = "a process that looks at this host or changes it does not end: `systemctl list-units 'bedplate-*'`";
+            let text =
+                "an observation or change does not end; see `systemctl list-units 'bedplate-*'`";
             log_message(journal::IMPAIRED, text);
         }
         if !launch.is_replaced()

@@ -28,7 +28,7 @@ impl Watches {
     pub(super) fn new(root: &Path) -> Self {
         let (sender, events) = mpsc::channel(64);
         if let Err(error) = events::uevents(sender.clone()) {
-            let text = "no kernel events: only the periodic check finds what the kernel changes";
+            let text = "no kernel events: only the periodic check detects changes by the kernel";
             log_message(journal::IMPAIRED, &format!("{text}: {error}"));
         }
         let impaired = |what: &str, error: &std::io::Error| {
