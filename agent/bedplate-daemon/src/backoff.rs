@@ -26,7 +26,8 @@ const QUIET: Duration = Duration::from_secs(60 * 60);
 const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Fix for a contested change, shown to operators.
-pub const CLEARS: &str = "`bedplate reconcile` tries it now; bedplate tries it by itself after an hour without another change";
+pub const CLEARS: &str =
+    "`bedplate reconcile` retries now; bedplate retries after an hour without another change";
 
 /// Retry state of each change.
 #[derive(Debug, Default)]

@@ -78,9 +78,9 @@ impl Builds {
             program.map_or_else(|| "another file".to_owned(), Program::to_string)
         };
         Some(format!(
-            "bedplate.service runs {own}, and bedplate-{unit}@.service, which works for it, runs {theirs}: both must run the \
-             same file. `systemctl cat bedplate bedplate-{unit}@` shows their ExecStart= and what was laid over them; \
-             correct that, then `systemctl restart bedplate`",
+            "bedplate.service runs {own}, but bedplate-{unit}@.service runs {theirs}: both must run the same file. \
+             Compare their ExecStart= with `systemctl cat bedplate bedplate-{unit}@`, correct it, then run `systemctl \
+             restart bedplate`",
             own = shown(self.own.as_ref()),
             unit = unit.name(),
             theirs = shown(theirs)

@@ -170,7 +170,7 @@ impl Agent {
     ) -> fdo::Result<(String, String)> {
         // Checked before authorization: the reason is stored, logged, and shown to all logged-in users.
         if why.chars().count() > LONGEST_REASON {
-            let text = format!("the reason is longer than {LONGEST_REASON} characters");
+            let text = format!("the reason exceeds {LONGEST_REASON} characters");
             return Err(fdo::Error::InvalidArgs(text));
         }
         let not_before = (not_before != 0).then(|| logind::time(not_before));

@@ -63,7 +63,7 @@ impl KnownDevices {
             if !self.devices.is_empty() {
                 observation.unknowns.push(KindId::Host.unknown(
                     "PCI devices",
-                    "bedplate cannot tell whether all GPUs and NICs of this host are present",
+                    "cannot determine whether all GPUs and NICs of this host are present",
                 ));
             }
             return;
@@ -109,10 +109,10 @@ impl KnownDevices {
 pub(crate) fn blocker((address, what): &(String, String)) -> Blocker {
     KindId::Host.blocker(
         format!("{what} at {address}"),
-        "it was present when this host was last complete, and is missing now",
+        "present when this host was last complete, missing now",
         format!(
-            "find out why (`dmesg | grep {address}`, the BMC's event log, cables and power); if it was taken out for \
-             good: bedplate reconcile --forget-missing"
+            "check `dmesg | grep {address}`, the BMC's event log, cables and power. Removed for good? Run `bedplate \
+             reconcile --forget-missing`"
         ),
     )
 }

@@ -48,7 +48,9 @@ pub async fn put_back(worker: &Launch, root: &Path) -> Result<bool, WorkError> {
     // udev gets half of the time, so that one hung driver leaves the other half for the restore.
     udev(begun + limit / 2).await;
     match live(worker, begun + limit).await {
-        Err(WorkError::Limit { .. }) => Ok(late(limit, "putting back what the reboot took away")),
+        Err(WorkError::Limit { .. }) => {
+            Ok(late(limit, "restoring the settings that the reboot reset"))
+        }
         observation => Ok(report(&observation?)),
     }
 }
@@ -75,8 +77,8 @@ async fn udev(until: Instant) {
     if !ended.is_ok_and(|ended| ended.is_ok_and(|status| status.success())) {
         log_message(
             journal::IMPAIRED,
-            "udev has not settled: the boot goes on without waiting for it; `udevadm settle` and \
-             `ps -eo pid,stat,wchan,args` show what hangs",
+            "udev did not settle; the boot continues without it. `udevadm settle` and `ps -eo pid,stat,wchan,args` \
+             show what hangs",
         );
     }
 }
@@ -98,7 +100,7 @@ fn report(observation: &Observation) -> bool {
 
 fn late(limit: Duration, at: &str) -> bool {
     let text = format!(
-        "{at} took more than {} s: the boot goes on, and the daemon finishes it",
+        "{at} took more than {} s; the boot continues, and the daemon finishes it",
         limit.as_secs()
     );
     log_message(journal::BOOT_LATE, &text);

@@ -60,19 +60,18 @@ fn host_metrics(status: &Status, out: &mut Families) {
     let states = State::ALL
         .map(|state| (format!("{{state=\"{}\"}}", state.name()), flag(state == status.state)));
     out.family("state", "gauge", "State of the host: 1 for the current one.", &states);
-    let help =
-        "Whether everything the profile asks for is in effect and no check stands against it.";
+    let help = "1 if the profile is in effect and no check blocks readiness.";
     out.gauge("ready", help, flag(status.verdict == Verdict::Ready));
     let sample = |((kind, effect), count)| {
         (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count))
     };
     let counts: Vec<_> = status.counts().into_iter().map(sample).collect();
-    let help = "What differs from the profile, by kind and by when it counts.";
+    let help = "Differences from the profile, by resource type and by when they take effect.";
     out.family("pending_changes", "gauge", help, &counts);
     let count = |n: usize| number(u64::try_from(n).unwrap_or(u64::MAX));
-    out.gauge("blockers", "What needs an operator.", count(status.blockers.len()));
-    out.gauge("unknowns", "What could not be read.", count(status.unknowns.len()));
-    let help = "Values that something else keeps changing.";
+    out.gauge("blockers", "Items that require operator action.", count(status.blockers.len()));
+    out.gauge("unknowns", "Values that could not be read.", count(status.unknowns.len()));
+    let help = "Changes that something else keeps reverting.";
     out.gauge("contested", help, count(status.contested.len()));
 }
 
@@ -88,7 +87,7 @@ fn check_metrics(status: &Status, out: &mut Families) {
         })
     };
     let samples: Vec<_> = checks.iter().flat_map(of_one).collect();
-    let help = "Checks of bedplate verify: 1 for the current outcome; none while the profile is not in effect.";
+    let help = "Checks of bedplate verify: 1 for the current outcome; no samples while the profile is not in effect.";
     out.family("check", "gauge", help, &samples);
 }
 
@@ -97,23 +96,23 @@ fn reboot_metrics(status: &Status, out: &mut Families) {
         (format!("{{class=\"{name}\"}}"), flag(status.reboot.need == Some(need)))
     };
     let needs = [need(RebootNeed::Reboot, "ordinary"), need(RebootNeed::Cold, "cold")];
-    out.family("reboot_needed", "gauge", "Whether something waits for a boot, by class.", &needs);
+    out.family("reboot_needed", "gauge", "Whether a reboot is needed, by class.", &needs);
     let states = crate::reboot::state::names()
         .map(|name| (format!("{{state=\"{name}\"}}"), flag(status.reboot.state.name() == name)));
     out.family("reboot_state", "gauge", "State of the reboot: 1 for the current one.", &states);
-    let help = "Reboots asked for since the daemon started.";
+    let help = "Reboots requested since the daemon started.";
     out.counter("reboots_asked_total", help, status.reboot.asked_for);
 }
 
 fn daemon_metrics(status: &Status, out: &mut Families) {
-    let help = "When the host was last found as the profile says; 0: not yet.";
+    let help = "When the host was last converged; 0: not yet.";
     out.gauge("last_converged_timestamp_seconds", help, seconds(status.last_converged));
-    let help = "When the daemon last wrote this file; alert when older than two intervals.";
+    let help = "When the daemon last wrote this file; alert if older than two intervals.";
     out.gauge("heartbeat_timestamp_seconds", help, seconds(status.heartbeat));
     let help = "Observations of the host since the daemon started.";
     out.counter("observations_total", help, status.observations);
     let took = number(status.last_observation_ms) / 1000.0;
-    out.gauge("last_observation_seconds", "How long the last observation or change took.", took);
+    out.gauge("last_observation_seconds", "Duration of the last observation or change.", took);
 }
 
 #[allow(clippy::cast_precision_loss)] // Prometheus has no other numbers.

@@ -82,7 +82,7 @@ impl Task<'_> {
 }
 
 fn task(text: &str) -> Result<Task<'_>, String> {
-    serde_json::from_str(text).map_err(|error| format!("this is no task: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("unknown task: {error}"))
 }
 
 /// Returns the unit for the task in `text`.
@@ -153,7 +153,7 @@ fn holders(root: &Path, idle: &[String]) -> Option<String> {
 fn busy_command(argv: &[String]) -> Option<String> {
     if argv.is_empty() {
         // The daemon requests the check only after it saw one in the profile.
-        return Some("the profile has no `busy_command` any more".to_owned());
+        return Some("the profile no longer has a `busy_command`".to_owned());
     }
     busy::busy_command(argv, BUSY_LIMIT)
 }
@@ -221,7 +221,7 @@ impl Helpers {
         let task = Task::Holders { idle: idle.to_vec() };
         let asked = self.ask(&task).await;
         asked.unwrap_or_else(|error| {
-            Some(format!("open devices cannot be looked at: {}", chain(&error)))
+            Some(format!("cannot check for open devices: {}", chain(&error)))
         })
     }
 
@@ -237,7 +237,7 @@ impl Helpers {
     pub(crate) async fn methods(&self, need: RebootNeed) -> (Option<RebootMethod>, Vec<String>) {
         let asked = self.ask(&Task::Methods { need }).await;
         asked.unwrap_or_else(|error| {
-            (None, vec![format!("the reboot methods cannot be tried: {}", chain(&error))])
+            (None, vec![format!("cannot probe the reboot methods: {}", chain(&error))])
         })
     }
 

@@ -217,7 +217,7 @@ pub(crate) fn child(program: &Path, arguments: &[String], input: &str) -> std::i
     command.stdin(if input.is_empty() { Stdio::null() } else { Stdio::piped() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn()?;
-    let lost = || std::io::Error::other("its output cannot be read");
+    let lost = || std::io::Error::other("cannot read the child's output");
     let stdout = child.stdout.take().ok_or_else(lost)?;
     let mut errors = child.stderr.take().ok_or_else(lost)?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -263,8 +263,7 @@ impl Process {
                 })
             }
             Process::Unit(connection) => {
-                let cut =
-                    "it was ended before it was done: `journalctl -b -u 'bedplate-*'` may show why";
+                let cut = "the process ended early; see `journalctl -b -u 'bedplate-*'`";
                 connection.ended.take().ok_or_else(|| std::io::Error::other(cut))
             }
         }

@@ -24,7 +24,7 @@ pub(crate) fn ended(plan: &str, observation: &Observation) {
 
 /// Logs a difference. `plan`: hash of the plan that contains it.
 pub(crate) fn differs(plan: &str, change: &Difference) {
-    say_of(journal::DRIFT, plan, change, "not as the profile says");
+    say_of(journal::DRIFT, plan, change, "drifted");
 }
 
 /// Logs that an operator paused or resumed enforcement.
@@ -36,7 +36,7 @@ pub(crate) fn enforce_hold(before: Option<&EnforceHold>, now: Option<&EnforceHol
                 &format!("{}; until then this host is only observed", hold.describe()),
             );
         }
-        (Some(_), None) => log_message(journal::RELEASED, "enforcement is no longer held"),
+        (Some(_), None) => log_message(journal::RELEASED, "enforcement resumed"),
         _ => {}
     }
 }
@@ -65,7 +65,7 @@ impl LogState {
     /// Logs new items that require operator action.
     pub(crate) fn blockers(&mut self, observation: &Observation) {
         let words = |one: &Blocker| {
-            format!("{} {}: {}; do: {}", one.kind, one.subject, one.reason, one.remedy)
+            format!("{} {}: {}; fix: {}", one.kind, one.subject, one.reason, one.remedy)
         };
         let now = observation.blockers.iter().map(words).collect();
         log_new(journal::BLOCKED, &mut self.blockers, now);
@@ -74,7 +74,7 @@ impl LogState {
     /// Logs values that newly could not be read.
     pub(crate) fn unknowns(&mut self, observation: &Observation) {
         let words = |one: &Unknown| {
-            format!("{} {} could not be read: {}", one.kind, one.subject, one.reason)
+            format!("cannot read {} {}: {}", one.kind, one.subject, one.reason)
         };
         let now = observation.unknowns.iter().map(words).collect();
         log_new(journal::UNREAD, &mut self.unknowns, now);
@@ -123,8 +123,8 @@ fn format_check(checked: &Checked) -> String {
     let word = match checked.outcome {
         Outcome::Fail => "fails",
         Outcome::Warn => "warns",
-        _ => "cannot tell",
+        _ => "is unknown",
     };
-    let remedy = checked.remedy.as_ref().map(|remedy| format!("; do: {remedy}"));
+    let remedy = checked.remedy.as_ref().map(|remedy| format!("; fix: {remedy}"));
     format!("check {id} {word}: {text}{}", remedy.unwrap_or_default())
 }

@@ -66,7 +66,7 @@ fn check_configured(method: RebootMethod, settings: &Reboot) -> Result<(), Metho
     if method == RebootMethod::Ordinary || settings.methods.contains(&method) {
         return Ok(());
     }
-    Err(MethodError::unusable(method, "the profile does not name it"))
+    Err(MethodError::unusable(method, "the profile does not list it"))
 }
 
 /// Returns the undo steps of a method that is about to be armed with [`ready`] for a reboot at `at`. Changes nothing.

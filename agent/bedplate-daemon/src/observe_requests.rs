@@ -11,7 +11,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Longest wait for an observation. One takes milliseconds; a host whose drivers hang must not block its callers.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Logged when a requested observation differs from the last one.
-pub(crate) const FOUND: &str = "a look that was asked for found another plan";
+pub(crate) const FOUND: &str = "a requested observation found another plan";
 /// Callers that may wait at once.
 const MOST: usize = 16;
 

@@ -20,9 +20,9 @@ use bedplate_core::profile::{self, Diagnostic};
 use bedplate_core::setting::WriteAttribute;
 
 /// Replaces a reason that the operator wrote.
-const ASKED: &str = "the profile asks for it";
+const ASKED: &str = "requested by the profile";
 /// Appended to a shortened text.
-const MORE: &str = "`bedplate profile check`, as root, shows the lines";
+const MORE: &str = "run `bedplate profile check` as root for details";
 
 /// The operator's own texts in a profile: reasons, sources, descriptions.
 #[derive(Debug, Default)]
@@ -80,18 +80,18 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     for settled in &mut body.settled {
         masked([&mut settled.subject, &mut settled.state]);
         if kind::privacy(settled.kind).quotes_files {
-            settled.state = "as the profile asks".to_owned();
+            settled.state = "matches the profile".to_owned();
         }
     }
     for note in &mut body.notes {
         masked([&mut note.subject, &mut note.text]);
         if kind::privacy(note.kind).quotes_files {
-            note.text = "`bedplate plan`, as root, says it".to_owned();
+            note.text = "run `bedplate plan` as root to see it".to_owned();
         }
         if note.kind == KindId::Profile
             && body.allowed.iter().any(|one| note.text.contains(&one.reason))
         {
-            note.text = "let pass: the profile gives a reason".to_owned();
+            note.text = "allowed with a reason in the profile".to_owned();
         }
     }
     for pending in &mut body.pending {
@@ -204,7 +204,7 @@ pub(crate) fn failure(outcome: &Outcome) -> Option<String> {
         && let Some(output) = output.take()
     {
         printed = last_lines(&mask::tool_output::masked(&output))
-            + "; `bedplate history`, as root, shows all that it printed";
+            + "; run `bedplate history` as root for its full output";
     }
     outcome.failure().map(|why| mask::mask_message(&why) + &printed)
 }
@@ -237,6 +237,7 @@ fn invalid(findings: &[Diagnostic]) -> String {
     let Some(first) = findings.first() else { return "the profile cannot be used".to_owned() };
     let more = match findings.len() {
         1 => String::new(),
+        2 => " and 1 more finding".to_owned(),
         all => format!(" and {} more findings", all - 1),
     };
     let message = mask::mask_message(&mask::quotations(&first.message, &profile::is_schema_word));

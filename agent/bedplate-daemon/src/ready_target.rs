@@ -122,7 +122,7 @@ async fn follow(mut requests: watch::Receiver<Request>) {
                 Err(error) if is_not_there(&error) => {}
                 Err(error) => {
                     again = Some(Instant::now() + RETRY);
-                    let text = format!("PID 1 does not {} {UNIT}: {error}", verb(active));
+                    let text = format!("cannot {} {UNIT}: {error}", verb(active));
                     if said.as_ref() != Some(&text) {
                         log_message(journal::IMPAIRED, &text);
                     }
@@ -157,7 +157,7 @@ async fn set(bus: &Connection, active: bool) -> zbus::Result<()> {
         }
     };
     let answer = timeout(ANSWER_LIMIT, asked).await;
-    answer.unwrap_or_else(|_| Err(zbus::Error::Failure("it does not answer".into()))).map(drop)
+    answer.unwrap_or_else(|_| Err(zbus::Error::Failure("PID 1 does not answer".into()))).map(drop)
 }
 
 /// Whether the unit or systemd does not exist; then no unit waits for the target.

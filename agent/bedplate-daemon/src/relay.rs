@@ -96,7 +96,7 @@ impl Relay {
         };
         let own = Program::own()?;
         if request.program != own.id {
-            let said = "the program was replaced after the daemon was started".to_owned();
+            let said = "the program was replaced after the daemon started".to_owned();
             return refused(REPLACED, said, Some(own));
         }
         if request.arguments.first().is_some_and(|word| word == WORKER)
@@ -124,14 +124,14 @@ impl Relay {
                 if unit != self.unit {
                     let other = unit.name();
                     return Err(format!(
-                        "bedplate-{name} does not do this task: bedplate-{other} does"
+                        "bedplate-{name} does not do this task; bedplate-{other} does"
                     ));
                 }
                 let root = format!("--state-root={}", self.root.display());
                 Ok(("/proc/self/exe".into(), vec![HELPER.to_owned(), root]))
             }
             // The daemon may run no other subcommand.
-            _ => Err("this is no task of the daemon's".to_owned()),
+            _ => Err("unknown task".to_owned()),
         }
     }
 }

@@ -48,8 +48,8 @@ impl Reminder {
         let what =
             if what.is_empty() { String::new() } else { format!(" for {}", what.join(", ")) };
         Some(format!(
-            "this host has waited {days} for a reboot{what}, and bedplate does not reboot it by itself ({why}): \
-             `bedplate reboot schedule` reboots this host"
+            "this host has waited {days} for a reboot{what}, which needs an operator ({why}): run `bedplate reboot \
+             schedule`"
         ))
     }
 }

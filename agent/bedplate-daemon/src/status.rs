@@ -23,7 +23,7 @@ use bedplate_host::published;
 /// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
 pub(crate) const VERSION: u32 = 2;
 /// Reason for `converged`.
-const IN_EFFECT: &str = "everything the profile asks for is in effect";
+const IN_EFFECT: &str = "the profile is in effect";
 /// Status file for readers without a bus; world-readable.
 pub const FILE: &str = published::STATUS;
 
@@ -216,7 +216,7 @@ impl Status {
         self.verdict = Verdict::NotReady;
         self.work = None;
         self.checks = None;
-        self.reason = "the daemon was stopped: nothing keeps this host as its profile says".into();
+        self.reason = "daemon stopped; profile not enforced".into();
     }
 
     /// Also marks the need for a reboot as unknown.
@@ -253,7 +253,7 @@ impl Status {
             (State::Stuck, why.clone())
         } else if !self.contested.is_empty() {
             let what = subjects(&mut self.contested.iter().map(|one| one.id.clone()));
-            (State::Contested, format!("something else keeps changing {what}"))
+            (State::Contested, format!("conflict: something else keeps reverting {what}"))
         } else if let Some(failed) = failed {
             (State::Failed, failed)
         } else if !self.blockers.is_empty() {
@@ -261,11 +261,11 @@ impl Status {
             (State::Blocked, format!("{}: {}", first.subject, first.reason))
         } else if !self.changes.is_empty() {
             let what = subjects(&mut self.changes.iter().map(|one| one.subject.clone()));
-            (State::Drifted, format!("not as the profile says: {what}"))
+            (State::Drifted, format!("drifted: {what}"))
         } else if !self.pending.is_empty() || self.reboot.is_needed() {
             let what = subjects(&mut self.pending.iter().map(|one| one.subject.clone()));
             let what = if what.is_empty() { "a change".to_owned() } else { what };
-            (State::WaitingForBoot, format!("{what} takes effect only after a boot"))
+            (State::WaitingForBoot, format!("pending reboot: {what}"))
         } else {
             (State::Converged, IN_EFFECT.to_owned())
         };
@@ -285,7 +285,7 @@ impl Status {
         let (verdict, why) = checks::verdict(self.checks.as_deref());
         match (verdict, self.unknowns.first()) {
             (Verdict::Ready | Verdict::CannotTell, Some(unknown)) => {
-                self.reason = format!("{} could not be read: {}", unknown.subject, unknown.reason);
+                self.reason = format!("cannot read {}: {}", unknown.subject, unknown.reason);
                 Verdict::CannotTell
             }
             _ => {

@@ -71,7 +71,8 @@ impl Store {
         // Any other root belongs to a test.
         let kind = (self.root == Path::new("/")).then(|| volatile(&self.at(STATE))).flatten()?;
         Some(format!(
-            "{STATE} is on {kind}, which is empty after a boot: attempts could not be counted; mount a disk there, or reboot by hand"
+            "{STATE} is on {kind}, which a boot empties, so attempts cannot be counted; mount a disk there, or reboot \
+             by hand"
         ))
     }
 
@@ -89,7 +90,7 @@ impl Store {
                 Ok(()) => return Ok(RecordLock(directory)),
                 Err(TryLockError::Error(error)) => return Err(StoreError::Lock(error)),
                 Err(TryLockError::WouldBlock) if begun.elapsed() > LOCK_LIMIT => {
-                    let why = "another bedplate has it";
+                    let why = "another bedplate process holds it";
                     return Err(StoreError::Lock(Error::new(ErrorKind::WouldBlock, why)));
                 }
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_AGAIN).await,

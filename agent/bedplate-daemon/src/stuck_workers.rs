@@ -28,8 +28,8 @@ pub(crate) fn find_stuck_worker(root: &Path) -> Option<String> {
     let hangs = |pid: &u32| status(*pid).is_some_and(|text| is_hung(&text));
     processes.into_iter().find(hangs).map(|pid| {
         format!(
-            "process {pid} of an earlier look or change was killed and still hangs in a driver: nothing is looked at until \
-             it ends or the host is restarted; look at `cat /proc/{pid}/stack`"
+            "process {pid} of an earlier observation or change was killed and still hangs in a driver: no further \
+             observation until it ends or the host restarts; see `cat /proc/{pid}/stack`"
         )
     })
 }

@@ -43,13 +43,13 @@ pub async fn cancel_reboot(root: &Path) -> Result<Option<Timestamp>, String> {
     };
     if let Err(why) = cancelled {
         return Err(format!(
-            "bedplate has announced a reboot for {}, and systemd-logind cannot be asked to take it back ({why}): it may \
-             still come. Nothing was removed; take it back with `shutdown -c`, or try again",
+            "bedplate has scheduled a reboot for {}, and systemd-logind cannot cancel it ({why}): it may still happen. \
+             Nothing was removed; run `shutdown -c`, or try again",
             format_utc(at)
         ));
     }
     match offline.find().await.map_err(words)?.0.phase.is_open() {
-        true => not_undone("what was prepared for the reboot is not undone"),
+        true => not_undone("the armed reboot method is not disarmed"),
         false => Ok(Some(at)),
     }
 }

@@ -34,7 +34,7 @@ pub enum WorkError {
         source: std::io::Error,
     },
     /// Another build of this program answered.
-    #[error("bedplate was replaced by another build: the daemon has to be restarted")]
+    #[error("bedplate was replaced by another build: restart the daemon")]
     Replaced,
     /// The process reported an error.
     #[error("{0}")]
@@ -43,17 +43,17 @@ pub enum WorkError {
     #[error("{0}")]
     NoProfile(String),
     /// The connection to the started process failed.
-    #[error("cannot read what the worker says")]
+    #[error("cannot read the worker's answer")]
     Lost(#[source] std::io::Error),
     /// The process did not end in time.
-    #[error("the host did not answer within {} seconds: a driver or a tool hangs; look at `ps -eo \
+    #[error("worker timed out after {} s; a driver or tool may be hung; see `ps -eo \
         pid,stat,wchan,args`", limit.as_secs())]
     Limit {
         /// The time limit.
         limit: Duration,
     },
     /// The answer is invalid.
-    #[error("the worker's answer cannot be parsed")]
+    #[error("cannot parse the worker's answer")]
     Answer(#[source] serde_json::Error),
 }
 
@@ -185,8 +185,8 @@ async fn start<T>(
         Launch::Sockets { .. } => {
             let unit = unit.name();
             format!(
-                "cannot start a process with the rights for it: `systemctl status bedplate-{unit}.socket` shows why, and \
-                 `systemctl restart bedplate` starts that again"
+                "cannot start a privileged process: `systemctl status bedplate-{unit}.socket` shows why; `systemctl \
+                 restart bedplate` restarts the socket"
             )
         }
     };

@@ -79,14 +79,16 @@ impl Authority {
         if uid == 0 {
             return Ok((caller, uid));
         }
-        let text = "polkit has not answered earlier requests of this user yet";
+        let text = "earlier requests of this user are still waiting for polkit";
         let _question =
             self.question(uid).ok_or_else(|| fdo::Error::LimitsExceeded(text.into()))?;
         match self.ask_polkit(header, action).await {
             Ok(true) => Ok((caller, uid)),
             Ok(false) => Err(denied(format!("polkit does not allow {action}"))),
             Err(why) => {
-                Err(denied(format!("only root may do this: polkit cannot be asked ({why})")))
+                Err(denied(format!(
+                    "permission denied: requires root, because polkit is unavailable ({why})"
+                )))
             }
         }
     }

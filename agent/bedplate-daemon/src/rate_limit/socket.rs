@@ -148,7 +148,7 @@ impl ReadHalf for RateLimitedReader {
                 // While many messages are queued, calls are dropped without a refusal. The bus stops a caller that continues:
                 // it limits the pending answers per connection (`max_replies_per_connection`, dbus-daemon(1)).
                 Entry::Refuse if self.refusals.capacity() > QUEUE - MOST_REFUSALS => {
-                    let text = "too many calls are under way: wait for their answers";
+                    let text = "too many pending calls; wait for their answers";
                     let refusal = Message::error(&message.header(), TOO_MANY).build(&text)?;
                     // If the queue is full by now, the call is dropped, as above.
                     let _ = self.refusals.try_send(Outgoing::Message(refusal));

@@ -33,7 +33,7 @@ pub(crate) fn of_checks() -> Reading<KernelLog> {
         Err(error) => {
             match journal(LIMIT, KeptOutput::Tail(MOST)).filter(|text| !text.is_empty()) {
                 Some(output) => Reading::Known(parse(&output)),
-                None => Reading::unknown(format!("{error}, and journalctl shows no copy of it")),
+                None => Reading::unknown(format!("{error}, and journalctl has no copy of it")),
             }
         }
     }
