@@ -1,4 +1,4 @@
-//! VFs that get a driver by name, and tools whose state no file shows.
+//! VFs that get a driver by name, and tools whose state is in no file.
 
 use bedplate_core::apply::Outcome;
 use bedplate_core::plan::{Action, Change, Check, KindId, WayBack};
@@ -9,7 +9,7 @@ use crate::scenario::{NUMVFS, change, ledger, machine, plan_of, revert, run, wri
 
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe";
 
-/// As the sriov kind plans it: no probing while the VFs come, then each gets its driver, then probing as before.
+/// As planned by the sriov kind: no probing while the VFs are created, then each gets its driver, then probing as before.
 fn give(driver: &str) -> Change {
     let pf = "0000:18:00.0".parse().unwrap();
     let bind = Action::BindVfs { pf, count: 9, driver: driver.into(), limit_s: 5 };
@@ -40,7 +40,7 @@ fn every_vf_gets_the_driver_and_probing_is_as_before() {
     let before = times(machine.root());
     assert_eq!(run(&machine, &plan, &Fuse::none()).changes[0].outcome, Outcome::AlreadyDone);
     assert_eq!(times(machine.root()), before);
-    // A guest may have them: they are not taken away unasked.
+    // A guest may have them: they are not removed without `--force`.
     let (plan, _) = revert(&machine, &Fuse::none(), false);
     assert!(plan.refused.iter().any(|refused| refused.subject == NUMVFS), "{plan:?}");
     let (_, report) = revert(&machine, &Fuse::none(), true);
@@ -50,7 +50,7 @@ fn every_vf_gets_the_driver_and_probing_is_as_before() {
 }
 
 #[test]
-fn a_name_that_was_not_there_is_cleared_and_not_written_as_text() {
+fn unset_driver_override_is_cleared_by_revert() {
     let machine = machine();
     let path = "/sys/bus/pci/devices/0000:18:00.0/driver_override";
     machine.put(path, "(null)\n");
@@ -68,7 +68,7 @@ fn a_name_that_was_not_there_is_cleared_and_not_written_as_text() {
 }
 
 #[test]
-fn a_driver_that_is_not_there_brings_everything_back() {
+fn missing_driver_rolls_everything_back() {
     let machine = machine();
     let before = foreign(machine.root());
     let report = run(&machine, &plan_of(vec![give("vfio-pci")]), &Fuse::none());
@@ -84,7 +84,7 @@ fn a_driver_that_is_not_there_brings_everything_back() {
 }
 
 #[test]
-fn a_vf_that_is_bound_elsewhere_is_left_alone() {
+fn vf_bound_to_another_driver_is_not_changed() {
     let machine = machine();
     machine.put("/sys/bus/pci/drivers/vfio-pci/bind", "");
     let made = plan_of(vec![change(KindId::Sriov, "made", vec![write(NUMVFS, "0", "9")])]);
@@ -105,7 +105,7 @@ fn a_vf_that_is_bound_elsewhere_is_left_alone() {
     assert_eq!(foreign(machine.root()), before);
 }
 
-/// `state TOKEN` and `unstate TOKEN` keep tokens where no record of files sees them.
+/// `state TOKEN` and `unstate TOKEN` keep tokens outside the files that bedplate records.
 fn keep(token: &str, verified: bool) -> Change {
     let tool = Action::RunTool {
         argv: vec!["state".into(), token.into()],
@@ -123,7 +123,7 @@ fn keep(token: &str, verified: bool) -> Change {
 }
 
 #[test]
-fn a_tool_without_files_is_undone_by_its_opposite_the_last_first() {
+fn tools_without_files_are_undone_in_reverse_order() {
     let machine = machine();
     let fuse = Fuse::none();
     for token in ["a", "b"] {

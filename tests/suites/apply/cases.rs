@@ -1,5 +1,5 @@
-//! Every case of `tests/data/cases` as a tree of files: what the real planner plans is applied. Whatever fails is taken back,
-//! what is done stays done, a second apply writes nothing, and revert gives everything back.
+//! Applies what the real planner plans for every case of `tests/data/cases`, as a tree of files. A failed change is rolled
+//! back, a finished one stays, a second apply writes nothing, and revert restores everything.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ impl Case {
         let snapshot = bedplate_tests::case::host(directory).ok()?;
         let machine = Machine::new();
         write_tree(&snapshot, machine.root()).expect("the case can be written");
-        // A case's ledger comes without the contents it refers to: these tests begin their own.
+        // A case's ledger has no backup copies of the files that it refers to, so these tests start with an empty one.
         let _ = std::fs::remove_dir_all(machine.at("/var/lib/bedplate"));
         if !machine.at("/proc/sys/kernel/random/boot_id").exists() {
             machine
@@ -86,7 +86,7 @@ impl Case {
     fn revert(&self) -> revert::RevertPlan {
         let (reader, mut writer) = (self.reader(), self.writer());
         let mut ledger = Ledger::load(reader.as_ref()).unwrap();
-        // VFs that were given to guests are not taken away unasked.
+        // Without force, VFs that are assigned to guests are not removed.
         let plan = revert::plan(&ledger, reader.as_ref(), writer.as_ref(), true);
         let now = jiff::Timestamp::UNIX_EPOCH;
         revert::run(&plan, &mut ledger, reader.as_ref(), writer.as_mut(), &mut |_| {}, now);
@@ -94,7 +94,7 @@ impl Case {
     }
 }
 
-/// Files that revert answers for: the hardware's own are checked elsewhere, with hardware that remembers.
+/// Files that revert restores. Those of the hardware are checked elsewhere, with fake hardware that has state.
 fn files(case: &Case) -> std::collections::BTreeMap<String, String> {
     let mut all = except(case.machine.root(), &["sys", "proc", ".bedplate", "var/lib/bedplate"]);
     all.remove("var");
@@ -103,7 +103,7 @@ fn files(case: &Case) -> std::collections::BTreeMap<String, String> {
 }
 
 #[test]
-fn every_case_is_applied_taken_back_and_reverted() {
+fn every_case_is_applied_rolled_back_and_reverted() {
     let [applied, done, failed, _] = all(false);
     assert!(applied > 60 && done > 300 && failed > 20, "{applied} {done} {failed}");
 }
@@ -114,7 +114,7 @@ fn every_case_as_an_image_is_applied_and_reverted() {
     assert!(applied > 60 && done > 5 && owed > 20, "{applied} {done} {owed}");
 }
 
-/// How many cases were applied, and how many changes were done, failed, and left their tools owed.
+/// The number of applied cases, and of changes that were done, that failed, and that left their tools pending.
 fn all(as_image: bool) -> [u32; 4] {
     let (mut applied, mut done, mut failed, mut owed) = (0, 0, 0, 0);
     for (name, directory) in bedplate_tests::case::directories("cases") {
@@ -156,8 +156,8 @@ fn all(as_image: bool) -> [u32; 4] {
             assert_eq!(times(case.machine.root()), written, "{name}");
         }
         let plan = case.revert();
-        // `revert --force` also removes files of a bedplate whose ledger is gone, and makes menus without them. It refuses
-        // files of which only a part is bedplate's.
+        // `revert --force` also removes bedplate's files that are in no ledger, and generates menus without them. It
+        // refuses files that belong to bedplate only in part.
         if orphans.is_empty() {
             assert!(plan.refused.is_empty(), "{name}: {:?}", plan.refused);
             assert_eq!(files(&case), before, "{name}");
@@ -167,7 +167,7 @@ fn all(as_image: bool) -> [u32; 4] {
 }
 
 #[test]
-fn kernel_parameters_are_set_and_given_back() {
+fn kernel_parameters_are_set_and_restored() {
     const FILE: &str = "/etc/sysctl.d/zz-bedplate.conf";
     const VALUES: [(&str, &str, &str); 2] = [
         ("/proc/sys/kernel/numa_balancing", "1", "0"),

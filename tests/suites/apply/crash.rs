@@ -1,5 +1,5 @@
-//! Killed at every step there is, alone and twice in a row: every file is the old one or the new one, the next apply
-//! finishes, revert gives everything back.
+//! Killed at every step, once and twice in a row: each file has its old or its new content, the next apply finishes, revert
+//! restores everything.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{WANTED, apply, assert_done, contents, ledger, machine, revert};
 
-/// Loading a module is not undone: everything else must be as it was.
+/// Loading a module is not undone: everything else must be as before.
 fn assert_undone(machine: &Machine, before: &BTreeMap<String, String>, context: &str) {
     let without_module = |tree: BTreeMap<String, String>| -> BTreeMap<String, String> {
         tree.into_iter().filter(|(path, _)| !path.starts_with("sys/module")).collect()
@@ -40,7 +40,7 @@ fn assert_old_or_new(machine: &Machine, old: &BTreeMap<&str, Option<String>>, co
     }
 }
 
-/// How many steps an undisturbed run makes.
+/// The number of steps of an undisturbed run.
 fn steps_of_apply() -> usize {
     let machine = machine();
     let fuse = Fuse::none();
@@ -54,7 +54,7 @@ fn steps_of_apply() -> usize {
 }
 
 #[test]
-fn a_second_apply_does_nothing_at_all() {
+fn second_apply_does_nothing() {
     let machine = machine();
     assert!(apply(&machine, &Fuse::none()).succeeded());
     let before = times(machine.root());
@@ -65,7 +65,7 @@ fn a_second_apply_does_nothing_at_all() {
 }
 
 #[test]
-fn the_same_plan_again_does_nothing_at_all() {
+fn same_plan_again_does_nothing() {
     let machine = machine();
     let plan = crate::scenario::plan(&machine, &ledger(&machine));
     assert!(crate::scenario::run(&machine, &plan, &Fuse::none()).succeeded());
@@ -78,7 +78,7 @@ fn the_same_plan_again_does_nothing_at_all() {
 }
 
 #[test]
-fn killed_at_any_step_the_next_apply_finishes_and_revert_gives_all_back() {
+fn apply_killed_at_any_step_is_finished_and_reverted() {
     for step in 0..steps_of_apply() {
         let machine = machine();
         let (before, old) = (foreign(machine.root()), contents(&machine));
@@ -97,7 +97,7 @@ fn killed_at_any_step_the_next_apply_finishes_and_revert_gives_all_back() {
 }
 
 #[test]
-fn killed_at_any_step_revert_alone_gives_all_back() {
+fn apply_killed_at_any_step_is_reverted() {
     for step in 0..steps_of_apply() {
         let machine = machine();
         let before = foreign(machine.root());
@@ -111,7 +111,7 @@ fn killed_at_any_step_revert_alone_gives_all_back() {
 }
 
 #[test]
-fn a_revert_killed_at_any_step_is_finished_by_the_next_one() {
+fn revert_killed_at_any_step_is_finished_by_the_next() {
     let mut step = 0;
     loop {
         let machine = machine();
@@ -138,7 +138,7 @@ fn a_revert_killed_at_any_step_is_finished_by_the_next_one() {
 }
 
 #[test]
-fn killed_twice_in_a_row_it_is_still_finished_or_given_back() {
+fn apply_killed_twice_is_finished_or_reverted() {
     let steps = steps_of_apply();
     // Every first step, with second steps spread over the whole run.
     for (number, first) in (0..steps).enumerate() {

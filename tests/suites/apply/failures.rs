@@ -1,5 +1,5 @@
-//! Tools that fail, hang, are missing or lie, hardware that will not, and other programs at work: the change goes back, the
-//! others go on, and the report says which and why.
+//! Tools that fail, hang, are missing or report a false success, hardware that refuses writes, and concurrent changes by
+//! other programs: the change is rolled back, the other changes continue, and the report names each failure with its cause.
 
 use bedplate_core::apply::{Outcome, Restored};
 use bedplate_core::plan::{Action, Check, Deferred, KindId};
@@ -12,7 +12,7 @@ use crate::scenario::{
     content, file, ledger, machine, next_boot, plan, plan_of, register, revert, run, update_grub,
 };
 
-/// The outcome of the one change that failed; the others must have been done.
+/// The outcome of the one change that failed. Asserts that all other changes were done.
 fn the_failure(machine: &Machine) -> (String, String, Option<String>, Restored) {
     let report = apply(machine, &Fuse::none());
     assert!(!report.succeeded());
@@ -64,7 +64,7 @@ fn assert_boot_untouched(machine: &Machine, mood: Mood) -> Option<String> {
 }
 
 #[test]
-fn a_tool_that_goes_wrong_brings_the_files_back_and_can_be_repaired() {
+fn failing_tool_restores_files_and_works_after_repair() {
     for mood in [Mood::Fails, Mood::Hangs, Mood::Missing, Mood::Lies] {
         let mut machine = machine();
         machine.tools.update_grub = mood;
@@ -81,7 +81,7 @@ fn a_tool_that_goes_wrong_brings_the_files_back_and_can_be_repaired() {
 }
 
 #[test]
-fn a_tool_that_fails_after_a_kill_brings_back_what_the_killed_run_wrote() {
+fn failing_tool_after_a_kill_rolls_back_the_killed_run() {
     let trail = {
         let (machine, fuse) = (machine(), Fuse::none());
         apply(&machine, &fuse);
@@ -110,7 +110,7 @@ fn a_tool_that_fails_after_a_kill_brings_back_what_the_killed_run_wrote() {
     }
 }
 
-/// A menu that GRUB can follow, with an entry of this kernel.
+/// A menu that GRUB can parse, with an entry of this kernel.
 fn make_menu(machine: &Machine, kernel: &str) -> String {
     let entry = format!("menuentry '{kernel}' {{\nlinux /vmlinuz-{kernel} root=/dev/a\n}}\n");
     machine.put("/etc/default/grub.d/50-kernel.cfg", entry);
@@ -119,10 +119,10 @@ fn make_menu(machine: &Machine, kernel: &str) -> String {
     menu
 }
 
-/// Killed in update-grub, then left alone until packages have replaced the kernel and made the menu again. What was there
+/// Killed in update-grub. Packages then replace the kernel and generate the menu before bedplate runs again. The menu from
 /// before the kill would not boot.
 #[test]
-fn menu_made_since_a_kill_is_what_a_failed_tool_goes_back_to() {
+fn failing_tool_restores_menu_made_since_the_kill() {
     let trail = {
         let (machine, fuse) = (machine(), Fuse::none());
         make_menu(&machine, "old");
@@ -148,9 +148,9 @@ fn menu_made_since_a_kill_is_what_a_failed_tool_goes_back_to() {
     }
 }
 
-/// Half a menu is no menu: what was there before the kill goes back.
+/// A truncated menu is not kept: the menu from before the kill is restored.
 #[test]
-fn half_a_menu_since_a_kill_gives_way_to_the_whole_one() {
+fn failing_tool_replaces_menu_truncated_by_a_kill() {
     let mut machine = machine();
     let menu = make_menu(&machine, "old");
     let trail = {
@@ -168,7 +168,7 @@ fn half_a_menu_since_a_kill_gives_way_to_the_whole_one() {
 }
 
 #[test]
-fn a_tool_is_owed_before_its_input_is_written() {
+fn tool_is_recorded_as_pending_before_its_input_is_written() {
     let trail = {
         let (machine, fuse) = (machine(), Fuse::none());
         apply(&machine, &fuse);
@@ -186,7 +186,7 @@ fn a_tool_is_owed_before_its_input_is_written() {
 }
 
 #[test]
-fn what_others_changed_since_the_plan_is_not_overwritten() {
+fn external_changes_since_the_plan_are_not_overwritten() {
     let machine = machine();
     let stale = plan(&machine, &ledger(&machine));
     machine.put(DEFAULT, "GRUB_TIMEOUT=1\n");
@@ -214,7 +214,7 @@ fn what_others_changed_since_the_plan_is_not_overwritten() {
 }
 
 #[test]
-fn a_failed_change_blocks_only_what_needs_it() {
+fn failed_change_blocks_only_its_dependents() {
     let machine = machine();
     let reader = machine.reader();
     let write = |path: &str| vec![file(&reader, path, Some("x\n")).unwrap()];
@@ -261,7 +261,7 @@ fn a_failed_change_blocks_only_what_needs_it() {
 }
 
 #[test]
-fn fewer_vfs_than_asked_for_is_a_failure_and_the_old_number_comes_back() {
+fn fewer_vfs_than_requested_fails_and_restores_count() {
     let mut machine = machine();
     machine.habits.most_vfs = Some(6);
     let (_, why, _, restored) = the_failure(&machine);
@@ -272,7 +272,7 @@ fn fewer_vfs_than_asked_for_is_a_failure_and_the_old_number_comes_back() {
 }
 
 #[test]
-fn vfs_go_by_way_of_none_and_a_failure_half_way_brings_the_old_number_back() {
+fn failed_change_of_vf_count_restores_it() {
     for (most, left_with) in [(None, "8\n"), (Some(6), "2\n")] {
         let mut machine = machine();
         let mut writer = machine.writer(&Fuse::none());
@@ -285,7 +285,7 @@ fn vfs_go_by_way_of_none_and_a_failure_half_way_brings_the_old_number_back() {
 }
 
 #[test]
-fn bits_that_are_hard_wired_are_named_and_the_others_come_back() {
+fn hard_wired_bits_are_named_and_the_rest_restored() {
     let mut machine = machine();
     machine.habits.hard_wired = 0x08;
     let (action, why, _, restored) = the_failure(&machine);
@@ -297,7 +297,7 @@ fn bits_that_are_hard_wired_are_named_and_the_others_come_back() {
 }
 
 #[test]
-fn bits_outside_the_mask_keep_what_they_are_now() {
+fn bits_outside_the_mask_are_unchanged() {
     let machine = machine();
     let report = run(
         &machine,
@@ -309,7 +309,7 @@ fn bits_outside_the_mask_keep_what_they_are_now() {
 }
 
 #[test]
-fn a_directory_in_place_of_a_file_stops_the_change_before_anything_is_written() {
+fn directory_in_place_of_a_file_fails_before_any_write() {
     let machine = machine();
     let planned = plan(&machine, &ledger(&machine));
     std::fs::create_dir_all(machine.at(NEW_CONF)).unwrap();
@@ -329,10 +329,10 @@ fn a_directory_in_place_of_a_file_stops_the_change_before_anything_is_written() 
 }
 
 #[test]
-fn nothing_is_done_that_cannot_be_written_down() {
+fn changes_that_cannot_be_recorded_are_not_made() {
     let machine = machine();
     let before = everything(machine.root());
-    // Every attempt to touch bedplate's own directory fails, as on a full or read-only /var.
+    // Every access to bedplate's own directory fails, as on a full or read-only /var.
     machine.put("/var/lib/bedplate", "a file where the directory should be");
     let report = {
         let reader = machine.reader();
@@ -357,7 +357,7 @@ fn nothing_is_done_that_cannot_be_written_down() {
 }
 
 #[test]
-fn two_writes_of_one_file_in_a_change_go_back_to_the_start() {
+fn two_writes_of_one_file_are_both_rolled_back() {
     let machine = machine();
     let twice = |last: bool| {
         let replace = |before: &str, after: &str| Action::ReplaceFile {

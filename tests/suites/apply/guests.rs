@@ -1,4 +1,5 @@
-//! Ports that bedplate has closed do not open again under a guest: `revert` looks at who has what is below them now.
+//! `revert` does not disable redirect again on ports with a VM-assigned function below them, and uses the current
+//! assignment.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use bedplate_tests::fake::{Fuse, Machine};
 
 use crate::scenario::{ledger, revert};
 
-/// A GPU and a NIC with ATS below one switch, its ports open: bedplate closes them, for a guest.
+/// A GPU and a NIC with ATS below one switch, redirect disabled on its ports. For a guest, bedplate enables it.
 const HOST: &str = r#"
 machine = "bare"
 acs = false
@@ -30,7 +31,7 @@ const PROFILE: &str = "schema = 1\nname = \"t\"\n[acs]\npolicy = \"direct-p2p\"\
 const GPU: &str = "/sys/bus/pci/devices/0000:19:00.0";
 const ABOVE_THE_GPU: [&str; 2] = ["0000:16:00.0", "0000:18:00.0"];
 
-/// The machine, and its ports' ACS control before bedplate came.
+/// The machine, and the ACS control of its ports before bedplate changed it.
 fn closed() -> (Machine, BTreeMap<String, u16>) {
     let machine = Machine::new();
     write_tree(&HostSpec::from_toml(HOST).unwrap().build(), machine.root()).unwrap();
@@ -68,7 +69,7 @@ fn bind(machine: &Machine, driver: &str) {
 }
 
 #[test]
-fn ports_above_a_guests_function_stay_closed_unless_forced() {
+fn ports_above_a_guests_function_are_reverted_only_by_force() {
     let (machine, open) = closed();
     let closed = ports(&machine);
     bind(&machine, "vfio-pci");
@@ -93,7 +94,7 @@ fn ports_above_a_guests_function_stay_closed_unless_forced() {
 }
 
 #[test]
-fn ports_open_again_once_the_guest_is_gone() {
+fn ports_are_reverted_once_the_guest_is_gone() {
     let (machine, open) = closed();
     bind(&machine, "vfio-pci");
     assert_eq!(revert(&machine, &Fuse::none(), false).0.refused.len(), ABOVE_THE_GPU.len());

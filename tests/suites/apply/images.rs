@@ -1,4 +1,5 @@
-//! An image root: no kernel, no hardware, and tools only when asked. What it cannot take is said, and owed; never dropped.
+//! An image root: no kernel, no hardware, tools only on request. Work that it cannot do is reported as pending and never
+//! dropped.
 
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ fn apply_image(machine: &Machine, plan: &Plan, chroot_tools: bool) -> ApplyRepor
 }
 
 #[test]
-fn an_image_gets_its_files_and_is_told_what_remains() {
+fn image_gets_its_files_and_reports_pending_work() {
     let machine = machine();
     let before = foreign(machine.root());
     let plan = image_plan(&machine);
@@ -79,7 +80,7 @@ fn an_image_gets_its_files_and_is_told_what_remains() {
     assert_eq!(foreign(machine.root()).get("boot/grub/grub.cfg"), before.get("boot/grub/grub.cfg"));
     assert_eq!(load(&machine).owed.len(), 1, "the tool stays owed");
 
-    // Again: the same is said, and nothing is written.
+    // A second run reports the same and writes nothing.
     let written = times(machine.root());
     let report = apply_image(&machine, &plan, false);
     assert_eq!(report.changes[0].outcome, owed);
@@ -98,7 +99,7 @@ fn an_image_gets_its_files_and_is_told_what_remains() {
 }
 
 #[test]
-fn the_first_boot_pays_what_the_image_build_owed() {
+fn first_boot_runs_what_the_image_build_left() {
     let machine = machine();
     let plan = image_plan(&machine);
     apply_image(&machine, &plan, false);
@@ -114,7 +115,7 @@ fn the_first_boot_pays_what_the_image_build_owed() {
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn tools_run_inside_the_image_when_asked() {
+fn tools_run_inside_the_image_on_request() {
     fixtures::root();
     let machine = machine();
     put_busy_shell(&machine);
@@ -146,15 +147,15 @@ fn put_busy_shell(machine: &Machine) {
     }
 }
 
-/// A user who may rename the image's directory can put another one in its place, at any time.
+/// A user who may rename the image's directory can replace it with another one at any time.
 #[test]
-fn reader_writer_and_lock_stay_in_the_directory_that_was_opened() {
+fn reader_writer_and_lock_stay_in_the_opened_directory() {
     assert_stays_in_directory(false);
 }
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn tools_stay_in_the_directory_that_was_opened() {
+fn tools_stay_in_the_opened_directory() {
     fixtures::root();
     assert_stays_in_directory(true);
 }

@@ -1,4 +1,4 @@
-//! The real thing: a process that applies and reverts in a loop, and a parent that kills it with SIGKILL at any time.
+//! Real processes: one applies and reverts in a loop, and its parent kills it with SIGKILL at any time.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,10 +13,10 @@ use bedplate_tests::fake::{Fuse, Machine};
 use crate::scenario::{NUMVFS, WANTED, apply, assert_done, contents, ledger, machine, revert};
 
 const VARIABLE: &str = "BEDPLATE_TEST_VICTIM";
-/// How often the victim is killed.
+/// Number of times that the victim is killed.
 const ROUNDS: u32 = 120;
 
-/// The same test again, as the process that is to be killed.
+/// Runs the same test again as the process to kill.
 fn again(name: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--nocapture"]).env(VARIABLE, root);
@@ -50,7 +50,7 @@ fn sigkill_at_any_time() {
         return victim();
     }
     let machine = machine();
-    // The kernel makes all VFs, whatever is killed; the made-up one cannot promise that. So they are there already.
+    // The kernel creates all VFs even if the writer is killed; the fake host cannot guarantee that. So they exist already.
     machine.writer(&Fuse::none()).write_attribute(NUMVFS, "8", 1).unwrap();
     let strip = |mut tree: std::collections::BTreeMap<String, String>| {
         tree.retain(|path, _| !path.starts_with("sys/module"));
@@ -60,7 +60,7 @@ fn sigkill_at_any_time() {
     let (mut cut_short, mut random) = (0, 0x9e37_79b9_7f4a_7c15_u64);
     for round in 0..ROUNDS {
         let mut child = again("kill::sigkill_at_any_time", machine.root()).spawn().unwrap();
-        // xorshift: any spread will do.
+        // xorshift; the quality of the spread does not matter.
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -127,7 +127,7 @@ fn one_at_a_time() {
     std::fs::remove_file(locked).unwrap();
     let lock = writer.lock().expect("the holder is gone");
     let mut after = times(machine.root());
-    // The root directory's own entry is not among them; everything else is as it was.
+    // `times` leaves out the root directory itself; everything else is unchanged.
     assert_eq!(std::mem::take(&mut after), before, "taking the lock changes nothing that is there");
     let mut second = DirWriter::image(machine.root(), false).unwrap();
     assert!(matches!(second.lock(), Err(LockError::Held { .. })), "one process, two writers");
@@ -145,7 +145,7 @@ fn wait_until(mut so: impl FnMut() -> bool) {
 
 fn tool_runner() {
     let machine = victim_machine();
-    // The running system's tools, the made-up machine's lock.
+    // The running system's tools with the fake host's lock.
     let _lock = DirWriter::image(machine.root(), false).unwrap().lock().unwrap();
     let marker = machine.at("/running").display().to_string();
     let script = format!("echo > {marker}; sleep 2; rm {marker}");

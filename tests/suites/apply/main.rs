@@ -1,5 +1,5 @@
-//! The executor on a made-up machine: killed at every step, killed for real, refused, full, read-only, lied to. Afterwards
-//! a new run must finish the job, and `revert` must give back every byte.
+//! The executor on a fake host: killed at every step, killed by SIGKILL, on full and read-only disks, with writes refused
+//! and tools that report a false success. Afterwards a new run must finish the job, and `revert` must restore every byte.
 
 mod binding;
 mod cases;

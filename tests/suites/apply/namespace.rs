@@ -1,5 +1,5 @@
-//! What needs a mount of its own: a full disk and a read-only one. Each test runs itself again inside new user and mount
-//! namespaces, where it may mount what it likes and nobody sees it.
+//! Tests that need a mount: a full disk and a read-only one. Each runs itself again in new user and mount namespaces, where
+//! it may mount anything without effect on the system.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +12,10 @@ use bedplate_tests::fixtures;
 
 use crate::scenario::{NUMVFS, WANTED, apply, assert_done, contents, furnish, revert};
 
-/// Where the inner test finds its mount.
+/// Environment variable with the mount point, set for the inner test.
 const VARIABLE: &str = "BEDPLATE_TEST_MOUNT";
 
-/// Run the test `name` again with `directory` mounted by `mount_arguments`.
+/// Runs the test `name` again with a directory mounted by `mount_arguments`.
 fn inside(name: &str, mount_arguments: &[&str]) {
     fixtures::user_namespaces();
     let mount = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ fn a_full_disk() {
 
 fn inner_full_disk() {
     let (mut failed, mut by_us) = (0, 0);
-    // From no room at all to room for everything, page by page.
+    // From no free space to enough for everything, page by page.
     for pages in 0.. {
         let mut machine = mount();
         std::fs::read_dir(machine.root()).unwrap().for_each(|entry| {
@@ -63,11 +63,11 @@ fn inner_full_disk() {
         });
         machine.put("/proc/sys/kernel/random/boot_id", "5a1c0d9e-0000-4000-8000-000000000001\n");
         furnish(&mut machine);
-        // The kernel makes VFs without any disk; the made-up one does not. So they are there already.
+        // The kernel creates VFs without disk space; the fake host does not. So they exist already.
         machine.writer(&Fuse::none()).write_attribute(NUMVFS, "8", 1).unwrap();
         let (before, old) = (foreign(machine.root()), contents(&machine));
         let ballast = machine.at("/ballast");
-        // Until nothing fits any more; then some pages are given back.
+        // Fills the disk, then frees some pages.
         let _ = std::fs::write(&ballast, vec![0_u8; 1 << 20]);
         let full = std::fs::metadata(&ballast).unwrap().len();
         let file = std::fs::OpenOptions::new().write(true).open(&ballast).unwrap();
@@ -86,7 +86,7 @@ fn inner_full_disk() {
         for change in report.changes {
             if let Outcome::Failed { why, .. } = change.outcome {
                 failed += 1;
-                // A tool says it in its output; what was written by bedplate itself has the remedy beside it.
+                // A tool reports it in its output; a failed write by bedplate itself has the fix in the message.
                 let ours =
                     why.contains("No space left on device") && why.contains("free some space");
                 let theirs = why.contains("exit status 1") || why.contains("os error 28");
@@ -160,7 +160,7 @@ fn inner_read_only_disk() {
     assert!(apply(&machine, &Fuse::none()).succeeded());
     assert_done(&machine, "writable again");
 
-    // All of it is read-only: nothing is tried that cannot be written down.
+    // All of it is read-only: changes that cannot be recorded are not tried.
     let before = everything(machine.root());
     machine.put("/etc/default/grub", "x\n");
     let changed = everything(machine.root());

@@ -1,4 +1,4 @@
-//! What is set on NICs by netlink: attributes of VFs and modes of eswitches, done, taken back, reverted.
+//! NIC settings written by netlink, VF attributes and eswitch modes: applied, rolled back, reverted.
 
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, Mac, VfAttributes, VfTable, Vlan};
@@ -24,7 +24,7 @@ fn pf() -> PciAddress {
     PF.parse().unwrap()
 }
 
-/// With a NIC whose driver has everything, and this many VFs with their driver.
+/// A machine with a NIC whose driver supports everything, and this many VFs bound to their driver.
 pub fn machine(vfs: u16) -> Machine {
     let machine = bare_machine();
     machine.put(&format!("/sys/bus/pci/devices/{PF}/net/{LINK}/flags"), "0x1003\n");
@@ -42,7 +42,7 @@ pub fn machine(vfs: u16) -> Machine {
     if vfs > 0 {
         let made = vec![write(NUMVFS, "0", &vfs.to_string())];
         run(&machine, &plan_of(vec![change(KindId::Sriov, "made", made)]), &Fuse::none());
-        // Their interfaces are down: nothing uses them.
+        // Their interfaces are down: they are not in use.
         for number in 1..=vfs {
             let vf = format!("/sys/bus/pci/devices/0000:18:00.{number}");
             let mut writer = machine.writer(&Fuse::none());
@@ -50,7 +50,7 @@ pub fn machine(vfs: u16) -> Machine {
             machine.put(&format!("{vf}/net/v{number}/x"), "");
             machine.put(&format!("/sys/class/net/v{number}/flags"), "0x1002\n");
         }
-        // Another program made them.
+        // The ledger does not know them, as if another program had created them.
         std::fs::remove_file(machine.at("/var/lib/bedplate/ledger.json")).unwrap();
     }
     machine
@@ -76,7 +76,7 @@ fn wanted(vf: u16) -> VfAttributes {
     }
 }
 
-/// As the sriov kind plans it: no probing while the VFs come, and each starts when it has what it is to have.
+/// As planned by the sriov kind: no probing while the VFs are created. Each driver starts once its VF has its attributes.
 fn create() -> Change {
     let mut actions =
         vec![write(AUTOPROBE, "1", "0"), write(NUMVFS, "0", "2"), write(AUTOPROBE, "0", "1")];
@@ -115,7 +115,7 @@ fn new_vfs_have_their_attributes_before_their_driver_starts() {
     let before = times(machine.root());
     assert_eq!(run(&machine, &plan, &Fuse::none()).changes[0].outcome, Outcome::AlreadyDone);
     assert_eq!(times(machine.root()), before);
-    // They go with their VFs: nothing of them has to be put back.
+    // They go with their VFs: there is nothing to restore.
     assert!(ledger(&machine).vfs.is_empty());
     std::fs::remove_file(machine.at("/sys/bus/pci/devices/0000:18:00.1/driver")).unwrap();
     std::fs::remove_file(machine.at("/sys/bus/pci/devices/0000:18:00.2/driver")).unwrap();
@@ -125,7 +125,7 @@ fn new_vfs_have_their_attributes_before_their_driver_starts() {
 }
 
 #[test]
-fn what_the_driver_cannot_do_takes_the_new_vfs_back() {
+fn unsupported_attribute_rolls_back_the_new_vfs() {
     let mut machine = machine(0);
     machine.habits.not_for_vfs = vec!["VLAN"];
     let report = run(&machine, &plan_of(vec![create()]), &Fuse::none());
@@ -140,14 +140,14 @@ fn what_the_driver_cannot_do_takes_the_new_vfs_back() {
 }
 
 #[test]
-fn attributes_of_vfs_that_were_there_are_put_back() {
+fn attributes_of_existing_vfs_are_reverted() {
     let machine = machine(2);
     let vlan =
         VfAttributes { vlan: Some(Vlan { id: 7, ..Vlan::default() }), ..VfAttributes::default() };
     let report = run(&machine, &plan_of(vec![adjust(vlan, false)]), &Fuse::none());
     assert_eq!(report.changes[0].outcome, Outcome::Done, "{report:?}");
     assert_eq!((vf(&machine, 0), vf(&machine, 1)), (as_made(), vlan.or(&as_made())));
-    // A second attribute of the same VF: what was found first counts, for each.
+    // A second attribute of the same VF: the first original is recorded for each.
     let trust = VfAttributes { trust: Some(true), ..VfAttributes::default() };
     run(&machine, &plan_of(vec![adjust(trust, false)]), &Fuse::none());
     let (plan, report) = revert(&machine, &Fuse::none(), false);
@@ -164,7 +164,7 @@ fn attributes_of_vfs_that_were_there_are_put_back() {
 }
 
 #[test]
-fn what_others_set_since_is_left_to_them() {
+fn externally_changed_attribute_is_reverted_only_by_force() {
     let machine = machine(2);
     let rate = VfAttributes { max_tx_rate: Some(10), ..VfAttributes::default() };
     run(&machine, &plan_of(vec![adjust(rate, false)]), &Fuse::none());
@@ -182,7 +182,7 @@ fn what_others_set_since_is_left_to_them() {
     let (_, report) = revert(&machine, &Fuse::none(), true);
     assert!(report.succeeded(), "{report:?}");
     assert_eq!(vf(&machine, 1), as_made());
-    // A plan that is older than what others did is not carried out.
+    // An outdated plan is not carried out.
     let mut machine = self::machine(2);
     machine.habits.not_for_vfs = vec!["MAC address"];
     machine.put(&vfs_at(LINK), serde_json::to_vec(&theirs).unwrap());
@@ -192,7 +192,7 @@ fn what_others_set_since_is_left_to_them() {
 }
 
 #[test]
-fn a_vf_starts_again_for_its_address_and_has_its_driver_even_if_that_fails() {
+fn vf_gets_its_driver_back_even_if_its_address_fails() {
     let mut machine = machine(2);
     let mac = VfAttributes { mac: Some(Mac([2, 0, 0, 0, 0, 9])), ..VfAttributes::default() };
     let fuse = Fuse::none();
@@ -220,9 +220,9 @@ fn a_vf_starts_again_for_its_address_and_has_its_driver_even_if_that_fails() {
     assert!(ledger(&machine).vfs.is_empty(), "nothing of it is bedplate's");
 }
 
-/// It is the PF that counts: another mode of the eswitch may give its interface another name.
+/// The PF identifies it: in another eswitch mode its interface may have another name.
 #[test]
-fn an_interface_may_have_another_name_by_then() {
+fn renamed_interface_is_reverted_by_its_pf() {
     let machine = machine(2);
     let renamed = |from: &str, to: &str| {
         let net = |name: &str| machine.at(&format!("/sys/bus/pci/devices/{PF}/net/{name}"));
@@ -239,9 +239,9 @@ fn an_interface_may_have_another_name_by_then() {
     assert_eq!(vf(&machine, 1), as_made());
 }
 
-/// 2 VFs in legacy mode, then 2 in switchdev mode: and back, always without VFs in between.
+/// 2 VFs in legacy mode, then 2 in switchdev mode, and back, always without VFs in between.
 #[test]
-fn an_eswitch_changes_while_there_are_no_vfs() {
+fn eswitch_mode_changes_without_vfs() {
     let machine = machine(2);
     let mode = || machine.reader().eswitch(pf()).unwrap().unwrap();
     let switch = Action::SetEswitch(SetEswitch {
@@ -268,7 +268,7 @@ fn an_eswitch_changes_while_there_are_no_vfs() {
 }
 
 #[test]
-fn an_eswitch_whose_vfs_are_in_use_is_not_put_back() {
+fn eswitch_with_vfs_in_use_is_not_reverted() {
     let machine = machine(0);
     let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
     let switch = Action::SetEswitch(SetEswitch { pf: pf(), before, after, limit_s: 5 });
@@ -285,9 +285,9 @@ fn an_eswitch_whose_vfs_are_in_use_is_not_put_back() {
     assert_eq!(machine.reader().eswitch(pf()), Ok(Some(before)));
 }
 
-/// As many VFs before as after: nothing of their count is in the ledger, and they go and come back for the mode.
+/// As many VFs before as after: their count is not in the ledger, and they are removed and created again for the mode.
 #[test]
-fn vfs_are_made_again_around_an_eswitch() {
+fn vfs_are_recreated_around_an_eswitch_change() {
     let machine = machine(2);
     let (before, after) = (EswitchMode::Legacy, EswitchMode::Switchdev);
     let switch = Action::SetEswitch(SetEswitch { pf: pf(), before, after, limit_s: 5 });

@@ -1,4 +1,4 @@
-//! A package manager at work: no tool runs beside it, and where that shows in time nothing is written either.
+//! A running package manager: no tool runs at the same time, and if it is detected early enough nothing is written either.
 
 use bedplate_core::apply::{ApplyReport, Outcome, Restored};
 use bedplate_core::plan::KindId;
@@ -50,7 +50,7 @@ fn change_of_any_kind_waits_for_packages_with_nothing_written() {
 }
 
 #[test]
-fn lock_taken_before_the_tool_takes_the_change_back() {
+fn lock_taken_before_the_tool_rolls_back_the_change() {
     let steps = {
         let (machine, fuse) = (machine(), Fuse::none());
         apply(&machine, &fuse);
@@ -87,7 +87,7 @@ fn failed(report: &RevertReport) -> Vec<&str> {
 }
 
 #[test]
-fn revert_waits_for_packages_with_the_boot_configuration_as_it_was() {
+fn revert_waits_for_packages_with_boot_config_unchanged() {
     let machine = machine();
     assert!(apply(&machine, &Fuse::none()).succeeded());
     let (menu, default) = (machine.text(GRUB_CFG), machine.text(DEFAULT));
@@ -103,9 +103,9 @@ fn revert_waits_for_packages_with_the_boot_configuration_as_it_was() {
     assert!(!machine.at(DROP_IN).exists());
 }
 
-/// Between the files and the tool there is time for a package manager to begin.
+/// A package manager may start between the writing of the files and the tool.
 #[test]
-fn lock_taken_before_the_tool_of_a_revert_keeps_it_for_the_next() {
+fn lock_before_the_tool_of_a_revert_leaves_it_pending() {
     let run_at = {
         let (machine, fuse) = (machine(), Fuse::none());
         assert!(apply(&machine, &Fuse::none()).succeeded());

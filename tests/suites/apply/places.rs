@@ -1,4 +1,4 @@
-//! Where the writer's paths lead, what it keeps of what it replaces, and what it refuses.
+//! Resolution of the writer's paths, the metadata that it retains of replaced files, and the files that it refuses.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};
@@ -28,7 +28,7 @@ fn refused(machine: &Machine, path: &str) -> String {
 }
 
 #[test]
-fn a_link_is_kept_and_what_it_leads_to_is_replaced() {
+fn link_is_retained_and_its_target_replaced() {
     let machine = Machine::new();
     machine.put_mode("/usr/share/grub/default", "old\n", 0o640);
     fs::create_dir_all(machine.at("/etc/default")).unwrap();
@@ -51,7 +51,7 @@ fn a_link_is_kept_and_what_it_leads_to_is_replaced() {
 }
 
 #[test]
-fn no_link_leaves_the_image() {
+fn links_are_resolved_inside_the_image() {
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().join("secret");
     fs::write(&secret, "secret\n").unwrap();
@@ -78,7 +78,7 @@ fn no_link_leaves_the_image() {
     }
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(&secret).unwrap(), "secret\n");
-    // The same names inside the image are what the links mean, and are written.
+    // Inside the image the links resolve to these names, and the targets are written.
     machine.put(secret.to_str().unwrap(), "inside\n");
     image(&machine).replace_file("/etc/absolute", b"new\n", 0o644).unwrap();
     assert_eq!(machine.text(secret.to_str().unwrap()), "new\n");
@@ -86,7 +86,7 @@ fn no_link_leaves_the_image() {
 }
 
 #[test]
-fn what_is_no_file_is_not_replaced() {
+fn irregular_files_are_not_replaced() {
     let machine = Machine::new();
     fs::create_dir_all(machine.at("/etc/directory")).unwrap();
     machine.put("/etc/file", "x");
@@ -145,13 +145,13 @@ pub fn xattr(path: &Path, name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn owner_mode_and_attributes_are_kept_and_restored() {
+fn owner_mode_and_attributes_are_retained_and_restored() {
     let machine = Machine::new();
     machine.put("/etc/file", "old\n");
     let path = machine.at("/etc/file");
     let root = nix::unistd::geteuid().is_root();
     if root {
-        // A record alone gives a file only to the owner of its directory.
+        // A record restores an owner only if it also owns the directory.
         for path in [&machine.at("/etc"), &path] {
             std::os::unix::fs::chown(path, Some(1234), Some(2345)).unwrap();
         }
@@ -169,13 +169,13 @@ fn owner_mode_and_attributes_are_kept_and_restored() {
         (meta.mode(), meta.uid(), meta.gid(), names)
     };
     let mut before = look();
-    // A file that is replaced gets no set-id bit; all else stays.
+    // A replaced file loses its set-id bits; everything else is retained.
     before.0 &= !0o6000;
     let mut writer = image(&machine);
     let meta = writer.file_meta("/etc/file").unwrap().unwrap();
     writer.replace_file("/etc/file", b"new\n", 0o600).unwrap();
     assert_eq!(look(), before);
-    // Removed and put back: only what was noted down can bring it back.
+    // Removed and restored: only the record has the metadata.
     let text = serde_json::to_string(&meta).unwrap();
     writer.remove_file("/etc/file").unwrap();
     writer.restore_file("/etc/file", b"old\n", &serde_json::from_str(&text).unwrap()).unwrap();
@@ -184,7 +184,7 @@ fn owner_mode_and_attributes_are_kept_and_restored() {
 }
 
 #[test]
-fn an_inherited_acl_does_not_change_who_may_read() {
+fn inherited_acl_does_not_change_read_access() {
     let machine = Machine::new();
     machine.put_mode("/etc/file", "old\n", 0o640);
     let directory = machine.at("/etc");
@@ -196,7 +196,7 @@ fn an_inherited_acl_does_not_change_who_may_read() {
 }
 
 #[test]
-fn new_files_and_directories_have_their_modes_and_all_is_synced_in_order() {
+fn new_files_have_their_modes_and_are_synced_in_order() {
     let machine = Machine::new();
     let trail = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&trail);
@@ -218,7 +218,7 @@ fn new_files_and_directories_have_their_modes_and_all_is_synced_in_order() {
     assert_eq!(times(machine.root()), before);
 }
 
-/// What the kernel is really asked for, seen by strace: nothing is renamed into its place before it is on the disk.
+/// The system calls seen by strace: no file is renamed into place before it is on the disk.
 #[test]
 #[cfg_attr(not(has = "strace"), ignore = "needs strace")]
 fn the_kernel_is_asked_to_sync_before_and_after_the_rename() {
@@ -260,9 +260,9 @@ fn writes_one_file(root: &Path) {
 
 #[test]
 #[cfg_attr(not(has = "immutable-files"), ignore = "needs immutable-files")]
-fn an_immutable_file_is_named_as_such() {
+fn immutable_file_is_reported_as_immutable() {
     fixtures::immutable_files();
-    // Not in memory: tmpfs has no such flag.
+    // Not on tmpfs, which has no immutable flag.
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let machine = Machine::open(directory.path());
     machine.put("/etc/file", "old\n");
@@ -294,7 +294,7 @@ fn an_immutable_file_is_named_as_such() {
 }
 
 #[test]
-fn only_our_own_leftovers_are_swept() {
+fn only_bedplates_temporary_files_are_removed() {
     let machine = Machine::new();
     let ours = [".bedplate-0123456789abcdef.tmp", ".bedplate-ffffffffffffffff.tmp"];
     let others = [
@@ -317,7 +317,7 @@ fn only_our_own_leftovers_are_swept() {
 }
 
 #[test]
-fn attributes_are_written_whole_and_in_time_and_only_where_there_is_a_kernel() {
+fn attributes_are_written_whole_with_limit_and_only_live() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("attribute");
     let path = file.to_str().unwrap();
@@ -329,7 +329,7 @@ fn attributes_are_written_whole_and_in_time_and_only_where_there_is_a_kernel() {
     live.write_attribute(path, "8", 5).unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "8\n");
 
-    // A pipe that nobody empties takes no more than it holds: the write hangs, as a driver's would.
+    // A pipe without a reader accepts no more than its buffer holds: the write hangs, like that of a stuck driver.
     let pipe = directory.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let _reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();

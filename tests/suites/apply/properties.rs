@@ -1,4 +1,4 @@
-//! For any set of files and any changes of them: twice is once, and revert gives everything back.
+//! For any set of files and any changes of them: a second apply changes nothing, and revert restores everything.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::scenario::{change, content, ledger, plan_of, revert, run};
 
-/// Path → (content before with mode, contents wanted one after the other); `None` = absent.
+/// Path → (content before with mode, successive desired contents); `None` = absent.
 type Files = BTreeMap<String, (Option<(String, u32)>, Vec<Option<String>>)>;
 
 fn text() -> impl Strategy<Value = Option<String>> {
@@ -24,7 +24,7 @@ fn files() -> impl Strategy<Value = Files> {
     proptest::collection::btree_map(path, (was, proptest::collection::vec(text(), 1..4)), 1..6)
 }
 
-/// One plan a round; each change takes several files.
+/// One plan per round; each change covers several files.
 fn plan(
     machine: &Machine,
     files: &Files,
@@ -66,7 +66,7 @@ proptest! {
             let was = was.as_ref().map(|(text, _)| text);
             wanted.iter().any(|wanted| wanted.as_ref() != was)
         });
-        // What was replaced has lost its set-id bits, and nothing else.
+        // Replaced files lose their set-id bits and nothing else.
         let before: BTreeMap<String, String> = before
             .into_iter()
             .map(|(path, text)| match text.strip_prefix("104750") {

@@ -1,4 +1,5 @@
-//! The way back when others have been here: each thing is refused by itself, with the reason, and goes back when forced.
+//! `revert` after changes by other tools: each conflict is refused on its own, with the reason, and reverted with
+//! `--force`.
 
 use bedplate_core::ledger::{Ledger, LedgerError};
 use bedplate_core::plan::KindId;
@@ -31,7 +32,7 @@ fn refusals(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn what_others_changed_is_left_alone_unless_forced() {
+fn external_changes_are_reverted_only_by_force() {
     let machine = applied();
     let before = foreign(crate::scenario::machine().root());
     machine.put(DEFAULT, "GRUB_TIMEOUT=60\n");
@@ -53,14 +54,14 @@ fn what_others_changed_is_left_alone_unless_forced() {
     assert!(plan.refused.is_empty() && report.succeeded(), "{report:?}");
     let mut after = foreign(machine.root());
     after.retain(|path, _| !path.starts_with("sys/module"));
-    // The made-up VFs that the forged number never made stay: the rest is as it was.
+    // The forged count removed no fake VFs, so they stay; everything outside /sys is restored.
     after.retain(|path, _| !path.starts_with("sys"));
     assert_eq!(after, before.into_iter().filter(|(path, _)| !path.starts_with("sys")).collect());
     assert_eq!(machine.text(NUMVFS), "0\n");
 }
 
 #[test]
-fn the_very_first_original_wins() {
+fn first_original_is_restored() {
     let machine = machine();
     let first = foreign(machine.root());
     for text in ["one\n", "two\n", "three\n"] {
@@ -79,7 +80,7 @@ fn the_very_first_original_wins() {
 }
 
 #[test]
-fn an_original_that_lacks_others_work_is_not_put_back_unasked() {
+fn original_without_external_edits_needs_force() {
     let machine = machine();
     let write = |text: &str| {
         let action = file(&machine.reader(), DEFAULT, Some(text)).unwrap();
@@ -103,7 +104,7 @@ fn an_original_that_lacks_others_work_is_not_put_back_unasked() {
 }
 
 #[test]
-fn a_file_that_is_back_by_itself_leaves_no_trace() {
+fn file_changed_back_leaves_no_record() {
     let machine = machine();
     let original = machine.text(DEFAULT);
     for text in ["ours\n", &original] {
@@ -122,7 +123,7 @@ fn a_file_that_is_back_by_itself_leaves_no_trace() {
 }
 
 #[test]
-fn a_tool_that_fails_on_the_way_back_is_tried_again_by_the_next_revert() {
+fn tool_that_fails_in_a_revert_is_retried_by_the_next() {
     let mut machine = applied();
     let made = machine.text(GRUB_CFG);
     let before = machine_before();
@@ -150,9 +151,9 @@ fn machine_before() -> Machine {
 }
 
 #[test]
-fn a_new_kernels_boot_entry_survives_the_revert() {
+fn boot_entry_of_a_new_kernel_survives_the_revert() {
     let machine = applied();
-    // Another update-grub has run since, and knows a kernel that bedplate has never seen.
+    // Since then another update-grub has run, with a kernel that bedplate has never seen.
     machine.put("/etc/default/grub.d/50-new-kernel.cfg", "menuentry new\n");
     let made = bedplate_tests::fake::tools::grub_cfg(machine.root());
     machine.put(GRUB_CFG, made);
@@ -161,7 +162,7 @@ fn a_new_kernels_boot_entry_survives_the_revert() {
     assert!(!machine.text(GRUB_CFG).contains("iommu=pt"));
 }
 
-/// The kernels have been replaced since the first apply, and a later apply has made the menu again: what the ledger has of it
+/// The kernels have been replaced since the first apply, and a later apply has regenerated the menu. The ledger's original
 /// names kernels that are gone.
 fn applied_over_new_kernels() -> (Machine, String) {
     let machine = applied();
@@ -195,7 +196,7 @@ fn failed_tool_keeps_the_menu_of_new_kernels() {
     }
 }
 
-/// A disk that a rescue system has mounted.
+/// A disk mounted by a rescue system.
 #[test]
 fn revert_without_tools_keeps_the_menu_and_owes_the_tool() {
     for force in [false, true] {
@@ -215,7 +216,7 @@ fn revert_without_tools_keeps_the_menu_and_owes_the_tool() {
 }
 
 #[test]
-fn another_boot_has_taken_live_values_away() {
+fn live_values_of_an_earlier_boot_are_not_reverted() {
     let machine = applied();
     machine.put("/proc/sys/kernel/random/boot_id", "5a1c0d9e-0000-4000-8000-000000000002\n");
     let (plan, report) = revert(&machine, &Fuse::none(), false);
@@ -230,7 +231,7 @@ fn another_boot_has_taken_live_values_away() {
 }
 
 #[test]
-fn a_lost_or_damaged_saved_content_is_refused_and_nothing_made_up() {
+fn lost_or_damaged_backup_is_refused() {
     for damage in ["lost", "damaged"] {
         let machine = applied();
         let ledger = ledger(&machine);
@@ -253,7 +254,7 @@ fn a_lost_or_damaged_saved_content_is_refused_and_nothing_made_up() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_understood_is_an_error_and_stays_as_it_is() {
+fn unreadable_ledger_is_an_error_and_not_changed() {
     let machine = applied();
     let path = "/var/lib/bedplate/ledger.json";
     let good = machine.text(path);
@@ -282,7 +283,7 @@ fn a_ledger_that_cannot_be_understood_is_an_error_and_stays_as_it_is() {
 }
 
 #[test]
-fn the_ledger_is_for_root_only_and_remembers() {
+fn ledger_is_root_only_and_has_the_history() {
     use std::os::unix::fs::PermissionsExt as _;
     let machine = applied();
     let mode =
@@ -303,7 +304,7 @@ fn the_ledger_is_for_root_only_and_remembers() {
 }
 
 #[test]
-fn a_made_directory_with_another_file_in_it_stays() {
+fn created_directory_with_another_file_stays() {
     let machine = applied();
     machine.put("/etc/default/grub.d/10-theirs.cfg", "theirs\n");
     assert_eq!(refusals(&machine), Vec::<String>::new());
@@ -312,11 +313,11 @@ fn a_made_directory_with_another_file_in_it_stays() {
     assert!(ledger(&machine).directories.is_empty(), "it is theirs now");
 }
 
-/// An upgrade has reworded `purpose` ("make … anew" is "regenerate …" now), and the ledger tells tools apart
-/// by it. Files that were written before and after the upgrade then name two tools: update-grub runs twice, the first time as
-/// one that makes nothing, and when it fails the half-made grub.cfg of the first run is taken for what was there before.
+/// An upgrade has reworded `purpose` (formerly "make … anew", now "regenerate …"). If the ledger told tools apart by it,
+/// files written before and after the upgrade would name two tools. update-grub would then run twice, and a failure would
+/// leave the truncated grub.cfg of the first run as the restored content.
 #[test]
-fn a_tool_whose_purpose_was_reworded_by_an_upgrade_is_the_same_tool() {
+fn tool_with_a_reworded_purpose_is_the_same_tool() {
     let mut machine = applied();
     let made = machine.text(GRUB_CFG);
     let path = machine.at("/var/lib/bedplate/ledger.json");

@@ -1,4 +1,4 @@
-//! Set-id bits, file capabilities and owners: what is neither kept nor put back.
+//! Set-id bits, file capabilities and owners that are neither retained nor restored.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -10,10 +10,10 @@ use rustix::fs::XattrFlags;
 
 use crate::places::{image, xattr};
 
-/// As with write(2), which takes them from the file that is written to.
+/// As with write(2), which clears them on the file that it writes to.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn the_rights_of_a_program_are_neither_kept_nor_restored() {
+fn program_rights_are_neither_retained_nor_restored() {
     fixtures::root();
     let machine = Machine::new();
     let path = machine.at("/etc/file");
@@ -33,13 +33,13 @@ fn the_rights_of_a_program_are_neither_kept_nor_restored() {
     assert_eq!((meta.mode, meta.xattrs.len()), (0o755, 0), "{meta:?}");
     writer.replace_file("/etc/file", b"new\n", 0o600).unwrap();
     assert_eq!(rights(), (0o755, None));
-    // A record that asks for them all the same.
+    // A record with these rights.
     let hex = capability.iter().map(|byte| format!("{byte:02x}")).collect();
     let xattrs = [("security.capability".to_owned(), hex)].into();
     let wrong = FileMeta { mode: 0o6755, xattrs, ..meta.clone() };
     writer.restore_file("/etc/file", b"old\n", &wrong).unwrap();
     assert_eq!(rights(), (0o755, None));
-    // Nor does a record alone give a file to a user; one who has it already keeps it.
+    // A record alone does not give a file to a user; a file that already belongs to that user is restored.
     let given = FileMeta { uid: 1234, gid: 2345, ..meta };
     let error = writer.restore_file("/etc/file", b"x\n", &given).unwrap_err().to_string();
     assert!(error.contains("the ledger gives it to 1234:2345"), "{error}");

@@ -1,5 +1,5 @@
-//! One machine with something of everything to change, and a small planner for it: like the real one it looks at the
-//! machine and asks only for what is not so.
+//! One machine with something of every sort to change, and a small planner for it. Like the real planner it reads the
+//! machine and plans only the differences.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub const OLD_CONF: &str = "/etc/modprobe.d/old.conf";
 pub const NEW_CONF: &str = "/etc/modprobe.d/zz-bedplate.conf";
 pub const NUMVFS: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_numvfs";
 pub const PORT: &str = "0000:17:00.0";
-/// Byte offset of the made-up port's ACS control register.
+/// Byte offset of the fake port's ACS control register.
 pub const ACS: u16 = 0x106;
 pub const TOKEN: &str = "iommu=pt";
 
@@ -31,7 +31,7 @@ const DEFAULT_AFTER: &str = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\
 const DROP_IN_AFTER: &str = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX iommu=pt\"\n";
 const NEW_CONF_AFTER: &str = "options nvidia NVreg_X=1\n";
 
-/// Every file that is to change, and what is to be in it; `None` = absent.
+/// Every file to change, and its desired content; `None` = absent.
 pub const WANTED: [(&str, Option<&str>); 4] = [
     (DEFAULT, Some(DEFAULT_AFTER)),
     (DROP_IN, Some(DROP_IN_AFTER)),
@@ -45,7 +45,7 @@ pub fn machine() -> Machine {
     machine
 }
 
-/// Put everything on a machine that there is to change.
+/// Puts everything that is to change on a machine.
 pub fn furnish(machine: &mut Machine) {
     machine.put_mode(DEFAULT, DEFAULT_BEFORE, 0o640);
     machine.put_mode(OLD_CONF, "blacklist nvidia\n", 0o600);
@@ -119,14 +119,14 @@ pub fn next_boot() -> Action {
     })
 }
 
-/// The replacement of one file, if it is not as wanted.
+/// The replacement of one file, if its content differs from `after`.
 pub fn file(reader: &dyn Reader, path: &str, after: Option<&str>) -> Option<Action> {
     let before = reader.read(path).ok().map(FileContent::new);
     let after = after.and_then(content);
     (before != after).then(|| Action::ReplaceFile { path: path.into(), before, after })
 }
 
-/// What is to be done about the machine as it is.
+/// Plans the changes that the machine needs in its current state.
 pub fn plan(machine: &Machine, ledger: &Ledger) -> Plan {
     let reader = machine.reader();
     let mut changes = Vec::new();
@@ -187,13 +187,13 @@ pub fn clear_acs(before: u16) -> Action {
     })
 }
 
-/// The made-up port's ACS control register.
+/// The fake port's ACS control register.
 pub fn register(machine: &Machine) -> u16 {
     let config = std::fs::read(machine.at(&format!("/sys/bus/pci/devices/{PORT}/config"))).unwrap();
     u16::from_le_bytes([config[usize::from(ACS)], config[usize::from(ACS) + 1]])
 }
 
-/// Reads checks back from what the made-up tools make.
+/// Evaluates checks on the output of the fake tools.
 pub fn check(check: &Check, reader: &dyn Reader) -> Answer {
     let holds = |so: bool, why: &str| if so { Answer::Holds } else { Answer::Not(why.to_owned()) };
     match check {
@@ -214,12 +214,12 @@ pub fn ledger(machine: &Machine) -> Ledger {
     Ledger::load(&machine.reader()).expect("the ledger can be read")
 }
 
-/// Apply a plan.
+/// Applies a plan.
 pub fn run(machine: &Machine, plan: &Plan, fuse: &Fuse) -> ApplyReport {
     run_with(machine, plan, &mut machine.writer(fuse))
 }
 
-/// Apply a plan with a writer of one's own.
+/// Applies a plan with the given writer.
 pub fn run_with(
     machine: &Machine,
     plan: &Plan,
@@ -231,13 +231,13 @@ pub fn run_with(
     apply::apply(plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
 }
 
-/// Plan and apply.
+/// Plans and applies.
 pub fn apply(machine: &Machine, fuse: &Fuse) -> ApplyReport {
     let plan = plan(machine, &ledger(machine));
     run(machine, &plan, fuse)
 }
 
-/// Plan a revert and do it.
+/// Plans and runs a revert.
 pub fn revert(machine: &Machine, fuse: &Fuse, force: bool) -> (RevertPlan, RevertReport) {
     let reader = machine.reader();
     let mut writer = machine.writer(fuse);
@@ -248,12 +248,12 @@ pub fn revert(machine: &Machine, fuse: &Fuse, force: bool) -> (RevertPlan, Rever
     (plan, report)
 }
 
-/// The contents of the files of interest.
+/// The contents of the files in [`WANTED`].
 pub fn contents(machine: &Machine) -> BTreeMap<&'static str, Option<String>> {
     WANTED.iter().map(|(path, _)| (*path, std::fs::read_to_string(machine.at(path)).ok())).collect()
 }
 
-/// Everything as wanted: files, boot configuration, hardware, nothing left over, nothing left to plan.
+/// Asserts that files, boot configuration and hardware have converged, without temporary files or remaining changes.
 pub fn assert_done(machine: &Machine, context: &str) {
     for (path, content) in contents(machine) {
         let wanted = WANTED.iter().find(|(wanted, _)| *wanted == path).unwrap().1;

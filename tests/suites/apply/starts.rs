@@ -1,5 +1,5 @@
-//! VFs that are without a driver while their attributes are set: killed at every step, the next run starts it; and a VF that
-//! a guest has by then is left to it. The plans are the real ones.
+//! VFs without a driver while their attributes are set. Killed at every step, the next run binds the driver. A VF that was
+//! assigned to a guest meanwhile is not changed. The plans are the real ones.
 
 use bedplate_base::value::vf::{Mac, VfAttributes};
 use bedplate_core::apply::{ApplyReport, Outcome};
@@ -17,7 +17,7 @@ const PROFILE: &str = "schema = 1\nname = \"vf\"\n[[sriov.devices]]\nname = \"ni
                        select = { address = \"0000:18:00.0\" }\nvfs = 2\n\
                        vf = { mac = \"derived\", trust = true }\n";
 
-/// The same rule without attributes, and no rule.
+/// The same rule without attributes, and a profile without rules.
 const PLAIN: &str = "schema = 1\nname = \"vf\"\n[[sriov.devices]]\nname = \"nics\"\n\
                      select = { address = \"0000:18:00.0\" }\nvfs = 2\n";
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe";
@@ -84,7 +84,7 @@ fn at_every_step(
 }
 
 #[test]
-fn vfs_being_made_are_finished_or_taken_back() {
+fn interrupted_vf_creation_is_finished_or_reverted() {
     let attempt = |machine: &Machine, fuse: &Fuse| drop(apply(machine, fuse));
     at_every_step(
         || machine(0),
@@ -108,14 +108,14 @@ fn vfs_being_made_are_finished_or_taken_back() {
 }
 
 #[test]
-fn drivers_start_whatever_the_profile_says_by_then() {
+fn pending_drivers_start_with_any_later_profile() {
     for (present, profile) in [(0, PLAIN), (2, PLAIN), (2, NO_RULE)] {
         let attempt = |machine: &Machine, fuse: &Fuse| drop(apply(machine, fuse));
         at_every_step(
             || machine(present),
             attempt,
             |machine, context| {
-                // Twice: this machine's kernel starts no driver by itself when VFs come.
+                // Twice: the fake kernel binds no driver by itself when VFs are created.
                 for _ in 0..2 {
                     let report = run(machine, &plan_for(machine, profile), &Fuse::none());
                     assert!(report.succeeded(), "{present} {profile} {context}: {report:#?}");
@@ -132,7 +132,7 @@ fn drivers_start_whatever_the_profile_says_by_then() {
 }
 
 #[test]
-fn vfs_that_were_there_have_their_driver_again() {
+fn existing_vfs_get_their_driver_back() {
     let attempt = |machine: &Machine, fuse: &Fuse| drop(apply(machine, fuse));
     at_every_step(
         || machine(2),
@@ -164,9 +164,9 @@ fn vfs_that_were_there_have_their_driver_again() {
     at_every_step(applied, attempt, assert_back);
 }
 
-/// VFs made again, as many as before: nothing of their count is in the ledger, so that they stay, and start.
+/// VFs created again, as many as before: their count is not in the ledger, so they stay, and their drivers start.
 #[test]
-fn a_revert_starts_what_waits_for_its_driver() {
+fn revert_starts_pending_drivers() {
     let machine = machine(2);
     let mut writer = machine.writer(&Fuse::none());
     writer.write_attribute("/sys/bus/pci/drivers/mlx5_core/unbind", "0000:18:00.2", 1).unwrap();
@@ -185,7 +185,7 @@ fn a_revert_starts_what_waits_for_its_driver() {
 }
 
 #[test]
-fn a_guest_keeps_its_vf() {
+fn vf_assigned_to_a_guest_is_not_changed() {
     let machine = machine(2);
     let mac = VfAttributes { mac: Some(Mac([2, 0, 0, 0, 0, 9])), ..VfAttributes::default() };
     let change = plan_of(vec![adjust(mac, true)]);
@@ -198,12 +198,12 @@ fn a_guest_keeps_its_vf() {
         "it is in use (bound to vfio-pci: a guest may have it), and putting this back restarts its driver: MAC address unset"
     );
     assert_eq!(ledger(&machine).vfs.len(), 1, "the record stays");
-    // Not by force either: a guest that has it would lose it.
+    // Not with force either: the guest would lose it.
     let (_, report) = revert(&machine, &Fuse::none(), true);
     assert!(!report.succeeded(), "{report:?}");
     assert_eq!((driver(&machine, 2).as_str(), vf(&machine, 1).mac), ("vfio-pci", mac.mac));
 
-    // It came to have it after the plan was made.
+    // Assigned to the guest after the plan was made.
     let machine = self::machine(2);
     give_to_guest(&machine, 2);
     let report = run(&machine, &change, &Fuse::none());
@@ -214,7 +214,7 @@ fn a_guest_keeps_its_vf() {
 }
 
 #[test]
-fn a_driver_that_would_not_come_back_is_not_taken_away() {
+fn driver_is_not_unbound_without_autoprobe() {
     let machine = machine(2);
     machine.put("/sys/bus/pci/devices/0000:18:00.0/sriov_drivers_autoprobe", "0\n");
     let mac = VfAttributes { mac: Some(Mac([2, 0, 0, 0, 0, 9])), ..VfAttributes::default() };
@@ -224,9 +224,9 @@ fn a_driver_that_would_not_come_back_is_not_taken_away() {
     assert!(has_driver(&machine, 1));
 }
 
-/// An unbind that takes too long ends all the same, later.
+/// An unbind that exceeds its limit finishes later.
 #[test]
-fn an_unbind_that_takes_too_long_is_followed_by_a_start() {
+fn slow_unbind_is_followed_by_a_start() {
     let mut machine = machine(2);
     machine.habits.slow_unbind = true;
     let mac = VfAttributes { mac: Some(Mac([2, 0, 0, 0, 0, 9])), ..VfAttributes::default() };
@@ -238,9 +238,9 @@ fn an_unbind_that_takes_too_long_is_followed_by_a_start() {
     assert!(ledger(&machine).starts.is_empty());
 }
 
-/// What else is asked of the PF would wait for the same lock: it is left as it is, and said to be.
+/// Further requests to the PF would wait for the same lock: it is not changed, and the report says so.
 #[test]
-fn a_pf_that_gives_no_answer_is_left_alone() {
+fn unresponsive_pf_is_not_changed() {
     let mut machine = machine(0);
     machine.habits.silent = true;
     let fuse = Fuse::none();
@@ -252,7 +252,7 @@ fn a_pf_that_gives_no_answer_is_left_alone() {
     assert_eq!(left, [(NUMVFS, why)]);
     let asked = |step: &&String| step.contains("drivers_probe") || step.contains(" of VF ");
     assert_eq!(fuse.trail().iter().filter(asked).count(), 1, "{:#?}", fuse.trail());
-    // When it answers again, the next run finishes.
+    // When it responds again, the next run finishes.
     machine.habits.silent = false;
     assert!(apply(&machine, &Fuse::none()).succeeded());
     assert_done(&machine, "it answers again");

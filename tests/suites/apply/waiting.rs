@@ -1,5 +1,5 @@
-//! What waits for a boot and shows nowhere on the running host: remembered by the ledger in the boot it was done in, seen by
-//! every later plan, and gone with the boot, the module, or the change itself.
+//! Changes that wait for a boot and are not visible on the running host. The ledger records them with the boot in which
+//! they were made. Every later plan reports them until the boot, the module's removal, or the revert of the change.
 
 use bedplate_core::apply::{self, ApplyReport, Executor};
 use bedplate_core::engine::{self, observe};
@@ -54,7 +54,7 @@ fn try_to_apply(machine: &Machine, modules: &str, fuse: &Fuse) -> ApplyReport {
     apply::apply(&plan, &mut ledger, executor, jiff::Timestamp::UNIX_EPOCH)
 }
 
-/// Subjects of what waits, and what for.
+/// Subjects of the waiting changes, and the reboot that they need.
 fn waits(machine: &Machine, modules: &str) -> (Vec<String>, RebootNeed) {
     let plan = plan(machine, modules);
     let mut subjects: Vec<String> =
@@ -71,7 +71,7 @@ fn nothing() -> (Vec<String>, RebootNeed) {
 }
 
 #[test]
-fn every_later_plan_knows_until_the_boot() {
+fn every_plan_until_the_boot_reports_waiting_changes() {
     let machine = machine();
     let planned = plan(&machine, OPTIONS);
     assert_eq!(planned.body.changes[0].effect, Effect::NextBoot);
@@ -81,14 +81,14 @@ fn every_later_plan_knows_until_the_boot() {
         assert!(plan(&machine, OPTIONS).body.changes.is_empty());
         apply(&machine, OPTIONS);
     }
-    // The boot brings the one that sysfs shows, and whatever does not show is taken for done.
+    // After the boot sysfs shows one of them; changes that sysfs does not show are taken as done.
     machine.put("/proc/sys/kernel/random/boot_id", "another\n");
     machine.put("/sys/module/nvidia/parameters/NVreg_Shown", "1\n");
     assert_eq!(waits(&machine, OPTIONS), nothing());
 }
 
 #[test]
-fn a_module_that_is_gone_waits_for_nothing() {
+fn unloaded_module_waits_for_nothing() {
     let machine = machine();
     apply(&machine, OPTIONS);
     std::fs::remove_dir_all(machine.at("/sys/module/nouveau")).expect("ours");
@@ -97,7 +97,7 @@ fn a_module_that_is_gone_waits_for_nothing() {
 }
 
 #[test]
-fn taken_back_in_the_same_boot_it_waits_for_nothing() {
+fn change_reverted_in_the_same_boot_waits_for_nothing() {
     let machine = machine();
     apply(&machine, OPTIONS);
     apply(&machine, "");
@@ -108,9 +108,9 @@ fn taken_back_in_the_same_boot_it_waits_for_nothing() {
     assert_eq!(ledger(&machine).waiting, []);
 }
 
-/// A file that is only put back owes no boot: the module runs with what it says.
+/// A file needs no boot if the module already runs with its values.
 #[test]
-fn what_the_module_runs_with_is_put_back_without_a_boot() {
+fn value_that_the_module_runs_with_needs_no_boot() {
     let machine = machine();
     let options = "options = { nvidia = { NVreg_Shown = 0 } }\n";
     let planned = plan(&machine, options);
@@ -119,9 +119,9 @@ fn what_the_module_runs_with_is_put_back_without_a_boot() {
     assert_eq!(waits(&machine, options), nothing());
 }
 
-/// Wherever an apply is cut short, the next one knows of the boot that is due.
+/// At whichever step an apply is killed, the next one knows of the pending boot.
 #[test]
-fn a_kill_at_any_step_loses_no_wait() {
+fn kill_at_any_step_keeps_the_pending_boot() {
     let options = "options = { nvidia = { NVreg_Hidden = 1 } }\n";
     let mut cut = 0;
     for step in 0.. {
@@ -139,9 +139,9 @@ fn a_kill_at_any_step_loses_no_wait() {
 }
 
 #[test]
-fn a_change_that_is_taken_back_waits_for_nothing() {
+fn rolled_back_change_waits_for_nothing() {
     let machine = machine();
-    // There is none that could be run: the change fails after its file was written.
+    // The initramfs tool cannot be run: the change fails after its file was written.
     machine.put("/usr/sbin/update-initramfs", "");
     let report = try_to_apply(&machine, ONE, &Fuse::none());
     assert!(!report.succeeded(), "{report:?}");
@@ -152,7 +152,7 @@ fn a_change_that_is_taken_back_waits_for_nothing() {
 const ONE: &str = "options = { nvidia = { NVreg_Hidden = 1 } }\n";
 const TWO: &str = "options = { nvidia = { NVreg_Hidden = 2 } }\n";
 
-/// A host that has booted with [`ONE`] in its file.
+/// A host that was booted with [`ONE`] in its file.
 fn booted_with_one() -> Machine {
     let machine = machine();
     apply(&machine, ONE);
@@ -162,7 +162,7 @@ fn booted_with_one() -> Machine {
 }
 
 #[test]
-fn a_file_put_back_in_a_later_boot_owes_none() {
+fn file_restored_in_a_later_boot_needs_no_boot() {
     for edited in [None, Some("options nvidia NVreg_Hidden=3\n")] {
         let machine = booted_with_one();
         match edited {
@@ -179,7 +179,7 @@ fn a_file_put_back_in_a_later_boot_owes_none() {
 }
 
 #[test]
-fn changed_and_changed_back_within_a_boot_owes_none() {
+fn change_undone_within_a_boot_needs_no_boot() {
     for other in [TWO, ""] {
         let machine = booted_with_one();
         apply(&machine, other);
@@ -189,9 +189,9 @@ fn changed_and_changed_back_within_a_boot_owes_none() {
     }
 }
 
-/// What was written in this boot does wait, also where it is only put back.
+/// A file written in this boot needs a reboot, even if it only restores the earlier content.
 #[test]
-fn a_file_put_back_in_the_boot_it_was_changed_in_waits() {
+fn file_restored_in_the_boot_of_its_change_waits() {
     let machine = booted_with_one();
     apply(&machine, TWO);
     std::fs::remove_file(machine.at("/etc/modprobe.d/zz-bedplate.conf")).expect("there");
