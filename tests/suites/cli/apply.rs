@@ -1,4 +1,4 @@
-//! `apply`, `revert` and `history` as a user meets them: what is refused, and that nothing was touched then.
+//! `apply`, `revert` and `history` as a user sees them: refusals, and that a refused command changes nothing.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn listing(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn without_rights_nothing_is_asked_and_nothing_is_done() {
+fn without_rights_apply_fails_without_a_question() {
     let session = Session::new();
     let image = session.image("image");
     let before = listing(&image);
@@ -45,7 +45,7 @@ fn without_rights_nothing_is_asked_and_nothing_is_done() {
 }
 
 #[test]
-fn a_lint_of_level_error_stops_it_and_the_history_says_why_one_was_let_pass() {
+fn error_lint_stops_apply_and_history_has_allow_reasons() {
     let session = Session::new();
     let image = session.image("image");
     let before = listing(&image);
@@ -69,7 +69,7 @@ fn a_lint_of_level_error_stops_it_and_the_history_says_why_one_was_let_pass() {
 }
 
 #[test]
-fn the_whole_round_in_an_image() {
+fn plan_apply_and_revert_of_an_image() {
     let session = Session::new();
     let image = session.image("image");
     let before = listing(&image);
@@ -115,9 +115,9 @@ fn the_whole_round_in_an_image() {
     );
 }
 
-/// A daemon that retries a failing change has the lock every few seconds.
+/// A daemon that retries a failing change holds the lock every few seconds.
 #[test]
-fn an_apply_waits_for_another() {
+fn revert_waits_for_the_lock() {
     let session = Session::new();
     let image = session.image("image");
     let apply = ["apply", "--root", "image", "--profile", "generic-intel", "--yes"];
@@ -139,9 +139,9 @@ fn an_apply_waits_for_another() {
     );
 }
 
-/// A power cut right behind the last write leaves nothing to plan, and a record that says so.
+/// A power cut just after the last write: nothing is left to plan, but the ledger still has an unfinished record.
 #[test]
-fn what_was_cut_short_is_finished_although_nothing_differs() {
+fn interrupted_change_is_finished_although_nothing_differs() {
     let profile = "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n";
     for command in ["apply", "revert"] {
         let session = Session::new();
@@ -156,7 +156,7 @@ fn what_was_cut_short_is_finished_although_nothing_differs() {
             "change": "modules/gone", "before": { "state": "absent" }
         });
         if command == "revert" {
-            // Back already, and the record not yet gone.
+            // The file is restored already, but its record is not yet removed.
             std::fs::remove_dir_all(image.join("etc/modules-load.d")).expect("ours");
             record["directories"] = serde_json::json!([]);
         }
@@ -183,7 +183,7 @@ fn a_host_that_bedplate_never_changed() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_trusted_stops_everything() {
+fn unusable_ledger_stops_every_command() {
     let session = Session::new();
     let versions = ["{\"version\": 99}", "{\"version\": 1}", "{\"version\": 2}"];
     for (number, content) in ["{garbage", "", "[]"].iter().chain(&versions).enumerate() {
@@ -214,17 +214,17 @@ fn a_ledger_that_cannot_be_trusted_stops_everything() {
 }
 
 #[test]
-fn a_plan_needs_no_rights_where_bedplate_has_been_at_work() {
+fn plan_of_a_changed_image_needs_no_rights() {
     let session = Session::new();
     let image = session.image("image");
     assert_eq!(session.status(&["apply", "--root", "image", "--profile", "generic-intel"]), 6);
-    // Even the owner may be kept out of a file; then root alone gets in.
+    // A file may be unreadable even to its owner; then only root can read it.
     set_mode(&image.join("var/lib/bedplate/ledger.json"), 0o000);
     let plan = session.run_as_nobody(&["plan", "--root", "image", "--profile", "generic-intel"]);
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stderr));
     let shown = text(&plan.stdout);
     assert!(shown.contains("? what bedplate did here before: unknown"), "{shown}");
-    // The boot entry is still to be made again, which does not depend on the ledger.
+    // The boot entry must still be regenerated, which does not depend on the ledger.
     assert!(shown.contains("boot configuration"), "{shown}");
     for command in [
         ["apply", "--root", "image", "--profile", "generic-intel"].as_slice(),

@@ -1,12 +1,11 @@
-//! Commands that speak with the daemon, where there is no bus to speak by: sentences with what to do, no errors of sockets
-//! or of D-Bus.
+//! Daemon commands without a system bus: each error has a fix and shows no socket or D-Bus error.
 
 use crate::session::{Session, text};
 
 const REMEDY: &str =
     "`systemctl status dbus` shows why; `bedplate plan` and `bedplate apply` work without it";
 
-/// stdout and stderr of a command whose system bus is nowhere, and its exit status.
+/// stdout, stderr and exit status of a command with this address of the system bus.
 fn without_a_bus(address: &str, args: &[&str]) -> (String, String, Option<i32>) {
     let output = Session::new()
         .command(args)
@@ -17,7 +16,7 @@ fn without_a_bus(address: &str, args: &[&str]) -> (String, String, Option<i32>) 
 }
 
 #[test]
-fn without_a_bus_commands_say_so_in_words() {
+fn commands_without_a_bus_report_it_with_a_fix() {
     for address in ["unix:path=/nowhere", "nonsense", "unix:path=/etc/hostname", ""] {
         for args in [
             ["reconcile"].as_slice(),
@@ -41,7 +40,7 @@ fn without_a_bus_commands_say_so_in_words() {
     }
 }
 
-/// The record says as much as there is.
+/// Without a bus, the output is limited to the record.
 #[test]
 fn without_a_bus_the_record_of_reboots_is_read() {
     let (stdout, stderr, status) =
@@ -56,7 +55,7 @@ fn without_a_bus_the_record_of_reboots_is_read() {
 }
 
 #[test]
-fn status_looks_by_itself_and_says_why() {
+fn status_without_a_bus_inspects_the_host_and_says_why() {
     let (_, stderr, _) = without_a_bus("unix:path=/nowhere", &["status"]);
     assert!(stderr.contains("no daemon answers (the system bus cannot be reached)"), "{stderr}");
     assert!(stderr.contains(REMEDY), "{stderr}");
@@ -66,7 +65,7 @@ fn status_looks_by_itself_and_says_why() {
     }
 }
 
-/// A slip of the pen is a usage error, before anybody is asked.
+/// A typing error is a usage error, before the daemon is contacted.
 #[test]
 fn bad_times_and_reasons_are_usage_errors() {
     for args in [
@@ -78,7 +77,7 @@ fn bad_times_and_reasons_are_usage_errors() {
         &["reboot", "hold", "--why", ""],
         &["status", "--wait", "soon"],
     ] {
-        // `--help` after it: were the value taken, nothing would be held on the machine that runs this.
+        // With `--help` at the end, an accepted value would not hold reboots on the machine that runs this.
         let args = [args, &["--help"]].concat();
         let (stdout, stderr, status) = without_a_bus("unix:path=/nowhere", &args);
         assert_eq!((stdout.as_str(), status), ("", Some(64)), "{args:?}: {stderr}");

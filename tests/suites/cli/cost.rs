@@ -1,5 +1,5 @@
-//! What reading a large host costs, counted by strace: an image root costs no more than the running machine, and nothing is read
-//! twice. Times are for the benchmark.
+//! Cost of reading a large host, counted by strace. An image root costs no more than the running machine, and nothing is
+//! read twice. Times are left to the benchmark.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,16 +7,16 @@ use std::process::Command;
 use bedplate_testhosts::{HostSpec, write_tree};
 use bedplate_tests::{fixtures, program};
 
-/// Functions of the made-up host: enough that what a start costs does not count.
+/// PCI functions of the fake host: enough to make the cost of a start negligible.
 const FUNCTIONS: usize = 2_000;
 
-/// System calls of a command on it, by strace, and what it says itself that its reader made.
+/// System calls of a command on the host, counted by strace, and the number that it reports for its reader.
 fn calls(root: &Path, command: &[&str]) -> (f64, f64) {
     let strace = fixtures::tool("strace");
     let log = root.join("strace");
     let output = Command::new(strace)
-        // Only a debug build asks whether a descriptor is open before it closes it; how often the allocator asks for memory
-        // says nothing about reading.
+        // Debug builds alone check descriptors before closing them, and the allocator's calls have nothing to do with
+        // reading.
         .args(["-f", "-c", "-U", "calls,name"])
         .args(["-e", "trace=!fcntl,brk,mmap,munmap,mremap,mprotect,madvise", "-o"])
         .arg(&log)
@@ -37,7 +37,7 @@ fn calls(root: &Path, command: &[&str]) -> (f64, f64) {
 
 #[test]
 #[cfg_attr(not(has = "strace"), ignore = "needs strace")]
-fn an_image_root_costs_nine_calls_a_function() {
+fn image_root_costs_nine_calls_per_function() {
     let directory = tempfile::tempdir().unwrap();
     let spec = HostSpec { functions: FUNCTIONS, ..HostSpec::default() };
     write_tree(&spec.build(), directory.path()).unwrap();
@@ -49,7 +49,7 @@ fn an_image_root_costs_nine_calls_a_function() {
     {
         let (all, own) = calls(directory.path(), command);
         assert!(all <= most * functions, "{command:?}: {all} calls for {functions} functions");
-        // What `--cost` says is what was done, but for starting the program and writing what it found.
+        // The reported number leaves out only the start of the program and its output.
         assert!(all >= own && all - own <= 1_500.0, "{command:?}: {all} calls, it says {own}");
     }
 }

@@ -1,4 +1,4 @@
-//! Keys of /etc/cufile.json in an image: set, given back, and left alone where others have changed them.
+//! Keys of /etc/cufile.json in an image: set, restored, and left unchanged after edits by other tools.
 
 use crate::session::Session;
 
@@ -25,7 +25,7 @@ fn file(session: &Session) -> String {
 }
 
 #[test]
-fn a_key_that_leaves_the_profile_gets_its_value_back() {
+fn key_removed_from_the_profile_is_restored() {
     let session = session();
     apply(&session, "both.toml");
     let ours = file(&session);
@@ -39,7 +39,7 @@ fn a_key_that_leaves_the_profile_gets_its_value_back() {
 }
 
 #[test]
-fn what_others_have_changed_since_stays() {
+fn externally_changed_key_is_not_changed() {
     let session = session();
     apply(&session, "both.toml");
     let changed = file(&session).replace("\"use_pci_p2pdma\": true", "\"use_pci_p2pdma\": false");
@@ -56,7 +56,7 @@ fn what_others_have_changed_since_stays() {
 }
 
 #[test]
-fn revert_gives_the_file_back() {
+fn revert_restores_the_file() {
     let session = session();
     apply(&session, "both.toml");
     let output = session.run(&["revert", "--root", "image", "--yes"]);
@@ -65,7 +65,7 @@ fn revert_gives_the_file_back() {
 }
 
 #[test]
-fn a_file_of_bedplates_own_goes_again() {
+fn file_created_by_bedplate_is_removed() {
     let session = session();
     std::fs::remove_file(session.path("image/etc/cufile.json")).expect("it is there");
     apply(&session, "both.toml");
@@ -74,7 +74,7 @@ fn a_file_of_bedplates_own_goes_again() {
     assert!(!session.path("image/etc/cufile.json").exists());
 }
 
-/// The file behind an apply of a profile with these keys, and behind one of a profile without any.
+/// The file after applying a profile with these keys, and after applying one without keys.
 fn there_and_back(session: &Session, theirs: &str, keys: &str) -> (String, String) {
     let keys = format!("schema = 1\nname = \"keys\"\n[cufile.set]\n{keys}\n");
     session.file("keys.toml", keys).file("image/etc/cufile.json", theirs);
@@ -85,7 +85,7 @@ fn there_and_back(session: &Session, theirs: &str, keys: &str) -> (String, Strin
 }
 
 #[test]
-fn what_stood_there_comes_back_word_for_word() {
+fn original_text_is_restored_verbatim() {
     let theirs = "{ \"execution\": { \"a\": 123456789012345678901234567890, \"b\": 1.10e2, \"c\": [1, // one\n 2] } }\n";
     let keys = "\"execution.a\" = 1\n\"execution.b\" = 2\n\"execution.c\" = [\"x\"]";
     let (ours, left) = there_and_back(&session(), theirs, keys);
@@ -94,7 +94,7 @@ fn what_stood_there_comes_back_word_for_word() {
 }
 
 #[test]
-fn empty_objects_and_comments_of_others_stay() {
+fn unmanaged_empty_objects_and_comments_stay() {
     let session = session();
     for theirs in [
         "{}\n",
@@ -112,9 +112,9 @@ fn empty_objects_and_comments_of_others_stay() {
     }
 }
 
-/// Keys that leave the profile one after the other leave nothing of what was made for them.
+/// Keys that leave the profile one by one leave no objects that were created for them.
 #[test]
-fn objects_go_with_the_last_key_that_they_were_made_for() {
+fn objects_are_removed_with_their_last_key() {
     let session = session();
     session.file("image/etc/cufile.json", "{}\n");
     let profile = |keys: &str| format!("schema = 1\nname = \"keys\"\n[cufile.set]\n{keys}\n");
@@ -127,9 +127,9 @@ fn objects_go_with_the_last_key_that_they_were_made_for() {
     assert_eq!(file(&session).replace(' ', ""), "{}\n");
 }
 
-/// A value that others set after bedplate's was gone is theirs.
+/// A value that another tool set after bedplate's value was gone is not bedplate's.
 #[test]
-fn a_record_of_what_is_gone_is_dropped() {
+fn record_of_a_missing_value_is_dropped() {
     let session = session();
     let theirs = "{ \"properties\": { \"allow_compat_mode\": true } }\n";
     let off = theirs.replace("true", "false");
@@ -161,15 +161,15 @@ fn a_record_of_what_is_gone_is_dropped() {
     }
 }
 
-/// Whatever made a file unreadable by a key of bedplate's, dropping the key makes it good.
+/// If a key of bedplate's makes the file invalid, removing the key repairs it.
 #[test]
-fn a_key_that_spoils_the_file_can_be_dropped() {
+fn key_that_breaks_the_file_can_be_removed() {
     let session = session();
     session.file("image/etc/cufile.json", "{}\n");
     let profile = "schema = 1\nname = \"x\"\n[cufile.set]\n\"fs.weka.a\" = 3\n";
     session.file("x.toml", profile);
     apply(&session, "x.toml");
-    // As an earlier version wrote it.
+    // As written by an earlier version.
     session.file("image/etc/cufile.json", "{ \"fs\": { \"weka\": 3 } }\n");
     let path = session.path("image/var/lib/bedplate/ledger.json");
     let ledger = std::fs::read_to_string(&path).expect("a ledger");

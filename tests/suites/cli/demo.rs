@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use bedplate::demo;
 use bedplate_tests::expected;
 
-/// `BLESS=1` packs them again, with the `zstd` that this machine has.
+/// `BLESS=1` packs them again with this machine's `zstd`.
 #[test]
 fn demo_snapshots_are_those_of_the_made_up_hosts() {
     assert!(demo::names().map(|(name, _)| name).eq(bedplate_testhosts::names()));

@@ -1,4 +1,4 @@
-//! `bedplate doctor`: the cause that it names, what it reads, and its exit status.
+//! `bedplate doctor`: the causes it names, its inputs, and its exit status.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use bedplate_tests::expected;
 
 use crate::session::{Session, text};
 
-/// Ready, with the log of a boot that went well.
+/// Ready, with the log of a boot without faults.
 const GOOD: &str = "machine = \"hgx\"\niommu = \"passthrough\"\nacs = false\ncmdline = \"intel_iommu=on iommu=pt\"\n";
-/// As delivered, with a GPU that is gone and a module that was refused.
+/// Factory defaults, with an unresponsive GPU and a module that the kernel refused.
 const BAD: &str = "machine = \"hgx\"\nnvidia = \"proprietary\"\nkernel-log = [\n\
     \"nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\",\n\
     \"mlx5_ib: Unknown symbol _ib_alloc_device (err -22)\",\n\
@@ -60,9 +60,9 @@ fn causes() {
     assert_eq!(status("good.bp", "./none.log"), 1);
 }
 
-/// A symptom is known by its words, also where they look like a path.
+/// A symptom is recognized by its text, even if that looks like a path.
 #[test]
-fn words_of_a_symptom_are_no_file() {
+fn symptom_text_is_not_taken_for_a_file() {
     let session = Session::new();
     for symptom in bedplate_core::doctor::SYMPTOMS {
         for words in [symptom.id, symptom.title] {
@@ -79,7 +79,7 @@ fn words_of_a_symptom_are_no_file() {
 }
 
 #[test]
-fn json_keeps_to_its_schema() {
+fn json_follows_its_schema() {
     let session = Session::new();
     session.host("bad.bp", BAD).file("nccl.log", NCCL);
     let json =
@@ -96,9 +96,9 @@ fn json_keeps_to_its_schema() {
     }
 }
 
-/// A megabyte without a line end, NULs, and what would steer a terminal.
+/// A megabyte without a line end, NULs, and terminal control sequences.
 #[test]
-fn a_hostile_log_does_no_harm() {
+fn hostile_log_is_harmless() {
     let session = Session::new();
     let long = "x".repeat(1 << 20);
     let log = format!(
@@ -116,7 +116,7 @@ fn a_hostile_log_does_no_harm() {
 }
 
 #[test]
-fn the_table_in_docs_is_the_programs() {
+fn documented_table_matches_the_program() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/doctor.md");
     expected::file(&path, &markdown(), "cli").expect("the table of symptoms");
 }

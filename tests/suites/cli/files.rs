@@ -1,4 +1,4 @@
-//! Files that bedplate writes about itself: man pages, completions.
+//! Files that bedplate generates about itself: man pages, completions.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn man_pages_of_every_command() {
 }
 
 #[test]
-fn the_page_of_the_format_describes_every_key() {
+fn profile_page_describes_every_key() {
     let session = Session::new();
     assert_eq!(session.status(&["man", "--out", "man"]), 0);
     let formats = pages(&session, "man/man5");
@@ -64,7 +64,7 @@ fn the_page_of_the_format_describes_every_key() {
 }
 
 #[test]
-fn the_page_of_the_checks_describes_every_check() {
+fn checks_page_describes_every_check() {
     let session = Session::new();
     assert_eq!(session.status(&["man", "--out", "man"]), 0);
     let page = &pages(&session, "man/man7")["bedplate-checks.7"];
@@ -81,7 +81,7 @@ fn the_page_of_the_checks_describes_every_check() {
     }
 }
 
-/// What man makes of the pages, without a complaint.
+/// Formats the pages with man's formatter and expects no warnings.
 #[test]
 #[cfg_attr(not(has = "groff"), ignore = "needs groff")]
 fn the_pages_are_well_formed() {
@@ -104,7 +104,7 @@ fn the_pages_are_well_formed() {
     }
 }
 
-/// Commands that are for units, for the daemon and for packagers.
+/// Commands for units, the daemon and packagers.
 const HIDDEN: [&str; 4] = ["reboot power-cycle", "boot", "worker", "man"];
 
 #[test]
@@ -113,7 +113,7 @@ fn completions_of_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = session.run(&["completions", shell]);
         assert!(output.status.success(), "{shell}");
-        // A form of `render nccl-job` has a hidden command's name in it.
+        // A form of `render nccl-job` contains the name of a hidden command.
         let script = text(&output.stdout).replace("leaderworkerset", "");
         for word in ["plan", "revert", "exit-code", "schedule"] {
             assert!(script.contains(word), "{shell}: {word}");
@@ -127,7 +127,7 @@ fn completions_of_every_shell() {
     assert_eq!(session.status(&["completions", "tcsh"]), 64);
 }
 
-/// What bash offers at a prompt.
+/// Completions that bash offers at a prompt.
 #[test]
 fn bash_offers_what_the_help_shows() {
     let session = Session::new();

@@ -1,5 +1,5 @@
-//! Profiles decide what runs as root: one that others could have written is refused, as sudo refuses its own files, and the
-//! message names the file and the command that helps.
+//! Profiles decide what runs as root. A profile that another user could have written is refused, as sudo refuses its own
+//! files. The message names the file and the command that fixes it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -14,7 +14,7 @@ const PROFILE: &str =
     "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n";
 const LAYER: &str = "schema = 1\n[modules]\nload = [\"dummy\"]\n";
 
-/// An image with a profile of its own and a drop-in, and a profile beside it.
+/// An image with its own profile and a drop-in, and a profile next to the image.
 fn session() -> Session {
     let session = Session::new();
     session.image("image");
@@ -45,7 +45,7 @@ const OWN: [&str; 4] = ["apply", "--root", "image", "--yes"];
 const NAMED: [&str; 6] = ["apply", "--root", "image", "--yes", "--profile", "named/site.toml"];
 
 #[test]
-fn what_others_may_write_decides_nothing() {
+fn profile_writable_by_other_users_is_refused() {
     for (path, mode) in [
         ("image/etc/bedplate", 0o777),
         ("image/etc/bedplate", 0o1777),
@@ -57,7 +57,7 @@ fn what_others_may_write_decides_nothing() {
         let session = session();
         set_mode(&session.path(path), mode);
         refused(&session, &OWN, &format!("(mode {mode:04o}): chmod go-w {path}"));
-        // Nor is it taken for the host's profile where only a plan is wanted.
+        // Nor is it used as the host's profile for a plan.
         refused(&session, &["plan", "--root", "image"], &format!("chmod go-w {path}"));
     }
     for (path, mode, help) in [
@@ -66,14 +66,14 @@ fn what_others_may_write_decides_nothing() {
     ] {
         let session = session();
         set_mode(&session.path(path), mode);
-        // By its whole name: the command is right wherever it is run.
+        // By its whole path: the command works from any directory.
         let help = help.replace("{path}", &session.path(path).display().to_string());
         refused(&session, &NAMED, &format!("(mode {mode:04o}): {help}"));
-        // Looking at any profile is no harm.
+        // Planning with a named profile is harmless.
         let plan = ["plan", "--root", "image", "--profile", "named/site.toml"];
         assert_eq!(session.status(&plan), 0, "{path}");
     }
-    // Where nobody removes what is not theirs, as in /tmp, the file's own mode counts.
+    // In a sticky directory like /tmp only the file's own mode matters, since only an owner can remove a file.
     let session = session();
     set_mode(&session.path("named"), 0o1777);
     assert_eq!(session.status(&NAMED), 0);
@@ -81,7 +81,7 @@ fn what_others_may_write_decides_nothing() {
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn what_belongs_to_others_decides_nothing() {
+fn profile_owned_by_another_user_is_refused() {
     fixtures::root();
     for path in [
         "image/etc/bedplate",
@@ -102,7 +102,7 @@ fn what_belongs_to_others_decides_nothing() {
         let help = help.replace("{path}", &session.path(path).display().to_string());
         refused(&session, &NAMED, &format!("not to root: {help}"));
     }
-    // A home is no matter of root's, whatever it is called there.
+    // No fix with `chown`: a home must not be given to root, whatever path names it.
     let session = self::session();
     chown(session.path("named"), Some(1234), None).expect("root may");
     let mut apply =
@@ -110,7 +110,7 @@ fn what_belongs_to_others_decides_nothing() {
     let output = apply.current_dir(session.path("named")).output().expect("it starts");
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(1) && !said.contains("chown"), "{said}");
-    // By a link of root's, too: what it leads to counts.
+    // By root's link, too: the owner of its target decides.
     let session = self::session();
     let profile = session.path("image/etc/bedplate/profile.toml");
     fs::rename(&profile, session.path("image/etc/elsewhere.toml")).expect("ours");
@@ -118,7 +118,7 @@ fn what_belongs_to_others_decides_nothing() {
     assert_eq!(session.status(&["plan", "--root", "image"]), 0);
     chown(session.path("image/etc/elsewhere.toml"), Some(1234), None).expect("root may");
     refused(&session, &OWN, "it belongs to uid 1234");
-    // And a user who may write the directory there can put another file in its place.
+    // A user with write access to the target's directory can replace the file.
     for (link, to) in [
         ("image/etc/bedplate/profile.toml", "/home/site.toml"),
         ("named/site.toml", "../image/home/site.toml"),
@@ -135,9 +135,9 @@ fn what_belongs_to_others_decides_nothing() {
     }
 }
 
-/// An ordinary user looks at profiles of their own, or of root's.
+/// An ordinary user may read their own profiles and root's.
 #[test]
-fn an_ordinary_user_looks_at_their_own_and_roots() {
+fn ordinary_user_reads_their_own_and_roots_profiles() {
     let session = session();
     let args = ["profile", "check", "named/site.toml"];
     assert!(session.run_as_nobody(&args).status.success());
@@ -145,26 +145,26 @@ fn an_ordinary_user_looks_at_their_own_and_roots() {
     assert!(says.status.success(), "{}", text(&says.stderr));
 }
 
-/// An ordinary user builds images from profiles of their own.
+/// An ordinary user builds images from their own profiles.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn an_ordinary_user_applies_their_own() {
+fn ordinary_user_applies_their_own_profile() {
     fixtures::root();
     let session = session();
     for entry in everything(&session.path("image")).into_keys() {
         chown(session.path("image").join(entry), Some(65534), Some(65534)).expect("root may");
     }
     chown(session.path("image"), Some(65534), Some(65534)).expect("root may");
-    // Theirs, writable by their own group alone.
+    // Owned by the user, writable only by the user's own group.
     set_mode(&session.path("image/etc/bedplate/profile.toml"), 0o664);
     let done = session.run_as_nobody(&OWN);
     assert!(done.status.success(), "{}", text(&done.stderr));
 }
 
-/// Only root's own group has such files: /etc/bedplate made with umask 002. An ordinary user may look at them.
+/// Only root's own group may write them, as in an /etc/bedplate created with umask 002. An ordinary user may read them.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn what_roots_group_may_write_is_trusted() {
+fn profile_writable_by_roots_group_is_trusted() {
     let session = session();
     fixtures::root();
     for path in ["image/etc/bedplate", "image/etc/bedplate/profile.toml"] {
@@ -175,10 +175,10 @@ fn what_roots_group_may_write_is_trusted() {
     assert!(says.status.success(), "{}", text(&says.stderr));
 }
 
-/// Root is root in whichever group a unit was started (`Group=` of bedplate-observer@.service): members of that one decide nothing.
+/// Root may run in another group (`Group=` of bedplate-observer@.service). Members of that group are not trusted.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn root_in_another_group_trusts_that_group_with_nothing() {
+fn root_in_another_group_does_not_trust_the_group() {
     let session = session();
     fixtures::root();
     chown(session.path("image/etc/bedplate/profile.toml"), Some(0), Some(65534)).expect("root may");
@@ -195,10 +195,10 @@ fn root_in_another_group_trusts_that_group_with_nothing() {
     assert!(said.contains("others may write it (mode 0664)"), "{said}");
 }
 
-/// A ledger is not needed to look: that it cannot be trusted is one more thing that is not known.
+/// A plan does not need the ledger: an untrusted one is one more unknown.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn a_ledger_of_another_user_is_no_obstacle_to_a_plan() {
+fn plan_works_with_a_ledger_of_another_user() {
     fixtures::root();
     let session = session();
     assert_eq!(session.status(&OWN), 0);
@@ -211,10 +211,10 @@ fn a_ledger_of_another_user_is_no_obstacle_to_a_plan() {
     refused(&session, &OWN, "it belongs to uid 1234, not to root: chown root");
 }
 
-/// In a user namespace the caller is root, and so are the files.
+/// In a user namespace the caller is root, and so is the files' owner.
 #[test]
 #[cfg_attr(not(has = "user-namespaces"), ignore = "needs user-namespaces")]
-fn an_image_is_built_in_a_user_namespace() {
+fn image_is_built_in_a_user_namespace() {
     let session = session();
     fixtures::user_namespaces();
     let done = std::process::Command::new("unshare")
@@ -228,9 +228,9 @@ fn an_image_is_built_in_a_user_namespace() {
     assert_eq!(session.status(&["revert", "--root", "image", "--yes"]), 0);
 }
 
-/// A line of a file that is no profile is quoted only from one of the caller's own that is named as a profile.
+/// A line of an invalid file is quoted only if the file is the caller's own and is named as a profile.
 #[test]
-fn line_of_a_file_that_is_no_profile_is_not_quoted() {
+fn line_of_an_invalid_file_is_not_quoted() {
     assert_quoted(&[
         (&["plan", "-p", "./secrets", "--demo", "hgx"], false, false),
         (&["profile", "check", "./secrets"], false, false),
@@ -238,10 +238,10 @@ fn line_of_a_file_that_is_no_profile_is_not_quoted() {
     ]);
 }
 
-/// sudo may let a user have bedplate read any file as a profile: of one that is none, no line is shown.
+/// sudo may let a user run bedplate on any file as a profile: no line of an invalid one is shown.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn line_is_not_quoted_to_who_calls_by_sudo() {
+fn line_is_not_quoted_to_a_sudo_caller() {
     fixtures::root();
     assert_quoted(&[
         (&["plan", "-p", "./own.toml", "--demo", "hgx"], false, true),
@@ -249,7 +249,7 @@ fn line_is_not_quoted_to_who_calls_by_sudo() {
     ]);
 }
 
-/// Arguments, whether a line of the file is quoted, and whether another user called by sudo.
+/// Arguments, whether a line of the file is quoted, and whether another user called through sudo.
 fn assert_quoted(cases: &[(&[&str], bool, bool)]) {
     const SECRET: &str = "root:hunter2:1:\n";
     let session = Session::new();

@@ -1,4 +1,5 @@
-//! State and images that others have written, or could: nothing of them is done, and the message says what helps.
+//! State and images that another user wrote or could write: bedplate does nothing that they request, and the message names
+//! the fix.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -16,11 +17,11 @@ use crate::session::{Session, text};
 
 const PROFILE: &str =
     "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n";
-/// What that profile makes of an image.
+/// The file that this profile creates in an image.
 const LIST: &str = "etc/modules-load.d/bedplate.conf";
 const BLOB: &[u8] = b"#!/bin/sh\nexec sh\n";
 
-/// An image in which bedplate's state says what an attacker wants.
+/// An image whose bedplate state was forged by an attacker.
 struct Image {
     session: Session,
     root: PathBuf,
@@ -52,7 +53,7 @@ impl Image {
         self.session.run(&[command, "--root", "image", "--yes"])
     }
 
-    /// Nothing but what the commands say of themselves may come of it.
+    /// Asserts that `revert` and `apply` fail with this text and change nothing.
     fn refuses(&self, says: &str) {
         for command in ["revert", "apply"] {
             let before = everything(&self.root);
@@ -65,7 +66,7 @@ impl Image {
     }
 }
 
-/// What was printed, without the breaks of its lines.
+/// The output without line breaks.
 fn unwrapped(output: &Output) -> String {
     let said = text(&output.stdout) + &text(&output.stderr);
     said.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -81,7 +82,7 @@ fn ledger(field: &str, value: Value) -> Value {
     ledger
 }
 
-/// A record of one file that was found with this mode, owner and attributes, and is to become that again.
+/// A record of one file whose original has this mode, owner and attributes, to be restored.
 fn file(path: &str, meta: Value) -> Value {
     let mut state = json!({ "state": "file", "sha256": Sha::digest(BLOB).as_str(), "meta": { "mode": 0o644, "uid": 0, "gid": 0 } });
     for (name, value) in meta.as_object().expect("an object") {
@@ -94,9 +95,9 @@ fn file(path: &str, meta: Value) -> Value {
     ledger("files", json!({ path: record }))
 }
 
-/// Read from `/` on, the image's files would be the running machine's.
+/// Resolved from `/`, the image's files would be those of the running machine.
 #[test]
-fn what_is_withdrawn_below_a_relative_root_is_the_images() {
+fn withdraw_with_a_relative_root_changes_only_the_image() {
     let image = Image::new();
     for name in ["reboot-required", "reboot-required.pkgs"] {
         image.session.file(&format!("image/run/{name}"), "linux-base\nbedplate\n");
@@ -108,7 +109,7 @@ fn what_is_withdrawn_below_a_relative_root_is_the_images() {
 }
 
 #[test]
-fn only_what_kinds_write_is_put_back() {
+fn only_files_of_known_kinds_are_restored() {
     let image = Image::new();
     for path in [
         "/usr/bin/x",
@@ -155,7 +156,7 @@ fn only_what_kinds_write_is_put_back() {
 }
 
 #[test]
-fn only_what_kinds_run_is_run() {
+fn only_tools_of_known_kinds_are_run() {
     let image = Image::new();
     for argv in [json!(["sh", "-c", "id"]), json!(["update-initramfs", "-d"]), json!([])] {
         let tool = json!({ "kind": "modules", "argv": argv, "purpose": "p", "limit_s": 1 });
@@ -173,7 +174,7 @@ fn only_what_kinds_run_is_run() {
 }
 
 #[test]
-fn no_file_gets_the_rights_of_a_program_or_another_owner() {
+fn restored_file_gets_no_program_rights_or_other_owner() {
     let image = Image::new();
     let path = format!("/{LIST}");
     for mode in [0o4755, 0o2755, 0o6711] {
@@ -198,7 +199,7 @@ fn no_file_gets_the_rights_of_a_program_or_another_owner() {
     assert_eq!((list.uid(), list.mode() & 0o7777), (own.uid(), 0o644));
 }
 
-/// A record of the caller's own, which may be put back.
+/// A record of the caller's own, which may be restored.
 fn honest() -> Value {
     let own = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let mut honest = file(&format!("/{LIST}"), json!({ "uid": own.0, "gid": own.1 }));
@@ -207,7 +208,7 @@ fn honest() -> Value {
 }
 
 #[test]
-fn state_that_others_may_write_is_refused() {
+fn state_writable_by_other_users_is_refused() {
     let image = Image::new();
     let state = image.root.join("var/lib/bedplate");
     image.state(&honest());
@@ -248,7 +249,7 @@ fn state_of_another_user_is_refused() {
         ));
         chown(state.join(path.trim_start_matches('/')), Some(0), None).expect("root may");
     }
-    // By a link, too.
+    // Through a link, too.
     fs::rename(&state, image.root.join("state")).expect("ours");
     symlink("/state", &state).expect("ours");
     chown(image.root.join("state"), Some(1234), None).expect("root may");
@@ -256,32 +257,32 @@ fn state_of_another_user_is_refused() {
 }
 
 #[test]
-fn an_image_that_others_may_change_is_refused() {
+fn image_writable_by_other_users_is_refused() {
     let image = Image::new();
     for mode in [0o777, 0o1777] {
         set_mode(&image.root, mode);
         image.refuses("others may write it");
-        // By its whole name: the command is right wherever it is run.
+        // By its whole path: the command works from any directory.
         image.refuses(&format!("chmod go-w {}", image.root.display()));
     }
 }
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn an_image_of_another_user_is_refused() {
+fn image_of_another_user_is_refused() {
     fixtures::root();
     let image = Image::new();
     chown(&image.root, Some(1234), None).expect("root may");
     let help = format!("chown root {}", image.root.display());
     image.refuses(&format!("it belongs to uid 1234, not to root: {help}"));
-    // Looking is no harm.
+    // Reading is harmless.
     assert_eq!(image.session.status(&["plan", "--root", "image"]), 0);
 }
 
-/// Two directories change places as fast as they can while bedplate works on one: each run works on one of them from its
-/// first byte to its last.
+/// Two directories are swapped as fast as possible while bedplate works on one of them. Each run works on the same one from
+/// its first byte to its last.
 #[test]
-fn a_run_stays_in_one_directory() {
+fn run_stays_in_one_directory() {
     const ROUNDS: usize = 20;
     for round in 0..ROUNDS {
         let image = Image::new();

@@ -1,8 +1,8 @@
-//! Texts of hosts and profiles that try to steer the terminal.
+//! Texts of hosts and profiles with terminal control sequences.
 
 use crate::session::{Session, text};
 
-/// A recolouring, a window title, a cleared screen by C1, a carriage return, a reordered line.
+/// A colour change, a window title, a cleared screen by C1, a carriage return, a reordered line.
 const EVIL: &str = "\\u001b[31mred \\u001b]0;own\\u0007 \\u009b2J \\r \\u202egpj.exe";
 
 fn host() -> String {
@@ -15,7 +15,7 @@ fn host() -> String {
     )
 }
 
-/// Everything that bedplate itself may send: the six styles and their end.
+/// Removes every sequence that bedplate itself may send: the six styles and their end.
 fn without_our_colours(shown: &str) -> String {
     ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"]
         .iter()
@@ -31,7 +31,7 @@ fn assert_harmless(shown: &str, about: &str) {
 }
 
 #[test]
-fn reports_show_what_would_steer() {
+fn reports_escape_control_characters() {
     let session = Session::new();
     session.host("evil.bp", &host());
     for (args, shows) in [
@@ -54,18 +54,18 @@ fn reports_show_what_would_steer() {
             "{args:?}: {shown}"
         );
         assert!(!shown.lines().any(|line| line.starts_with("profile trusted")), "{shown}");
-        // Where nobody sees colour, nothing is lost with it.
+        // The plain output shows the same text as the coloured one.
         let plain = text(&session.run(&args).stdout);
         assert_eq!(plain.contains("\\u{1b}[31mred"), shows, "{args:?}: {plain}");
     }
 }
 
 #[test]
-fn programs_get_the_very_text() {
+fn json_has_the_exact_text() {
     let session = Session::new();
     session.host("evil.bp", &host());
     let output = session.run(&["inspect", "--snapshot", "evil.bp", "--json"]);
-    // As a number where it would steer: a reader on a terminal sees the same.
+    // Escaped as a number where it would control the terminal: a reader on a terminal sees the same.
     assert_harmless(&text(&output.stdout), "inspect --json");
     let facts: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let name = facts["dmi"]["product_name"]["value"].as_str().expect("a name");
@@ -73,7 +73,7 @@ fn programs_get_the_very_text() {
 }
 
 #[test]
-fn diagnostics_show_what_would_steer() {
+fn diagnostics_escape_control_characters() {
     let session = Session::new();
     let text_of = |body: &str| format!("schema = 1\n{body}\n");
     for (number, body) in [
@@ -104,7 +104,7 @@ fn diagnostics_show_what_would_steer() {
     }
 }
 
-/// Without `ESC [ digits ; … m`.
+/// Removes `ESC [ digits ; … m`.
 fn without_sgr(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -119,7 +119,7 @@ fn without_sgr(text: &str) -> String {
 }
 
 #[test]
-fn the_name_of_a_profile_is_one_harmless_line() {
+fn profile_name_is_one_harmless_line() {
     let session = Session::new();
     session.file("evil.toml", format!("schema = 1\nname = \"{EVIL}\\nhost\"\n"));
     let args = ["plan", "--demo", "grace", "--profile", "evil.toml"];
@@ -129,12 +129,12 @@ fn the_name_of_a_profile_is_one_harmless_line() {
     assert_harmless(&without_our_colours(&shown), "a profile's name");
 }
 
-/// Kept, logged, and sent to every terminal: a reason is a line, not a page.
+/// A reason is stored, logged, and sent to every terminal, so its length is limited.
 #[test]
-fn a_reason_has_a_length() {
+fn reason_length_is_limited() {
     let session = Session::new();
     let why = "w".repeat(501);
-    // `--help` after it: were the reason taken, nothing would be held or rebooted on the machine that runs this.
+    // With `--help` at the end, an accepted reason would not hold or reboot the machine that runs this.
     for command in ["hold", "schedule"] {
         let output = session.run(&["reboot", command, "--why", &why, "--help"]);
         assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));

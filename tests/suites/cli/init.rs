@@ -1,4 +1,4 @@
-//! `bedplate profile init`: a profile that can be used as it is written, over nothing that is there.
+//! `bedplate profile init`: writes a profile that is usable as it is, and replaces no existing file.
 
 use crate::session::{Session, text};
 
@@ -15,7 +15,7 @@ const DEMOS: [(&str, &str); 9] = [
 ];
 
 #[test]
-fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
+fn profile_of_every_demo_host_is_valid_and_needs_a_window() {
     let session = Session::new();
     let known: Vec<&str> = bedplate_testhosts::names().collect();
     assert_eq!(known, DEMOS.map(|(name, _)| name));
@@ -36,7 +36,7 @@ fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
         ] {
             assert!(written.contains(part), "{part}: {written}");
         }
-        // The same on standard output, where a demo's profile goes when no file is named.
+        // The same on standard output, the default for a demo.
         for args in [
             ["profile", "init", "--demo", demo].as_slice(),
             &["profile", "init", "--demo", demo, "-o", "-"],
@@ -47,7 +47,7 @@ fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
         assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
         let said = text(&check.stderr);
         assert!(said.contains("warning[no-window-yet]") && said.contains("usable"), "{said}");
-        // It plans what the shipped profile plans.
+        // Its plan equals that of the shipped profile.
         let plan = |profile: &str| {
             let shown = text(
                 &session.run(&["plan", "--demo", demo, "--diff", "--profile", profile]).stdout,
@@ -60,7 +60,7 @@ fn every_demo_host_gets_a_profile_that_passes_and_asks_when_to_reboot() {
 }
 
 #[test]
-fn what_is_there_stays_unless_forced() {
+fn existing_profile_is_replaced_only_by_force() {
     let session = Session::new();
     session.image("image");
     let init = ["profile", "init", "--root", "image", "--extends", "generic-intel"];
@@ -90,14 +90,14 @@ fn what_is_there_stays_unless_forced() {
     let forced: Vec<&str> = init.into_iter().chain(["--force"]).collect();
     assert_eq!(session.status(&forced), 0);
     assert_eq!(std::fs::read_to_string(&path).expect("the profile"), written);
-    // Nothing is left beside it.
+    // No other file is left in the directory.
     let beside: Vec<_> =
         std::fs::read_dir(path.parent().expect("etc/bedplate")).expect("a directory").collect();
     assert_eq!(beside.len(), 1);
 }
 
 #[test]
-fn a_host_that_no_shipped_profile_is_for_has_to_name_one() {
+fn host_without_a_shipped_profile_needs_extends() {
     let session = Session::new();
     session.image("image");
     let output = session.run(&["profile", "init", "--root", "image"]);
@@ -115,9 +115,10 @@ fn the_installed_sample_is_a_profile() {
     assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
 }
 
-/// Where the shipped profile leaves ACS alone and verify asks for direct traffic, the profile has it to switch on.
+/// If the shipped profile leaves ACS unmanaged and verify requires direct traffic, the written profile has the setting as a
+/// comment.
 #[test]
-fn settings_that_checks_ask_for_are_proposed() {
+fn settings_required_by_checks_are_proposed() {
     let session = Session::new();
     let made = |args: &[&str]| {
         let output = session.run(&[&["profile", "init", "-o", "-"], args].concat());
@@ -127,7 +128,7 @@ fn settings_that_checks_ask_for_are_proposed() {
     let acs = "\n#[acs]\n#policy = \"direct-p2p\"\n";
     let hgx = ["--demo", "hgx", "--extends"];
     assert!(made(&[&hgx[..], &["generic-intel"]].concat()).contains(acs));
-    // It has the setting, or wants another.
+    // The base has the setting, or another value is right.
     for base in ["hgx-h100", "vfio"] {
         assert!(!made(&[&hgx[..], &[base]].concat()).contains("#[acs]"), "{base}");
     }
@@ -149,9 +150,9 @@ fn profile_of_an_image_is_named_with_its_root() {
     assert!(again.contains("img/etc/bedplate/profile.toml already exists"), "{again}");
 }
 
-/// An image tells no CPU: `--cpu` chooses the shipped profile.
+/// An image has no CPU: `--cpu` selects the shipped profile.
 #[test]
-fn cpu_that_is_named_chooses_the_profile() {
+fn cpu_argument_selects_the_profile() {
     let session = Session::new();
     let bin = session.image("img").join("bin");
     std::fs::create_dir(&bin).expect("ours");

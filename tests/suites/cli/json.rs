@@ -1,4 +1,4 @@
-//! `--json`: nothing but JSON on stdout, whatever stands on stderr, in the shape that its schema says.
+//! `--json`: stdout has nothing but JSON that follows its schema, with any output on stderr.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn valid(schema: &str, document: &Value) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// The one document on stdout, and stderr.
+/// The only document on stdout, and the text on stderr.
 fn document(session: &Session, args: &[&str]) -> (Value, String) {
     let output = session.run(args);
     let stdout = text(&output.stdout);
@@ -30,7 +30,7 @@ fn document(session: &Session, args: &[&str]) -> (Value, String) {
 }
 
 #[test]
-fn schema_files_are_what_the_types_give() {
+fn schema_files_match_the_types() {
     let agent = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../agent"));
     let core = bedplate_core::documents::generated_schemas()
         .expect("JSON")
@@ -44,7 +44,7 @@ fn schema_files_are_what_the_types_give() {
 }
 
 #[test]
-fn a_plan_is_what_its_schema_says() {
+fn plan_follows_its_schema() {
     let session = Session::new();
     let (printed, _) = document(&session, &["plan", "--json-schema"]);
     assert_eq!(printed, serde_json::from_str::<Value>(PLAN_SCHEMA).expect("JSON"));
@@ -54,7 +54,7 @@ fn a_plan_is_what_its_schema_says() {
         assert_eq!(plan["bedplate_plan"], 1);
         assert!(plan.get("file").is_none());
         valid(PLAN_SCHEMA, &plan);
-        // Machines where no GPU shares a switch with a NIC, or with its Data Direct function, need nothing.
+        // Hosts with no GPU that shares a switch with a NIC, or with its Data Direct function, need no changes.
         let needs_nothing = ["grace", "gb200", "vera-rubin"].contains(&demo);
         let changes = plan["changes"].as_array().expect("a list");
         assert_eq!(changes.is_empty(), needs_nothing, "{demo}: {changes:?}");
@@ -62,7 +62,7 @@ fn a_plan_is_what_its_schema_says() {
 }
 
 #[test]
-fn warnings_and_costs_stay_out_of_it() {
+fn warnings_and_costs_are_not_in_the_json() {
     let session = Session::new();
     session.file("habit.toml", "schema = 1\n[cmdline]\nargs = [\"amd_iommu=on\"]\n");
     let (plan, stderr) = document(
@@ -78,7 +78,7 @@ fn warnings_and_costs_stay_out_of_it() {
 }
 
 #[test]
-fn several_hosts_are_one_document_each_that_names_its_file() {
+fn each_host_has_a_document_that_names_its_file() {
     let session = Session::new();
     session
         .host("fleet/a.bp", CHANGES)
@@ -106,7 +106,7 @@ fn several_hosts_are_one_document_each_that_names_its_file() {
 }
 
 #[test]
-fn what_else_speaks_json() {
+fn other_commands_print_json() {
     let session = Session::new();
     session.image("image");
     for args in [
@@ -125,7 +125,7 @@ fn what_else_speaks_json() {
 }
 
 #[test]
-fn an_error_leaves_stdout_empty() {
+fn error_leaves_stdout_empty() {
     let session = Session::new();
     session.file("wrong.toml", "schema = 1\nk = 1\n");
     for args in [
@@ -142,7 +142,7 @@ fn an_error_leaves_stdout_empty() {
 }
 
 #[test]
-fn a_report_of_apply_is_what_its_schema_says() {
+fn apply_report_follows_its_schema() {
     let session = Session::new();
     session.image("image");
     let args = ["apply", "--root", "image", "--profile", "generic-intel", "--json"];

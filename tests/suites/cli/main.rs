@@ -1,5 +1,5 @@
-//! The program as people and scripts meet it: what it prints, where, and with which exit status. Transcripts stand in
-//! `tests/data/cli/*.txt`; `BLESS=1 cargo test -p bedplate-tests --test cli` rewrites them.
+//! The program's interface for operators and scripts: its output, the stream it goes to, and the exit status. Transcripts
+//! are in `tests/data/cli/*.txt`; `BLESS=1 cargo test -p bedplate-tests --test cli` rewrites them.
 
 mod apply;
 mod bus;

@@ -1,4 +1,4 @@
-//! `bedplate nccl env`: what NCCL, RCCL or oneCCL should be told on a host.
+//! `bedplate nccl env`: recommended settings of NCCL, RCCL or oneCCL for a host.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::transcripts::CHANGES;
 
 #[test]
-fn what_nccl_is_told() {
+fn recommended_nccl_settings() {
     let session = Session::new();
     session
         .host("plain.bp", CHANGES)
@@ -41,9 +41,9 @@ fn what_nccl_is_told() {
     );
 }
 
-/// The documentation's table is that of the program.
+/// The documentation's table matches the program's.
 #[test]
-fn the_documentation_of_variables_is_of_the_table() {
+fn documented_variables_match_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nccl.md");
     expected::file(&path, &nccl::markdown(), "cli").expect("docs/nccl.md");
 }

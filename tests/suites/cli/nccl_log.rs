@@ -1,4 +1,4 @@
-//! `bedplate nccl log`: what NCCL said. The logs are `tests/data/nccl/log/*`, in the forms of NCCL's source.
+//! `bedplate nccl log`: analysis of NCCL's output. The logs are `tests/data/nccl/log/*`, in the formats of NCCL's source.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn logs() -> Session {
 }
 
 #[test]
-fn what_nccl_said() {
+fn findings_of_nccl_logs() {
     let session = logs();
     session.file("cut.log.gz", [0x1f, 0x8b, 8, 0, 0, 0]);
     session.expect(
@@ -44,9 +44,9 @@ fn what_nccl_said() {
     );
 }
 
-/// The reason stands on the node, and its snapshot has it.
+/// The cause is on the node, and its snapshot contains it.
 #[test]
-fn nodes_say_why() {
+fn node_snapshots_explain_findings() {
     let session = logs();
     let down =
         |port: &str| format!("\"/sys/class/infiniband/{port}/ports/1/state\" = \"1: DOWN\\n\"");
@@ -64,9 +64,9 @@ fn nodes_say_why() {
     );
 }
 
-/// Packed or not, in one piece or several files, the same is found.
+/// Findings are the same for packed and plain logs, in one file or several.
 #[test]
-fn packing_changes_nothing() {
+fn packed_logs_have_the_same_findings() {
     let session = logs();
     let said = |file: &str| {
         let output = session.run(&["nccl", "log", "--json", file]);
@@ -76,9 +76,9 @@ fn packing_changes_nothing() {
     assert_eq!(said("mixed.log"), said("mixed.log.zst"));
 }
 
-/// The documentation's tables are those of the program.
+/// The documentation's tables match the program's.
 #[test]
-fn the_documentation_of_warnings_is_of_the_table() {
+fn documented_warnings_match_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nccl-log.md");
     expected::file(&path, &nccl_log::markdown(), "cli").expect("docs/nccl-log.md");
 }

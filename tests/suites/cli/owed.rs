@@ -1,5 +1,5 @@
-//! Tools that an image build still has to run: they are run when asked for, reported by an exit status of their own while
-//! they are owed, and paid once the boot entry is right.
+//! Tools that an image build must still run. They run on request, are reported by their own exit status while pending, and
+//! count as done once the boot entry has converged.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ const DEFAULT: &str =
     "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\nGRUB_CMDLINE_LINUX=\"\"\n";
 const PROFILE: &str =
     "schema = 1\nname = \"t\"\n[cmdline]\nargs = [\"iommu=pt\"]\nabsent = [\"quiet\"]\n";
-/// With the shell's own words only: the image has no other programs.
+/// Uses only shell builtins: the image has no other programs.
 const UPDATE_GRUB: &str = "#!/bin/sh\nset -e\n. /etc/default/grub\n\
     for f in /etc/default/grub.d/*.cfg; do if [ -e \"$f\" ]; then . \"$f\"; fi; done\n\
     {\necho 'set default=\"0\"'\necho \"menuentry 'A' --id a {\"\n\
@@ -48,7 +48,7 @@ fn tool(session: &Session, script: &str) {
     set_mode(&session.path(TOOL), 0o755);
 }
 
-/// The image build runs it by hand.
+/// Runs update-grub as an image build does.
 fn update_grub(session: &Session) {
     let root = session.path("img");
     let run = Command::new("chroot").arg(root).args(["/bin/sh", "/usr/sbin/update-grub"]).status();
@@ -83,7 +83,7 @@ fn is_settled(session: &Session) -> bool {
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn owed_tool_runs_once_chroot_tools_is_given() {
+fn pending_tool_runs_with_chroot_tools() {
     let session = image();
     let (status, said) = apply(&session, &[]);
     assert_eq!(status, 6, "{said}");
@@ -102,7 +102,7 @@ fn owed_tool_runs_once_chroot_tools_is_given() {
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn tool_that_the_image_build_ran_is_paid() {
+fn tool_that_the_image_build_ran_is_no_longer_pending() {
     let session = image();
     assert_eq!(apply(&session, &[]).0, 6);
     update_grub(&session);
@@ -112,17 +112,17 @@ fn tool_that_the_image_build_ran_is_paid() {
     assert_fails_back_to_the_build(&session);
 }
 
-/// The profile asks for more before bedplate has seen that the tool ran.
+/// The profile requires more before bedplate has noticed that the tool ran.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn tool_that_ran_is_paid_by_the_next_change() {
+fn tool_that_ran_is_noticed_by_the_next_change() {
     let session = image();
     assert_eq!(apply(&session, &[]).0, 6);
     update_grub(&session);
     assert_fails_back_to_the_build(&session);
 }
 
-/// A change that fails goes back to what the image build left, not to what was there before it.
+/// A failed change is rolled back to the state that the image build left, not to the one before it.
 fn assert_fails_back_to_the_build(session: &Session) {
     session.file(
         "img/etc/bedplate/profile.toml",
@@ -143,10 +143,10 @@ fn assert_fails_back_to_the_build(session: &Session) {
     assert!(menu(session).contains("nosmt") && is_settled(session));
 }
 
-/// The first boot entry was written, and the tool was killed before the rest.
+/// The tool wrote the first boot entry and was then killed.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn tool_that_was_cut_short_runs_again_although_the_entry_is_right() {
+fn interrupted_tool_runs_again_despite_a_right_entry() {
     let session = image();
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     let mut record = ledger(&session);
@@ -165,10 +165,10 @@ fn tool_that_was_cut_short_runs_again_although_the_entry_is_right() {
     assert!(is_settled(&session), "{}", ledger(&session));
 }
 
-/// The disk of a machine that a rescue system has mounted cannot be told from an image, and boots by its menu.
+/// The disk of a machine, mounted by a rescue system, is indistinguishable from an image and boots by its menu.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn menu_made_where_none_was_is_made_again_by_revert() {
+fn menu_created_by_apply_is_regenerated_by_revert() {
     let session = image();
     std::fs::remove_file(session.path("img/boot/grub/grub.cfg")).expect("the menu");
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
@@ -186,7 +186,7 @@ fn drop_in(session: &Session) -> std::path::PathBuf {
     session.path("img/etc/default/grub.d/zz-bedplate.cfg")
 }
 
-/// Applies, and loses the state directory.
+/// Applies, then loses the state directory.
 fn applied_and_forgotten() -> Session {
     let session = image();
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
@@ -248,7 +248,7 @@ fn forced_revert_names_a_tool_that_the_image_lacks() {
 
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn tool_that_a_revert_left_is_run_by_the_next_one() {
+fn tool_left_by_a_revert_is_run_by_the_next() {
     let session = image();
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     assert_eq!(session.status(&["revert", "--root", "img", "--yes"]), 6);
@@ -263,10 +263,10 @@ fn tool_that_a_revert_left_is_run_by_the_next_one() {
     assert_eq!(session.status(&args), 0);
 }
 
-/// The configuration has the arguments, and the menu was generated before: nothing has to be written, only run.
+/// The configuration has the arguments, but the menu is older: no file must be written, only the tool must run.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn stale_menu_is_owed_without_a_record() {
+fn stale_menu_without_a_record_is_pending() {
     let session = image();
     let stale = menu(&session);
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
@@ -281,10 +281,10 @@ fn stale_menu_is_owed_without_a_record() {
     assert_eq!(apply(&session, &[]).0, 0);
 }
 
-/// Without the CPU vendor the arguments of `[iommu] mode` are not known: those on the line stay.
+/// Without the CPU vendor the arguments of `[iommu] mode` are unknown: those on the line stay.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn arguments_that_are_not_known_stay() {
+fn unknown_arguments_stay() {
     let session = image();
     session.file(
         "img/etc/bedplate/profile.toml",
@@ -297,10 +297,10 @@ fn arguments_that_are_not_known_stay() {
     assert_eq!(std::fs::read(drop_in(&session)).expect("the drop-in"), written);
 }
 
-/// A build root lies on the file system of the machine that builds: GRUB finds no device for it.
+/// A build root is on the file system of the build machine: GRUB finds no device for it.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn menu_tool_that_cannot_work_in_the_root_is_owed() {
+fn menu_tool_that_cannot_work_in_the_root_is_pending() {
     let session = image();
     let before = menu(&session);
     let probe = |script: &str| {

@@ -1,4 +1,5 @@
-//! Tools that an image build has run: a boot menu and the contents of initramfs images show it, and `--ran` says it.
+//! Tools that an image build has run, detected by the boot menu and the contents of initramfs images, or reported by
+//! `--ran`.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -18,7 +19,7 @@ pub const MADE: &str =
 pub const CFG: &str = "img/boot/grub/grub.cfg";
 pub const UPDATE_INITRAMFS: &str = "update-initramfs -u -k all";
 
-/// A Debian image with a kernel, and an initramfs that is older than anything that bedplate writes there.
+/// A Debian image with a kernel, and an initramfs older than any file that bedplate writes there.
 pub fn image(sections: &str) -> Session {
     let session = Session::new();
     session
@@ -39,14 +40,14 @@ fn kernel(session: &Session, release: &str) {
     initramfs(session, release, -3600);
 }
 
-/// Made that many seconds from now, with another content than at another time.
+/// Writes an initramfs with this modification time, in seconds from now, and with content that depends on the time.
 pub fn initramfs(session: &Session, release: &str, seconds: i64) {
     let name = format!("img/boot/initrd.img-{release}");
     session.file(&name, format!("made at {seconds}"));
     dated(session, &name, seconds);
 }
 
-/// Written that many seconds from now.
+/// Sets the modification time, in seconds from now.
 fn dated(session: &Session, name: &str, seconds: i64) {
     let by = Duration::from_secs(seconds.unsigned_abs());
     let now = SystemTime::now();
@@ -61,7 +62,7 @@ pub fn apply(session: &Session, more: &[&str]) -> (i32, String) {
     (output.status.code().expect("a status"), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// Commands that the ledger has as owed.
+/// Commands that the ledger records as pending.
 pub fn owed(session: &Session) -> Vec<String> {
     let text = std::fs::read(session.path("img/var/lib/bedplate/ledger.json")).expect("a ledger");
     let ledger: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
@@ -87,7 +88,7 @@ fn at_first_boot(session: &Session) -> Vec<String> {
 }
 
 #[test]
-fn newer_initramfs_pays_the_rebuild() {
+fn newer_initramfs_proves_the_rebuild() {
     let session = image(MODULES);
     let (status, said) = apply(&session, &[]);
     assert_eq!(status, 6, "{said}");
@@ -105,7 +106,7 @@ fn newer_initramfs_pays_the_rebuild() {
 }
 
 #[test]
-fn initramfs_of_every_kernel_has_to_be_newer() {
+fn initramfs_of_every_kernel_must_be_newer() {
     let session = image(MODULES);
     kernel(&session, "6.2.0");
     assert_eq!(apply(&session, &[]).0, 6);
@@ -113,14 +114,14 @@ fn initramfs_of_every_kernel_has_to_be_newer() {
     assert_eq!(apply(&session, &[]).0, 6, "6.1.0 has the old one");
     std::fs::remove_file(session.path("img/boot/initrd.img-6.1.0")).expect("it is there");
     assert_eq!(apply(&session, &[]).0, 6, "6.1.0 has none");
-    // Modules of others are left, the kernel is not.
+    // A kernel without its image needs no initramfs, although its modules stay.
     std::fs::remove_file(session.path("img/boot/vmlinuz-6.1.0")).expect("it is there");
     assert_eq!(apply(&session, &[]).0, 0);
 }
 
-/// Which of them boots is not known.
+/// bedplate does not know which one boots.
 #[test]
-fn every_copy_of_an_initramfs_has_to_be_made_again() {
+fn every_copy_of_an_initramfs_must_be_rebuilt() {
     let copy = "img/boot/token/6.1.0/initrd";
     let session = image(MODULES);
     session.file(copy, "old");
@@ -133,7 +134,7 @@ fn every_copy_of_an_initramfs_has_to_be_made_again() {
     assert_eq!(apply(&session, &[]).0, 0);
 }
 
-/// Its content is not known.
+/// The content of the unified image is not inspected.
 #[test]
 fn unified_image_disproves_and_never_proves() {
     let image_file = "img/efi/EFI/Linux/token-6.1.0.efi";
@@ -150,9 +151,9 @@ fn unified_image_disproves_and_never_proves() {
     assert_eq!(apply(&session, &[]).0, 0);
 }
 
-/// Times prove nothing of what was there before, and a file without content nothing at all.
+/// A time alone is no proof for a file that existed before, and an empty file is never proof.
 #[test]
-fn old_initramfs_with_a_new_time_settles_nothing() {
+fn old_initramfs_with_a_new_time_proves_nothing() {
     let name = "img/boot/initrd.img-6.1.0";
     let session = image(MODULES);
     initramfs(&session, "6.1.0", 3600);
@@ -171,14 +172,14 @@ fn old_initramfs_with_a_new_time_settles_nothing() {
     assert_eq!(apply(&session, &[]).0, 6, "a link to nothing in the image");
     std::fs::remove_file(session.path(name)).expect("it is there");
     assert_eq!(at_first_boot(&session).len(), 1);
-    // An older time is right, too: builds set times to a fixed date.
+    // An older time is valid, too: builds set times to a fixed date.
     initramfs(&session, "6.1.0", -7200);
     assert_eq!(apply(&session, &[]).0, 0);
 }
 
-/// The image build ran the tool, and the file was written once more before bedplate saw that.
+/// The image build ran the tool, but bedplate wrote the file again before it noticed.
 #[test]
-fn rebuild_before_the_last_change_does_not_count() {
+fn rebuild_before_the_last_change_is_ignored() {
     let session = image(MODULES);
     assert_eq!(apply(&session, &[]).0, 6);
     initramfs(&session, "6.1.0", 3600);
@@ -190,7 +191,7 @@ fn rebuild_before_the_last_change_does_not_count() {
     assert_eq!(apply(&session, &[]).0, 0);
 }
 
-/// Of kernels that are nowhere else, or under a name of their own.
+/// The initrds have their own names, or belong to kernels that are nowhere else.
 #[test]
 fn initrds_of_boot_entries_are_checked() {
     let menu = OLD.replace("\n}", "\n initrd /ucode.img /special.img\n}");
@@ -220,7 +221,7 @@ fn kernel_of_any_layout_needs_an_initramfs() {
     }
 }
 
-/// The rebuild that follows from a file that went is owed as much.
+/// The rebuild required by a removed file is also pending.
 #[test]
 fn removed_file_is_compared_by_its_directory() {
     let session = image(MODULES);
@@ -238,7 +239,7 @@ fn removed_file_is_compared_by_its_directory() {
 }
 
 #[test]
-fn each_tool_is_paid_on_its_own() {
+fn each_tool_is_tracked_on_its_own() {
     let session = image(&format!("{CMDLINE}{MODULES}"));
     let (status, said) = apply(&session, &[]);
     assert_eq!(status, 6, "{said}");
@@ -265,9 +266,9 @@ fn tools_are_named_as_printed_or_by_program() {
     }
 }
 
-/// Without a menu nothing shows that it was made: only `--ran` tells.
+/// Without a menu its generation is not visible: only `--ran` reports it.
 #[test]
-fn menu_that_is_not_in_the_image_stays_owed_until_said() {
+fn menu_outside_the_image_is_pending_until_ran() {
     let session = image(CMDLINE);
     std::fs::remove_file(session.path(CFG)).expect("the menu");
     for _ in 0..2 {
@@ -282,7 +283,7 @@ fn menu_that_is_not_in_the_image_stays_owed_until_said() {
 }
 
 #[test]
-fn menu_without_the_arguments_counts_for_more_than_what_is_said() {
+fn menu_without_the_arguments_overrides_ran() {
     let session = image(CMDLINE);
     assert_eq!(apply(&session, &[]).0, 6);
     let (status, said) = apply(&session, &["--ran", "update-grub"]);
@@ -294,7 +295,7 @@ fn menu_without_the_arguments_counts_for_more_than_what_is_said() {
 }
 
 #[test]
-fn tool_that_is_never_owed_is_a_usage_error() {
+fn unknown_tool_is_a_usage_error() {
     let session = image(&format!("{CMDLINE}{MODULES}"));
     let (status, said) = apply(&session, &["--ran", "mkinitcpio"]);
     assert_eq!(status, 64, "{said}");
@@ -313,9 +314,9 @@ fn tool_that_is_never_owed_is_a_usage_error() {
     assert_eq!(output.status.code(), Some(64), "without an image: {}", text(&output.stderr));
 }
 
-/// A build script may say so at each run, or name the tools of several distributions.
+/// A build script may pass it on every run, or name the tools of several distributions.
 #[test]
-fn tool_that_is_not_owed_is_noted() {
+fn tool_that_is_not_pending_is_reported() {
     let session = image(MODULES);
     let names = ["--ran", UPDATE_INITRAMFS, "--ran", "dracut"];
     let (status, said) = apply(&session, &names);
@@ -333,7 +334,7 @@ fn tool_that_is_not_owed_is_noted() {
     assert!(!said.contains("noted"), "{said}");
 }
 
-/// Rewrites the only tool that is owed in the ledger.
+/// Rewrites the only pending tool of the ledger.
 fn rewrite(session: &Session, change: impl Fn(&mut serde_json::Map<String, serde_json::Value>)) {
     let path = "img/var/lib/bedplate/ledger.json";
     let record = std::fs::read_to_string(session.path(path)).expect("a ledger");
@@ -342,10 +343,10 @@ fn rewrite(session: &Session, change: impl Fn(&mut serde_json::Map<String, serde
     session.file(path, record.to_string());
 }
 
-/// A rebuild by bedplate that was cut short may have left half a file, however new. Earlier versions did not say whether it had
-/// begun.
+/// An interrupted rebuild by bedplate may have left a truncated file, however new. Earlier versions did not record whether
+/// it had started.
 #[test]
-fn rebuild_that_was_cut_short_is_not_paid_by_content() {
+fn interrupted_rebuild_is_not_proven_by_content() {
     for begun in [Some(true), None] {
         let session = image(MODULES);
         assert_eq!(apply(&session, &[]).0, 6);
@@ -359,7 +360,7 @@ fn rebuild_that_was_cut_short_is_not_paid_by_content() {
     }
 }
 
-/// A ledger of a version that kept no digests.
+/// A ledger of a version that stored no digests.
 #[test]
 fn initramfs_without_a_digest_is_compared_by_time() {
     let session = image(MODULES);
@@ -372,7 +373,7 @@ fn initramfs_without_a_digest_is_compared_by_time() {
 }
 
 #[test]
-fn copy_of_an_old_initramfs_settles_nothing() {
+fn copy_of_an_old_initramfs_proves_nothing() {
     let session = image(MODULES);
     assert_eq!(apply(&session, &[]).0, 6);
     let old = session.path("img/boot/initrd.img-6.1.0");
@@ -382,9 +383,9 @@ fn copy_of_an_old_initramfs_settles_nothing() {
     assert_eq!(status, 6, "{said}");
 }
 
-/// Files that `render` wrote into the image: no ledger knows whether their tools have run.
+/// Files written into the image by `render`: no ledger records whether their tools have run.
 #[test]
-fn rendered_files_owe_their_tools_until_it_shows() {
+fn tools_of_rendered_files_are_pending_until_visible() {
     let session = image(MODULES);
     let render = ["render", "grub", "--profile", "img/etc/bedplate/profile.toml", "--cpu", "intel"];
     let output = session.run(&[&render[..], &["-o", "img", "--overwrite"]].concat());

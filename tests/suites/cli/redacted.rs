@@ -1,5 +1,5 @@
-//! Secrets in every sort of file that a snapshot reads, and in some that it does not: none is in the snapshot, and the plan for
-//! the snapshot is the plan for the host.
+//! Secrets in every type of file that a snapshot reads, and in some that it does not read. The snapshot contains no
+//! secret, and its plan equals the host's.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use bedplate_testhosts::HostSpec;
 
 use super::session::Session;
 
-/// Files with what is secret in them in `«»`.
+/// Files with their secrets marked by `«»`.
 pub const PLANTED: &[(&str, &str)] = &[
     (
         "proc/cmdline",
@@ -74,10 +74,10 @@ pub const PLANTED: &[(&str, &str)] = &[
     ("sys/class/net/enP5p1s0np0-AABBCCDDEE06/flags", "0x1003\n"),
 ];
 
-/// Names that are secrets.
+/// Secrets in the names of files.
 pub const NAMES: [&str; 3] = ["aabbccddee05", "aabbccddee06", "5f3c0a9e7b1d4c2e8a6f0b3d2c1e4f51"];
 
-/// What is secret in a text.
+/// The marked secrets of a text, in lower case.
 pub fn marked(text: &str) -> impl Iterator<Item = String> {
     let secret = text.split('«').skip(1).map(|rest| rest.split('»').next().expect("closed"));
     secret.map(str::to_lowercase)
@@ -121,14 +121,14 @@ fn no_planted_secret_is_in_a_snapshot() {
     for line in ["/proc/cmdline: ", "/etc/systemd/network/wg0.netdev: only that it is there"] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }
-    // What it is for is in it.
+    // The data that a snapshot exists for is in it.
     for kept in ["iommu=pt", "password=m", "vm.swappiness = 10", "level=3", "[SR-IOV]"] {
         assert!(text.contains(kept), "{kept} is not in\n{text}");
     }
 }
 
 #[test]
-fn with_identifiers_only_these_are_kept() {
+fn with_identifiers_retains_only_identifiers() {
     let session = Session::new();
     let (root, secrets) = plant(&session);
     let root = root.display().to_string();
@@ -145,7 +145,7 @@ fn with_identifiers_only_these_are_kept() {
 }
 
 #[test]
-fn the_file_is_new_and_its_owners_alone() {
+fn snapshot_is_a_new_file_for_its_owner_only() {
     let session = Session::new();
     session.image("image");
     let args = ["snapshot", "--root", "image", "-o", "x.bp"];
@@ -155,7 +155,7 @@ fn the_file_is_new_and_its_owners_alone() {
     let again = session.run(&args);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(!again.status.success() && said.contains("name another file with -o"), "{said}");
-    // Nor by way of a link, to whatever it leads.
+    // Nor through a link, existing target or not.
     session.file("victim", "mine");
     for (link, target) in [("link.bp", "victim"), ("dangling.bp", "nothing")] {
         std::os::unix::fs::symlink(target, session.path(link)).expect("ours");
@@ -166,10 +166,10 @@ fn the_file_is_new_and_its_owners_alone() {
 }
 
 #[test]
-fn the_plan_for_the_snapshot_is_the_plan_for_the_host() {
+fn plan_of_the_snapshot_equals_that_of_the_host() {
     let session = Session::new();
     let (root, _) = plant(&session);
-    // A host that can be planned for: what cannot be followed is planned the same way, and says less.
+    // A host that can be planned for. If the configuration cannot be parsed, the plan is the same and has less detail.
     std::fs::write(
         root.join("etc/default/grub"),
         "# x\nGRUB_CMDLINE_LINUX=\"foo=hunter12 password=hunter02\"\n",

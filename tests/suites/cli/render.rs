@@ -12,7 +12,7 @@ fn render(session: &Session, out: &str) -> (i32, String) {
 }
 
 #[test]
-fn rendered_files_are_what_is_printed_and_the_same_every_time() {
+fn rendered_files_equal_the_output_and_are_reproducible() {
     let session = Session::new();
     let printed = text(&session.run(&RENDER).stdout);
     for _ in 0..2 {
@@ -25,7 +25,7 @@ fn rendered_files_are_what_is_printed_and_the_same_every_time() {
 }
 
 #[test]
-fn a_directory_is_compared_without_being_written_to() {
+fn check_writes_nothing() {
     let session = Session::new();
     assert_eq!(render(&session, "out").0, 0);
     let check = |dir: &str| {
@@ -50,7 +50,7 @@ fn a_directory_is_compared_without_being_written_to() {
     std::fs::remove_file(&path).expect("removed");
     let (status, diff) = check("out");
     assert!(status == 2 && diff.starts_with("--- /dev/null\n"), "{diff}");
-    // What lies elsewhere is not shown.
+    // The content of the link's target is not shown.
     session.file("secret", "secret\n");
     std::os::unix::fs::symlink(session.path("secret"), &path).expect("a link");
     let (status, diff) = check("out");
@@ -59,7 +59,7 @@ fn a_directory_is_compared_without_being_written_to() {
 }
 
 #[test]
-fn a_script_that_lost_its_mode_differs() {
+fn script_without_its_mode_differs() {
     use std::os::unix::fs::PermissionsExt as _;
     let session = Session::new();
     let args = ["render", "packer", "--profile", "generic-intel", "--cpu", "intel"];
@@ -71,7 +71,7 @@ fn a_script_that_lost_its_mode_differs() {
         let output = run("--check");
         (output.status.code(), text(&output.stdout))
     };
-    // Git keeps no more than the bit to execute.
+    // Git stores only the execute bit.
     for same in [0o755, 0o700, 0o775] {
         assert_eq!(mode(same), (Some(0), String::new()));
     }
@@ -80,7 +80,7 @@ fn a_script_that_lost_its_mode_differs() {
 }
 
 #[test]
-fn a_file_that_is_not_rendered_any_more_differs() {
+fn file_that_is_no_longer_rendered_differs() {
     let session = Session::new();
     let whole = "schema = 1\nname = \"mine\"\n[cmdline]\nargs = [\"quiet\"]\n[sysctl]\nset = { \"vm.swappiness\" = 1 }\n";
     let less = whole.split_inclusive('\n').take(4).collect::<String>();
@@ -96,7 +96,7 @@ fn a_file_that_is_not_rendered_any_more_differs() {
     let header = "--- out/etc/sysctl.d/zz-bedplate.conf\n+++ /dev/null\n@@ ";
     assert!(status == 2 && diff.contains(header), "{diff}");
     assert!(diff.contains("\n-vm.swappiness = 1\n"), "{diff}");
-    // Neither other targets in the same directory nor files of others are in the way.
+    // Other targets and unmanaged files in the same directory do not matter.
     std::fs::remove_file(session.path("out/etc/sysctl.d/zz-bedplate.conf")).expect("removed");
     assert_eq!(run("grub", "less.toml", &["-o", "out"]).0, 0);
     assert_eq!(run("ignition", "less.toml", &["-o", "out"]).0, 0);
@@ -126,7 +126,7 @@ fn a_file_that_is_not_rendered_any_more_differs() {
 }
 
 #[test]
-fn strict_writes_nothing_that_is_not_whole() {
+fn strict_refuses_incomplete_renderings() {
     let session = Session::new();
     let strict = |args: &[&str]| session.run(&[args, &["--strict"]].concat());
     let tuned = ["render", "tuned", "--profile", "generic-intel", "--cpu", "intel"];
@@ -143,7 +143,7 @@ fn strict_writes_nothing_that_is_not_whole() {
     assert_eq!(json["not_expressible"][0]["id"], "modules/gpudirect");
     assert_eq!((&json["bedplate_render"], &json["target"]), (&1.into(), &"tuned".into()));
     assert_eq!(json["profile_digest"].as_str().map(str::len), Some(64));
-    // What the target cannot take out of an image is a remark, for hardly any image has it.
+    // An unsupported removal from an image is only a note, since hardly any image has the argument.
     let removals: Vec<&str> =
         json["notes"].as_array().expect("a list").iter().filter_map(|note| note.as_str()).collect();
     assert!(removals.iter().any(|note| note.contains("`iommu=off`")), "{removals:?}");
@@ -205,7 +205,7 @@ fn pinned_addresses_need_a_host_and_no_rule_without_vfs() {
 }
 
 #[test]
-fn stale_files_are_named_and_foreign_ones_kept() {
+fn stale_files_are_named_and_unmanaged_ones_stay() {
     let session = Session::new();
     session
         .file("whole.toml", "schema = 1\nname = \"p\"\n[sysctl]\nset = { \"vm.swappiness\" = 1 }\n[modules]\nload = [\"ib_uverbs\"]\n")
@@ -239,7 +239,7 @@ fn stale_files_are_named_and_foreign_ones_kept() {
     assert_eq!(run("less.toml", &["--overwrite"]).0, 0);
     assert_eq!(run("less.toml", &[]).0, 0);
 
-    // A schematic has no heading; the id beside it tells whose it is.
+    // A schematic has no heading; the id next to it identifies its owner.
     let talos = |args: &str| {
         let profile = format!("schema = 1\nname = \"p\"\n[cmdline]\nargs = [\"{args}\"]\n");
         session.file("t.toml", &profile);
@@ -262,9 +262,9 @@ fn stale_files_are_named_and_foreign_ones_kept() {
     assert_eq!(talos("panic=50"), Some(64));
 }
 
-/// An image that is built again from its last state.
+/// An image that is rebuilt from its last state.
 #[test]
-fn a_line_of_the_kernel_keeps_nothing_of_an_earlier_rendering() {
+fn kernel_cmdline_has_nothing_of_an_earlier_rendering() {
     let session = Session::new();
     let run = |args: &str| {
         let text = format!("schema = 1\nname = \"p\"\n[cmdline]\nargs = [{args}]\n");
@@ -284,7 +284,7 @@ fn a_line_of_the_kernel_keeps_nothing_of_an_earlier_rendering() {
         run(list),
         "root=/dev/sda1 pci=noats pci=disable_acs_redir=0000:17:01.0 quiet panic=30\n"
     );
-    // What the image had itself stays when the profile no longer asks for it.
+    // The image's own arguments stay when the profile no longer has them.
     assert_eq!(
         run("\"pci=config_acs=xx000x0@0000:17:01.0\""),
         "root=/dev/sda1 pci=noats quiet pci=config_acs=xx000x0@0000:17:01.0\n"
@@ -293,7 +293,7 @@ fn a_line_of_the_kernel_keeps_nothing_of_an_earlier_rendering() {
         &std::fs::metadata(&cmdline).expect("there").permissions(),
     );
     assert_eq!(mode & 0o777, 0o600);
-    // A list that was put there before such builds were recorded.
+    // A list that was written before bedplate recorded its additions.
     std::fs::remove_file(session.path("image/etc/kernel/bedplate-added")).expect("the record");
     assert_eq!(
         run("\"pci=disable_acs_redir=0000:18:01.0\""),
@@ -302,7 +302,7 @@ fn a_line_of_the_kernel_keeps_nothing_of_an_earlier_rendering() {
 }
 
 #[test]
-fn nothing_is_written_outside_the_directory() {
+fn no_file_is_written_outside_the_directory() {
     let session = Session::new();
     session.file("precious", "precious\n").file("elsewhere/keep", "");
     for (image, link, target) in [
@@ -326,7 +326,7 @@ fn nothing_is_written_outside_the_directory() {
 }
 
 #[test]
-fn places_that_cannot_be_written_are_named() {
+fn unwritable_paths_are_named() {
     let session = Session::new();
     session.file("file", "x");
     let (status, said) = render(&session, "file");
@@ -344,9 +344,9 @@ fn places_that_cannot_be_written_are_named() {
     assert!(text(&output.stderr).contains("cannot write to locked"), "{}", text(&output.stderr));
 }
 
-/// A RHEL host does not read /etc/default/grub.d.
+/// RHEL hosts do not read /etc/default/grub.d.
 #[test]
-fn grub_files_are_those_of_the_host_s_family() {
+fn grub_files_match_the_family_of_the_host() {
     let session = Session::new();
     for target in ["grub", "ansible", "cloud-init"] {
         let args = ["render", target, "--profile", "hgx-h100", "--demo", "hgx-rhel9"];
@@ -356,16 +356,16 @@ fn grub_files_are_those_of_the_host_s_family() {
         assert!(printed.contains("grubby") && !printed.contains("update-grub"), "{printed}");
         let other = session.run(&[&args[..], &["--family", "debian"]].concat());
         assert_eq!(other.status.code(), Some(64), "{target}: {}", text(&other.stdout));
-        // Where no host is named, nothing contradicts.
+        // Without a host there is no contradiction.
         let args =
             ["render", target, "--profile", "hgx-h100", "--cpu", "intel", "--family", "rhel"];
         assert_eq!(session.run(&args).status.code(), Some(0), "{target}");
     }
 }
 
-/// A comment in a profile, or another directory, would otherwise make every node of a pool reboot.
+/// Otherwise a comment in a profile, or another directory, would reboot every node of a pool.
 #[test]
-fn rendered_bytes_do_not_depend_on_the_path_of_the_profile() {
+fn rendered_bytes_do_not_depend_on_the_profile_path() {
     let session = Session::new();
     let profile = "schema = 1\nname = \"pool\"\n[iommu]\nmode = \"passthrough\"\n[modules]\nload = [\"ib_uverbs\"]\nblacklist = [\"nouveau\"]\n\
                    [modules.options.ib_core]\nnetns_mode = \"0\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n[nccl]\nset = { NCCL_DEBUG = \"WARN\" }\n";
@@ -392,9 +392,9 @@ fn rendered_bytes_do_not_depend_on_the_path_of_the_profile() {
     }
 }
 
-/// Whether the script of the Ansible role takes the default entry of a RHEL host for right.
+/// Whether the script of the Ansible role accepts the default entry of a RHEL host as converged.
 #[test]
-fn the_role_looks_for_what_is_to_be_gone() {
+fn ansible_role_checks_absent_arguments() {
     let session = Session::new();
     session.file(
         "p.toml",

@@ -1,4 +1,4 @@
-//! `bedplate report`: what is on the page, and what never is.
+//! `bedplate report`: contents of the page, and data that it must never contain.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,7 +10,7 @@ use crate::redacted::{NAMES, PLANTED, found, marked};
 use crate::session::{Session, text};
 use crate::transcripts::CHANGES;
 
-/// What bedplate keeps for itself, with what is secret in `«»`: words of people, of commands and of files.
+/// bedplate's own records with secrets marked by `«»`: texts of operators, of commands and of files.
 const RECORDS: &[(&str, &str)] = &[
     (
         "/var/lib/bedplate/ledger.json",
@@ -34,7 +34,7 @@ const RECORDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A machine with secrets in every file that is read, as it is, not recorded: its page, and the secrets.
+/// The page of an unrecorded machine with secrets in every file that is read, and the secrets.
 fn planted(session: &Session, args: &[&str]) -> (String, String, Vec<String>) {
     let spec = HostSpec::from_toml("machine = \"plain\"").expect("a description");
     let mut host = spec.build();
@@ -63,7 +63,7 @@ fn no_planted_secret_is_in_a_report() {
     let none: [&String; 0] = [];
     assert_eq!(found(&secrets, &page), none);
     assert_eq!(found(&secrets, &said), none);
-    // What it is for is on it: the plan, the history, the reboots.
+    // The data that a report exists for is on it: the plan, the history, the reboots.
     for kept in [
         "cmdline/etc/default/grub",
         "modules/…",
@@ -78,7 +78,7 @@ fn no_planted_secret_is_in_a_report() {
 }
 
 #[test]
-fn with_identifiers_words_stay_masked() {
+fn with_identifiers_texts_stay_masked() {
     let session = Session::new();
     let (page, _, secrets) = planted(&session, &["--with-identifiers"]);
     let words = found(&secrets, &page);
@@ -86,9 +86,9 @@ fn with_identifiers_words_stay_masked() {
     assert!(page.contains("hardware addresses, serial numbers and ids are in it"));
 }
 
-/// The page of a snapshot is the page of the host that it was made of, but for what only the host tells.
+/// The page of a snapshot equals that of its host, except for data that only the host has.
 #[test]
-fn a_snapshot_holds_what_the_report_shows() {
+fn report_of_a_snapshot_equals_that_of_the_host() {
     let session = Session::new();
     session.host("raw.bp", CHANGES);
     assert_eq!(session.status(&["snapshot", "--snapshot", "raw.bp", "-o", "recorded.bp"]), 0);
@@ -112,7 +112,7 @@ fn the_page_of_a_demo_host() {
 }
 
 #[test]
-fn a_host_is_named_only_where_someone_asks_for_it() {
+fn hostname_is_shown_only_on_request() {
     let session = Session::new();
     let mut host = HostSpec::from_toml("machine = \"grace\"").expect("a description").build();
     host.insert("/proc/sys/kernel/hostname", Node::File(b"node<17>\n".to_vec()));
@@ -130,7 +130,7 @@ fn a_host_is_named_only_where_someone_asks_for_it() {
     assert!(named.contains("<h1>Host report: node&lt;17&gt;, "), "{named}");
     let (_, titled, _) = page(&["--snapshot", "host.bp", "--title", "rack 7"]);
     assert!(titled.contains("<h1>Host report: rack 7, ") && !titled.contains("17&gt;"));
-    // A recording holds it only where it was made so.
+    // A recording has the hostname only if recorded with it.
     for (more, expected) in [(None, 1), (Some("--with-hostname"), 0)] {
         let record = ["snapshot", "--snapshot", "host.bp", "-o", "again.bp"];
         let args: Vec<&str> = record.into_iter().chain(more).collect();
@@ -143,7 +143,7 @@ fn a_host_is_named_only_where_someone_asks_for_it() {
 }
 
 #[test]
-fn reports_are_new_files_for_their_owner_alone() {
+fn reports_are_new_files_for_their_owner_only() {
     let session = Session::new();
     session.image("image");
     session.expect(
@@ -163,7 +163,7 @@ fn reports_are_new_files_for_their_owner_alone() {
 
 const PROFILE: &str = "/etc/bedplate/profile.toml";
 
-/// The page of a host on which these files are, raw and recorded by `snapshot`.
+/// The pages of a host with these files, raw and recorded by `snapshot`.
 fn with_files(session: &Session, name: &str, files: &[(&str, Node)]) -> [String; 2] {
     let mut host = HostSpec::from_toml(CHANGES).expect("a description").build();
     files.iter().for_each(|(path, node)| host.insert(path, node.clone()));
@@ -178,12 +178,12 @@ fn with_files(session: &Session, name: &str, files: &[(&str, Node)]) -> [String;
     })
 }
 
-/// What it is called, files of the host, what stands on the page, and what `profile.in-effect` comes to.
+/// Name, files of the host, text on the page, and result of `profile.in-effect`.
 type Case<'a> = (&'a str, &'a [(&'a str, Node)], &'a str, &'a str);
 
-/// A ticket needs the page most where something is broken. What is wrong with a profile may be what nobody should read.
+/// A ticket needs the page most if the host is broken. Text of an invalid profile may be secret.
 #[test]
-fn a_profile_or_a_ledger_that_is_broken_is_on_the_page() {
+fn broken_profile_or_ledger_is_on_the_page() {
     let session = Session::new();
     let file = |text: &str| Node::File(text.as_bytes().to_vec());
     let profile = "schema = 1\nname = \"p\"\n";
@@ -232,14 +232,14 @@ fn a_profile_or_a_ledger_that_is_broken_is_on_the_page() {
             let row = page.split("profile.in-effect</th>").nth(1).expect("the check");
             let row = row.split("</tr>").next().unwrap_or_default();
             assert!(row.contains(&format!(">{outcome}</td>")), "{name}: {row}");
-            // The rest is there all the same.
+            // The rest of the page is complete.
             assert!(page.contains("acs.path") && page.contains("<svg"), "{name}: {page}");
         }
     }
 }
 
 #[test]
-fn a_profile_with_a_lint_of_level_error_is_on_the_page_with_its_plan() {
+fn profile_with_an_error_lint_is_shown_with_its_plan() {
     let session = Session::new();
     let profile =
         "schema = 1\nname = \"p\"\n[cmdline]\nargs = [\"amd_iommu=on\", \"hunter2=hunter3\"]\n";

@@ -1,9 +1,9 @@
-//! Tools that have to run after an image was put back: they stay owed until they have run.
+//! Tools that must run after the revert of an image: they stay pending until they have run.
 
 use crate::ran::{CFG, CMDLINE, MADE, MODULES, UPDATE_INITRAMFS, apply, image, initramfs, owed};
 use crate::session::{Session, text};
 
-/// An image with everything applied and made.
+/// An image with everything applied and generated.
 fn finished() -> Session {
     let session = image(&format!("{CMDLINE}{MODULES}"));
     assert_eq!(apply(&session, &[]).0, 6);
@@ -28,7 +28,7 @@ fn seal(session: &Session) -> (i32, String) {
 }
 
 #[test]
-fn tools_of_a_revert_are_owed_until_they_have_run() {
+fn tools_of_a_revert_are_pending_until_they_have_run() {
     let session = finished();
     let (status, said) = revert(&session, &[]);
     assert_eq!(status, 6, "{said}");
@@ -56,9 +56,9 @@ fn tools_of_a_revert_are_owed_until_they_have_run() {
     assert_eq!(revert(&session, &["--ran", "mkinitcpio"]).0, 64);
 }
 
-/// The profile asks for nothing, so that no change would run the tools.
+/// The profile requires nothing, so no change would run the tools.
 #[test]
-fn image_whose_revert_owes_tools_is_not_verified() {
+fn image_with_pending_tools_of_a_revert_fails_verify() {
     let session = finished();
     assert_eq!(revert(&session, &[]).0, 6);
     session.file("img/etc/bedplate/profile.toml", "schema = 1\nname = \"t\"\n");
@@ -80,9 +80,9 @@ fn image_whose_revert_owes_tools_is_not_verified() {
     assert!(!said.contains(still), "{said}");
 }
 
-/// Arguments that the new profile asks for are in the menu of before the revert, too.
+/// Arguments of the new profile are in the menu from before the revert, too.
 #[test]
-fn menu_of_before_a_revert_settles_nothing() {
+fn menu_from_before_a_revert_proves_nothing() {
     for profile in ["[cmdline]\nargs = [\"quiet\"]\n", "[cmdline]\nabsent = [\"iommu=off\"]\n", ""]
     {
         let session = finished();
@@ -104,9 +104,9 @@ fn menu_of_before_a_revert_settles_nothing() {
     }
 }
 
-/// The tool was owed before the revert: its menu has arguments of an earlier profile.
+/// The tool was pending before the revert: its menu has arguments of an earlier profile.
 #[test]
-fn menu_of_before_a_revert_settles_no_older_debt() {
+fn menu_from_before_a_revert_leaves_older_tools_pending() {
     let session = finished();
     let profile = |sections: &str| {
         session.file(
@@ -124,9 +124,9 @@ fn menu_of_before_a_revert_settles_no_older_debt() {
     assert!(owed(&session).contains(&"update-grub".to_owned()));
 }
 
-/// A revert in two runs: in the first one a file was refused that another program had edited.
+/// A revert in two runs: the first one refused a file that another program had edited.
 #[test]
-fn later_revert_keeps_what_an_earlier_one_owes() {
+fn later_revert_keeps_pending_tools_of_an_earlier_one() {
     let session = image("[modules]\nload = [\"vfio\"]\nblacklist = [\"nouveau\"]\n");
     session.file("img/lib/modules/6.1.0/modules.builtin", "kernel/drivers/vfio/vfio.ko\n");
     let (status, said) = apply(&session, &[]);
@@ -142,9 +142,9 @@ fn later_revert_keeps_what_an_earlier_one_owes() {
     assert_eq!(seal(&session).0, 4);
 }
 
-/// Files that are gone already leave no step, and the menu and the initramfs as they were.
+/// Files that are already gone leave no step, but the menu and the initramfs are still the old ones.
 #[test]
-fn revert_without_steps_records_what_it_owes() {
+fn revert_without_steps_records_pending_tools() {
     let session = finished();
     for file in ["default/grub.d/zz-bedplate.cfg", "modprobe.d/zz-bedplate.conf"] {
         std::fs::remove_file(session.path("img/etc").join(file)).expect("removed");
@@ -158,9 +158,9 @@ fn revert_without_steps_records_what_it_owes() {
     assert_eq!(seal(&session).0, 0);
 }
 
-/// Nobody answers yes.
+/// The question is not answered with yes.
 #[test]
-fn declined_revert_notes_no_tool() {
+fn declined_revert_records_no_tool_as_run() {
     let session = image(MODULES);
     assert_eq!(apply(&session, &[]).0, 6);
     let args = ["revert", "--root", "img", "--ran", "update-initramfs"];
@@ -168,9 +168,9 @@ fn declined_revert_notes_no_tool() {
     assert_eq!(owed(&session), [UPDATE_INITRAMFS]);
 }
 
-/// An entry has an argument that nothing asks for any more, and no file is to be written.
+/// An entry has an argument that no setting requires any more, and no file has to be written.
 #[test]
-fn argument_that_is_left_in_the_menu_owes_the_tool() {
+fn argument_left_in_the_menu_makes_the_tool_pending() {
     let session = finished();
     let drop_in = session.path("img/etc/default/grub.d/zz-bedplate.cfg");
     std::fs::remove_file(drop_in).expect("removed");
@@ -181,9 +181,9 @@ fn argument_that_is_left_in_the_menu_owes_the_tool() {
     assert_eq!(seal(&session).0, 4);
 }
 
-/// `render` brought it: the ledger does not know the file.
+/// Written by `render`: the ledger does not have the file.
 #[test]
-fn block_of_nccl_conf_goes_with_its_file_when_forced() {
+fn block_of_nccl_conf_is_removed_with_its_file_by_force() {
     for (rest, expected) in [("", 0), ("NCCL_DEBUG=INFO\n", 4)] {
         let session = image("");
         let file = "img/etc/nccl.conf";

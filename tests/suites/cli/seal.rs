@@ -1,4 +1,4 @@
-//! `seal`: an image that is sealed is still what its profile says, and `revert` still restores it.
+//! `seal`: a sealed image still matches its profile, and `revert` still restores it.
 
 use crate::session::{Session, set_mode, text};
 
@@ -6,7 +6,7 @@ const PROFILE: &str =
     "schema = 1\nname = \"t\"\n[sysctl]\nset = { \"vm.zone_reclaim_mode\" = \"0\" }\n";
 const CONF: &str = "img/etc/sysctl.d/zz-bedplate.conf";
 
-/// An image to which the profile was applied, and that was run as a host since.
+/// An image to which the profile was applied, and which has since run as a host.
 fn image() -> Session {
     let session = Session::new();
     session.image("img");
@@ -52,7 +52,7 @@ fn sealed_image_plans_nothing_and_reverts() {
 }
 
 #[test]
-fn table_names_every_part_in_json() {
+fn json_names_every_part() {
     let session = image();
     let output = session.run(&["seal", "--root", "img", "--dry-run", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -99,7 +99,7 @@ fn only_root_seals_the_running_host() {
 }
 
 #[test]
-fn root_directory_of_this_machine_is_no_image() {
+fn root_directory_of_this_machine_is_refused() {
     let session = Session::new();
     let output = session.run_as_nobody(&["seal", "--root", "/", "--dry-run"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
@@ -121,7 +121,7 @@ fn image_in_which_a_system_runs_is_refused() {
     assert!(session.path("img/var/lib/bedplate/hold.json").exists());
 }
 
-/// A dry run and a run are refused, name the cause and the remedy, and remove nothing.
+/// Asserts that a dry run and a run are refused, name cause and fix, and remove nothing.
 fn refused(session: &Session, cause: &str, remedy: &str) {
     for more in [&["--dry-run"][..], &["--yes"]] {
         let (status, said) = run(session, more);
@@ -131,7 +131,7 @@ fn refused(session: &Session, cause: &str, remedy: &str) {
     assert!(session.path("img/var/lib/bedplate/hold.json").symlink_metadata().is_ok());
 }
 
-/// Puts a link to `target` in the place of the directory `path`, which is moved to `kept`.
+/// Replaces the directory `path` by a link to `target`, and moves it to `kept`.
 fn link(session: &Session, path: &str, target: &str, kept: &str) {
     let from = session.path(path);
     if from.exists() {
@@ -143,7 +143,7 @@ fn link(session: &Session, path: &str, target: &str, kept: &str) {
 }
 
 #[test]
-fn link_to_foreign_files_is_refused() {
+fn link_to_unmanaged_files_is_refused() {
     const REMEDY: &str = "do: replace the link by a directory, or remove the link";
     for (path, target, kept, cause) in [
         ("img/var/lib/bedplate/daemon", "/etc", "img/kept", "leads to /etc,"),
@@ -162,7 +162,7 @@ fn link_to_foreign_files_is_refused() {
 }
 
 #[test]
-fn foreign_files_in_the_run_of_an_image_stay() {
+fn unmanaged_files_in_the_run_of_an_image_stay() {
     let session = image();
     session.file("img/run/bedplate/theirs", "x").file("img/run/bedplate/status.json", "{}");
     let (status, said) = run(&session, &["--yes"]);

@@ -1,4 +1,4 @@
-//! A directory of its own with profiles and recorded hosts, in which the program is run, and its transcript.
+//! A temporary directory with profiles and recorded hosts, in which the program runs, and its transcript.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ impl Session {
         self.directory.path().join(name)
     }
 
-    /// A file, with the directories above it.
+    /// Writes a file and creates its parent directories.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
@@ -28,13 +28,13 @@ impl Session {
         self
     }
 
-    /// A recorded host, made from a description.
+    /// Writes a recorded host made from a description.
     pub fn host(&self, name: &str, description: &str) -> &Self {
         let spec = HostSpec::from_toml(description).expect("a host description");
         self.file(name, spec.build().to_text())
     }
 
-    /// An Ubuntu image root that boots with GRUB.
+    /// Writes an Ubuntu image root that boots with GRUB.
     pub fn image(&self, name: &str) -> PathBuf {
         self.file(
             &format!("{name}/etc/os-release"),
@@ -58,17 +58,17 @@ impl Session {
         self.command(args).output().expect("bedplate starts")
     }
 
-    /// Exit status.
+    /// Runs the program and returns its exit status.
     pub fn status(&self, args: &[&str]) -> i32 {
         self.run(args).status.code().expect("it was not killed")
     }
 
-    /// Runs it as a user without any rights, wherever this process has more.
+    /// Runs the program as a user without privileges, if this process has more.
     pub fn run_as_nobody(&self, args: &[&str]) -> Output {
         if !is_root() {
             return self.run(args);
         }
-        // The program and the directory must be within reach of that user.
+        // The user needs access to the program and the directory.
         let copy = self.path("bedplate");
         std::fs::copy(program::path(), &copy).expect("a copy of the program");
         set_mode(self.directory.path(), 0o755);
@@ -83,7 +83,7 @@ impl Session {
             .expect("setpriv starts")
     }
 
-    /// What the user sees: the prompt, stdout, then stderr, then the exit status if it is not 0.
+    /// The user's view: the prompt, stdout, then stderr, then the exit status if it is not 0.
     pub fn transcript(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let words: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Transcripts of several commands, compared with `tests/data/cli/NAME.txt`.
+    /// Compares transcripts of several commands with `tests/data/cli/NAME.txt`.
     pub fn expect(&self, name: &str, commands: &[&[&str]]) {
         let texts: Vec<String> = commands.iter().map(|args| self.transcript(args)).collect();
         expect(name, &texts.join("\n"));

@@ -1,5 +1,5 @@
-//! Pipes, sockets, devices and endless files where bedplate reads: an image or a state directory may hold anything. They are
-//! looked at, not opened, and no command hangs on them.
+//! Pipes, sockets, devices and endless files at paths that bedplate reads: an image or a state directory may contain
+//! anything. They are inspected but not opened, and no command hangs on them.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -14,7 +14,7 @@ use crate::session::{Session, text};
 
 const PROFILE: &str = "schema = 1\nname = \"p\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\"]\n\
      [cmdline]\nargs = [\"iommu=pt\"]\n[sysctl]\nset = { \"kernel.panic\" = 10 }\n";
-/// Places that are read, or written, in any image.
+/// Paths that are read or written in any image.
 const PLACES: [&str; 16] = [
     "etc/os-release",
     "etc/default/grub",
@@ -40,7 +40,7 @@ const COMMANDS: [&[&str]; 4] = [
     &["revert", "--root", "image", "--yes"],
 ];
 
-/// An image in which `place` can be filled.
+/// An image in which `place` can be created.
 fn image(place: &str) -> Session {
     let session = Session::new();
     session.image("image");
@@ -54,7 +54,7 @@ fn image(place: &str) -> Session {
     session
 }
 
-/// Every command ends, by itself and not by a signal.
+/// Asserts that every command ends by itself, not by a signal.
 fn run_all(session: &Session, place: &str) {
     for args in COMMANDS {
         let output = session.run(args);
@@ -74,9 +74,9 @@ fn make(place: &Path, kind: &str) -> bool {
     made.status.success()
 }
 
-/// A writer waits at the pipe, and wakes as soon as it is opened to read.
+/// A writer waits at the pipe, and wakes as soon as it is opened for reading.
 #[test]
-fn a_pipe_is_never_opened() {
+fn pipe_is_never_opened() {
     for place in PLACES {
         let session = image(place);
         let pipe = session.path(&format!("image/{place}"));
@@ -91,14 +91,14 @@ fn a_pipe_is_never_opened() {
             wakes.store(true, Ordering::SeqCst);
             drop(opened);
         });
-        // In the middle of open(2) before anything is run: else nothing could wake it.
+        // Waits until the writer blocks in open(2): otherwise opening the pipe could not wake it.
         let stat = Path::new("/proc").join(begins.recv().expect("it begins")).join("stat");
         while !fs::read_to_string(&stat).expect("a thread").contains(") S ") {
             std::thread::yield_now();
         }
         run_all(&session, place);
         let opened = woken.load(Ordering::SeqCst);
-        // So that the thread ends. Never waiting: it may not have come that far.
+        // Lets the thread end. Must not block: the writer may not have opened the pipe yet.
         let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
         let reader = OpenOptions::new().read(true).custom_flags(flags).open(&pipe).expect("ours");
         writer.join().expect("it ends");
@@ -108,11 +108,11 @@ fn a_pipe_is_never_opened() {
 }
 
 #[test]
-fn nothing_hangs_on_a_socket_or_an_endless_file() {
+fn no_command_hangs_on_a_socket_or_an_endless_file() {
     for place in PLACES {
         let session = image(place);
         let at = session.path(&format!("image/{place}"));
-        // By its length a terabyte; on the disk nothing.
+        // Its length is a terabyte, without a block on the disk.
         fs::File::create(&at).and_then(|file| file.set_len(1 << 40)).expect("ours");
         run_all(&session, place);
         fs::remove_file(&at).expect("ours");
@@ -127,7 +127,7 @@ fn nothing_hangs_on_a_socket_or_an_endless_file() {
 
 #[test]
 #[cfg_attr(not(has = "devices"), ignore = "needs devices")]
-fn nothing_hangs_on_a_device() {
+fn no_command_hangs_on_a_device() {
     fixtures::devices();
     for place in PLACES {
         let session = image(place);
@@ -137,9 +137,9 @@ fn nothing_hangs_on_a_device() {
     }
 }
 
-/// A directory of profiles that holds a pipe, and a snapshot that never ends.
+/// A directory of profiles with a pipe, and an endless snapshot.
 #[test]
-fn nothing_hangs_on_what_the_command_line_names() {
+fn no_command_hangs_on_files_of_the_command_line() {
     let session = Session::new();
     session.file("profiles/a.toml", PROFILE);
     assert!(make(&session.path("profiles/b.toml"), "p"));

@@ -1,4 +1,4 @@
-//! Where output goes: closed pipes, full disks, terminals without colour, narrow ones.
+//! Output streams: closed pipes, full disks, terminals without colour, narrow terminals.
 
 use std::fs::OpenOptions;
 use std::process::Stdio;
@@ -23,7 +23,7 @@ fn full() -> Stdio {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_error() {
+fn closed_pipe_is_no_error() {
     let session = Session::new();
     for args in COMMANDS {
         let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -41,7 +41,7 @@ fn a_reader_that_has_gone_is_no_error() {
 }
 
 #[test]
-fn a_full_disk_is_an_error() {
+fn full_disk_is_an_error() {
     let session = Session::new();
     for args in COMMANDS {
         let output = session
@@ -60,7 +60,7 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn nobody_listening_to_stderr_changes_nothing() {
+fn full_stderr_does_not_matter() {
     let session = Session::new();
     for (args, status) in [
         (["plan", "--demo", "hgx", "--cost"].as_slice(), 0),
@@ -81,7 +81,7 @@ fn nobody_listening_to_stderr_changes_nothing() {
 }
 
 #[test]
-fn colour_is_for_those_who_see_it() {
+fn colour_is_only_for_terminals() {
     let session = Session::new();
     session.host("plain.bp", CHANGES);
     let run = |variables: &[(&str, &str)]| {
@@ -98,7 +98,7 @@ fn colour_is_for_those_who_see_it() {
 }
 
 #[test]
-fn programs_never_get_colour() {
+fn json_and_files_are_never_coloured() {
     let session = Session::new();
     session.host("plain.bp", CHANGES);
     for args in [
@@ -113,7 +113,7 @@ fn programs_never_get_colour() {
 }
 
 #[test]
-fn the_width_of_the_terminal_breaks_nothing() {
+fn any_terminal_width_is_accepted() {
     let session = Session::new();
     session.file(
         "wrong.toml",
@@ -133,7 +133,7 @@ fn the_width_of_the_terminal_breaks_nothing() {
 }
 
 #[test]
-fn data_and_reports_do_not_depend_on_the_surroundings() {
+fn output_does_not_depend_on_the_environment() {
     let session = Session::new();
     session.host("plain.bp", CHANGES);
     for args in [
@@ -154,7 +154,7 @@ fn data_and_reports_do_not_depend_on_the_surroundings() {
     }
 }
 
-/// What COLUMNS says, else 80 where there is no terminal; what is not to be broken is not.
+/// The width is COLUMNS, else 80 without a terminal. Unbreakable text is not broken.
 #[test]
 fn reports_fit_the_width() {
     let session = Session::new();
@@ -182,7 +182,7 @@ fn reports_fit_the_width() {
 }
 
 #[test]
-fn colour_as_it_is_asked_for() {
+fn color_option_overrides_the_environment() {
     let session = Session::new();
     let coloured = |args: &[&str], variables: &[(&str, &str)]| {
         let args: Vec<&str> = ["plan", "--demo", "hgx"].iter().chain(args).copied().collect();
@@ -201,9 +201,9 @@ fn colour_as_it_is_asked_for() {
     assert_eq!(session.status(&["--color", "sometimes", "plan"]), 64);
 }
 
-/// The README's first block is what its first command prints.
+/// The README's first block is the output of its first command.
 #[test]
-fn the_readme_shows_what_is_printed() {
+fn first_readme_block_matches_the_output() {
     let shown = Session::new()
         .command(&["plan", "--demo", "hgx"])
         .env_remove("COLUMNS")
@@ -217,9 +217,9 @@ fn the_readme_shows_what_is_printed() {
     );
 }
 
-/// Of each sample of a demo host every line is printed, in this order; `…` stands for others.
+/// Every line of the samples of demo hosts is printed, in this order; `…` represents omitted lines.
 #[test]
-fn the_samples_of_the_readme_are_what_is_printed() {
+fn readme_samples_match_the_output() {
     let session = Session::new();
     let mut samples = 0;
     for block in include_str!("../../../README.md").split("```console\n").skip(1) {

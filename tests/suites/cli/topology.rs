@@ -1,4 +1,4 @@
-//! `bedplate topology`: what it shows, and what it says of topologies that others have written.
+//! `bedplate topology`: its output, and its verdict on topology files from elsewhere.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use bedplate_tests::{expected, program};
 use crate::session::Session;
 use crate::transcripts::CHANGES;
 
-/// Two GPUs, one of which cannot be read.
+/// Two GPUs, one of them unreadable.
 const GPU_UNREAD: &str = "machine = \"bare\"\n\
     denied = [\"/sys/devices/pci0000:10/0000:10:00.0/0000:11:00.0\"]\n\
     pci = [\n{ at = \"0000:10:00.0\", is = \"root-port\" },\n\
@@ -48,10 +48,9 @@ fn topologies() {
     );
 }
 
-/// The picture in the README is what the command draws.
-/// The others keep their own NICs: a GPU that does not answer is paired with nothing, and takes no one's place.
+/// A GPU that does not respond is paired with nothing and takes no NIC: the rest keep theirs.
 #[test]
-fn a_dead_gpu_is_paired_with_nothing() {
+fn dead_gpu_is_paired_with_nothing() {
     let session = Session::new();
     let mut host = HostSpec::from_toml("machine = \"hgx\"").expect("a description").build();
     let config = host.canonical("/sys/bus/pci/devices/0000:18:00.0/config");
@@ -78,13 +77,13 @@ fn a_dead_gpu_is_paired_with_nothing() {
 }
 
 #[test]
-fn the_picture_of_the_documentation_is_the_commands() {
+fn documented_picture_matches_the_output() {
     let drawn = program::stdout(&["topology", "--demo", "hgx", "--svg"]);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/topology.svg");
     expected::file(&path, &drawn, "cli").expect("the picture in the README");
 }
 
-/// Topologies that others have written: what is right, and each thing that goes wrong with such files.
+/// Topology files from elsewhere: a correct one, and each fault that occurs in them.
 #[test]
 fn imported_topologies() {
     let session = Session::new();
@@ -137,7 +136,7 @@ fn imported_topologies() {
     session.expect("topology-import", &commands);
 }
 
-/// A file as clouds give their virtual machines: bridges that sysfs does not show, nodes, and neither `gpu` nor `net`.
+/// A file of the form that clouds give their virtual machines: bridges missing from sysfs, nodes, neither `gpu` nor `net`.
 fn of_cloud(nodes: [(&str, &[&str]); 2]) -> String {
     let mut bridge = 0;
     let cpus = nodes.map(|(node, groups)| {
@@ -158,7 +157,7 @@ fn of_cloud(nodes: [(&str, &[&str]); 2]) -> String {
     format!("<system version=\"1\">\n{}</system>\n", cpus.concat())
 }
 
-/// NCCL takes bridges as they stand, whether sysfs shows them or not, and fills in what a file lacks.
+/// NCCL uses the bridges of the file, whether or not sysfs has them, and adds missing data.
 #[test]
 fn imported_cloud_topologies() {
     let session = Session::new();
@@ -178,7 +177,7 @@ fn imported_cloud_topologies() {
         ("epyc-l40s", "swapped.xml"),
         ("epyc-l40s", "one-node-wrong.xml"),
         ("epyc-l40s", "another-vms.xml"),
-        // sysfs knows the switches of this machine.
+        // sysfs has the switches of this machine.
         ("hgx", "no-bridges.xml"),
     ];
     let commands = commands.map(import);
@@ -186,9 +185,9 @@ fn imported_cloud_topologies() {
     session.expect("topology-import-cloud", &commands);
 }
 
-/// RCCL reads another version of the file than NCCL, and each of them no other.
+/// RCCL and NCCL read different versions of the file, and each accepts only its own.
 #[test]
-fn imported_topologies_have_the_version_of_the_gpus_library() {
+fn imported_topology_needs_the_version_of_the_library() {
     let session = Session::new();
     let own = program::stdout(&["topology", "--demo", "mi300x", "--nccl-xml"]);
     assert!(own.starts_with("<system version=\"2\">"), "{own}");

@@ -1,4 +1,4 @@
-//! What the commands print, word by word.
+//! Transcripts of the commands, compared verbatim.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use bedplate_tests::program;
 
 use crate::session::{Session, expect, text};
 
-/// A host on which `generic-intel` has nothing to do.
+/// A host on which `generic-intel` has nothing to change.
 pub const READY: &str =
     "machine = \"plain\"\niommu = \"passthrough\"\ncmdline = \"intel_iommu=on iommu=pt\"\n";
-/// The same, not configured.
+/// The same host before configuration.
 pub const CHANGES: &str = "machine = \"plain\"\n";
-/// Configured, and not booted since.
+/// Configured, but not booted since.
 pub const PENDING: &str =
     "machine = \"plain\"\ncmdline = \"intel_iommu=on iommu=pt\"\nrunning-cmdline = \"quiet\"\n";
-/// A host that nobody knows how to configure.
+/// A host with an unknown boot loader.
 pub const BLOCKED: &str = "machine = \"plain\"\nloader = \"none\"\n";
-/// All is as it should be, as far as an ordinary user can see.
+/// Converged, as far as an ordinary user can see.
 pub const UNSEEN: &str = "machine = \"plain\"\niommu = \"passthrough\"\ncmdline = \"intel_iommu=on iommu=pt\"\n\
                           denied = [\"/boot/grub/grub.cfg\"]\n";
 
@@ -98,7 +98,7 @@ fn plans() {
 }
 
 #[test]
-fn the_diff_of_the_demo_names_every_register() {
+fn demo_diff_names_every_register() {
     let diff = program::stdout(&["plan", "--demo", "hgx", "--diff"]);
     let text = program::stdout(&["plan", "--demo", "hgx"]);
     let ports =
@@ -184,7 +184,7 @@ fn profiles() {
     );
 }
 
-/// `profile check` without a file: what the host has in /etc/bedplate, all of it.
+/// `profile check` without a file: everything in the host's /etc/bedplate.
 #[test]
 fn installed_profiles() {
     let session = Session::new();
@@ -215,7 +215,7 @@ fn installed_profiles() {
 }
 
 #[test]
-fn profiles_that_are_not_there() {
+fn missing_profiles() {
     let session = Session::new();
     let tie = "schema = 1\n[match]\ncpu_vendor = \"intel\"\n";
     session
@@ -249,7 +249,7 @@ fn profiles_that_are_not_there() {
 }
 
 #[test]
-fn hosts_that_cannot_be_read() {
+fn unreadable_hosts() {
     let session = Session::new();
     session
         .host("good.bp", CHANGES)
@@ -305,9 +305,9 @@ fn renderings() {
     session.expect("render", &commands);
 }
 
-/// What can never be right stops what would be done with it, unless there is a reason to let it pass.
+/// An error-level lint stops the command that would use the profile, unless it is allowed with a reason.
 #[test]
-fn lints_of_level_error() {
+fn error_level_lints() {
     let session = Session::new();
     session
         .host("host.bp", CHANGES)
@@ -352,7 +352,7 @@ name = "node"
 args = ["amd_iommu=on"]
 "#;
 
-/// What the same kernel parameters are for each target, and what a modules section without words in Talos is.
+/// The same kernel parameters for each target, and a modules section that Talos cannot express.
 #[test]
 fn rendered_kernel_parameters() {
     let session = Session::new();

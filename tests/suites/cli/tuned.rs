@@ -1,4 +1,4 @@
-//! A host on which Debian's real TuneD has changed the boot configuration: its own code patches an image root.
+//! A host whose boot configuration was changed by Debian's real TuneD: its own code patches an image root.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use bedplate_tests::fixtures::tool;
 use bedplate_tests::program;
 use serde_json::Value;
 
-/// Calls the bootloader plugin with every path of its own below a directory.
+/// Calls the bootloader plugin with each of its paths below a directory.
 const PATCH: &str = r#"
 import sys
 from tuned import consts
@@ -93,7 +93,7 @@ fn arguments_of_real_tuned_are_known() {
         assert_eq!(status, Some(4), "{other}");
         assert!(other["blockers"].to_string().contains("accelerator-performance"), "{other}");
     }
-    // What TuneD no longer brings is drift.
+    // An argument that TuneD no longer sets is drift.
     patch(root, "");
     let (status, gone) = plan(root, "args = [\"numa_balancing=disable\"]");
     assert_eq!(status, Some(2), "{gone}");

@@ -1,4 +1,4 @@
-//! `bedplate verify`: what it shows, and its exit status.
+//! `bedplate verify`: its output and exit status.
 
 use crate::session::{Session, text};
 
@@ -28,7 +28,7 @@ fn verification() {
     assert_eq!(session.status(&["verify", "--snapshot", "user.bp", "--check", "pcie"]), 5);
 }
 
-/// The host is judged, and the mistake is named.
+/// The host is still checked, and the mistake is named.
 #[test]
 fn mistake_in_profile_stops_neither_verify_nor_doctor() {
     let session = Session::new();
@@ -49,7 +49,7 @@ fn mistake_in_profile_stops_neither_verify_nor_doctor() {
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert!(report.is_object(), "{report}");
     }
-    // One that is named has to be a profile.
+    // A named file must be a profile.
     session.file("wrong.toml", "schema = 1 [iommu");
     let named = ["verify", "--snapshot", "wrong.bp", "--profile", "wrong.toml"];
     assert_eq!(session.status(&named), 1);

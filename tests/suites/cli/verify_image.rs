@@ -1,4 +1,4 @@
-//! `verify --root`: the gate for an image in CI. A right image ends with 0, a wrong one with 4.
+//! `verify --root`: the gate for an image in CI. A converged image gives exit status 0, a drifted one 4.
 
 use crate::session::{Session, text};
 
@@ -33,7 +33,7 @@ fn apply(session: &Session) -> i32 {
 }
 
 #[test]
-fn applied_image_is_right_and_others_are_not() {
+fn applied_image_passes_and_an_unapplied_one_fails() {
     let session = image(SYSCTL);
     let (status, said) = verify(&session, &[]);
     assert_eq!(status, 4, "{said}");
@@ -55,7 +55,7 @@ fn image_without_profile_is_an_error() {
 }
 
 #[test]
-fn owed_tool_makes_an_image_wrong() {
+fn pending_tool_fails_an_image() {
     let session = image(ARGUMENT);
     assert_eq!(apply(&session), 6);
     let (status, said) = verify(&session, &["--json"]);
@@ -70,7 +70,7 @@ fn owed_tool_makes_an_image_wrong() {
 }
 
 #[test]
-fn units_have_to_be_enabled_where_the_machine_has_work() {
+fn units_must_be_enabled_if_the_machine_has_work() {
     let session = image(ACS);
     let (status, said) = verify(&session, &["--json"]);
     assert_eq!(status, 4, "{said}");
@@ -88,14 +88,14 @@ fn units_have_to_be_enabled_where_the_machine_has_work() {
     assert_eq!(status, 0, "{said}");
 }
 
-/// The clone of such an image would not boot, or it cannot be told.
+/// A clone of the image would not boot, or the result is unknown.
 #[test]
-fn broken_boot_entry_makes_an_image_wrong() {
+fn broken_boot_entry_fails_an_image() {
     type Break = fn(&Session);
     let broken: [(&str, Break, i32); 7] = [
         ("as it is", |_| {}, 0),
         ("no menu yet", |session| remove(session, "boot/grub/grub.cfg"), 0),
-        // It may be on another file system, which a directory does not tell.
+        // It may be on another file system, which the directory does not show.
         ("no kernel", |session| remove(session, "boot/vmlinuz-6.8.0"), 5),
         ("empty kernel", |session| write(session, "boot/vmlinuz-6.8.0"), 4),
         ("empty initramfs", |session| write(session, "boot/initrd.img-6.8.0"), 4),
@@ -119,7 +119,7 @@ fn write(session: &Session, path: &str) {
     std::fs::write(session.path("img").join(path), "").expect("written");
 }
 
-/// bedplate is installed, and started at boot.
+/// Installs bedplate's units and enables them at boot.
 fn enabled(session: &Session) {
     for unit in ["bedplate-boot.service", "bedplate.service"] {
         session.file(&format!("img/usr/lib/systemd/system/{unit}"), "[Service]\n");
@@ -131,7 +131,7 @@ fn enabled(session: &Session) {
 }
 
 #[test]
-fn machine_needs_the_profile_that_the_image_is_judged_by() {
+fn profile_must_be_in_the_image() {
     let session = image(ACS);
     enabled(&session);
     session.file("p.toml", ACS).file("other.toml", ACS.replace("\"t\"", "\"other\""));
@@ -159,7 +159,7 @@ fn masked_units_start_nothing() {
     }
 }
 
-/// Rules of udev make VFs, and set nothing of them.
+/// udev rules create VFs but set none of their attributes.
 #[test]
 fn attributes_of_vfs_need_bedplate() {
     let rule = "schema = 1\nname = \"t\"\n[[sriov.devices]]\nname = \"a\"\nselect = { vendor = \"15b3\" }\nvfs = 4\n";
@@ -173,9 +173,9 @@ fn attributes_of_vfs_need_bedplate() {
     }
 }
 
-/// A change that was cut short after its last write, as the ledger then has it.
+/// The ledger after a change that was interrupted just after its last write.
 #[test]
-fn interrupted_change_makes_an_image_wrong() {
+fn interrupted_change_fails_an_image() {
     let session = image(SYSCTL);
     assert_eq!(apply(&session), 0);
     let path = session.path("img/var/lib/bedplate/ledger.json");
@@ -192,9 +192,9 @@ fn interrupted_change_makes_an_image_wrong() {
     assert!(said.contains("\"code\": \"change-interrupted\""), "{said}");
 }
 
-/// The target of udev makes all VFs, those of another profile or of a file of someone's do not.
+/// Rules of the udev target create all VFs. Rules of another profile, and unmanaged rule files, do not.
 #[test]
-fn only_rules_of_this_profile_make_its_vfs() {
+fn only_rules_of_this_profile_create_its_vfs() {
     let rule = "schema = 1\nname = \"t\"\n[[sriov.devices]]\nname = \"a\"\nselect = { vendor = \"15b3\" }\nvfs = 4\n";
     let session = image(rule);
     session.file("p.toml", rule);
@@ -215,7 +215,7 @@ fn only_rules_of_this_profile_make_its_vfs() {
 }
 
 #[test]
-fn bedplate_that_only_observes_makes_no_settings() {
+fn observe_mode_fails_an_image_with_settings() {
     let session = image(&format!("{ACS}[agent]\nmode = \"observe\"\n"));
     enabled(&session);
     let (status, said) = verify(&session, &["--json"]);
@@ -224,7 +224,7 @@ fn bedplate_that_only_observes_makes_no_settings() {
 }
 
 #[test]
-fn kinds_that_are_left_out_need_no_units() {
+fn omitted_kinds_need_no_units() {
     let session = image(ACS);
     assert_eq!(verify(&session, &[]).0, 4);
     let (status, said) = verify(&session, &["--without", "acs"]);
@@ -232,7 +232,7 @@ fn kinds_that_are_left_out_need_no_units() {
 }
 
 #[test]
-fn root_on_a_loop_device_makes_an_image_wrong() {
+fn root_on_a_loop_device_fails_an_image() {
     let session = image(SYSCTL);
     assert_eq!(apply(&session), 0);
     for root in ["/dev/loop0p1", "/dev/mapper/loop0p1"] {
@@ -242,9 +242,9 @@ fn root_on_a_loop_device_makes_an_image_wrong() {
     }
 }
 
-/// The files of bedplate are right, and sort before others that set something else.
+/// bedplate's files are correct, but later files of other tools set different values.
 #[test]
-fn settings_that_others_overrule_make_an_image_wrong() {
+fn overruled_settings_fail_an_image() {
     let options = "[modules.options.nvidia]\nNVreg_EnableStreamMemOPs = \"1\"\n";
     let session = image(&format!("{SYSCTL}{options}"));
     assert_eq!(session.status(&["apply", "--root", "img", "--cpu", "intel", "--yes"]), 0);

@@ -1,4 +1,4 @@
-//! Kinds that an image build sees to itself.
+//! `--without`: resource types that the image build sets up itself.
 
 use crate::session::{Session, text};
 
@@ -18,7 +18,7 @@ fn apply(session: &Session, more: &[&str]) -> (i32, String) {
     (output.status.code().expect("a status"), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// mkosi's build root has no boot loader, or the layout of unified kernel images without a command line.
+/// mkosi's build root has no boot loader, or has the layout of unified kernel images without a command line.
 #[test]
 fn image_without_boot_loader_is_applied_without_cmdline() {
     let uki: &[(&str, &str)] = &[
@@ -44,7 +44,7 @@ fn image_without_boot_loader_is_applied_without_cmdline() {
 }
 
 #[test]
-fn kinds_are_left_as_they_are() {
+fn omitted_kinds_are_not_changed() {
     let session = session();
     session
         .file("img/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
@@ -61,9 +61,9 @@ fn kinds_are_left_as_they_are() {
     assert_eq!(std::fs::read_to_string(&drop_in).expect("the drop-in"), before);
 }
 
-/// A tool that an earlier apply left to be run for them does not go away with them.
+/// A tool that an earlier apply left pending for them stays pending.
 #[test]
-fn tools_of_kinds_that_are_left_out_stay_owed() {
+fn tools_of_omitted_kinds_stay_pending() {
     let session = session();
     session
         .file("img/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
@@ -72,7 +72,7 @@ fn tools_of_kinds_that_are_left_out_stay_owed() {
     let (status, said) = apply(&session, &["--without", "cmdline"]);
     assert_eq!(status, 6, "{said}");
     assert!(said.contains("update-grub: still has to run in the image"), "{said}");
-    // Another kind has something to do.
+    // Another kind has changes.
     session.file("img/etc/bedplate/profile.toml", PROFILE.replace("vfio", "vfio_pci"));
     let (status, said) = apply(&session, &["--without", "cmdline"]);
     assert_eq!(status, 6, "{said}");
@@ -98,9 +98,9 @@ fn without_is_for_images_and_known_kinds() {
     assert!(said.contains("kinds are cmdline, modules, sysctl,"), "{said}");
 }
 
-/// The gates of a build that makes the kernel command line by itself, as mkosi's does.
+/// The gates of a build that generates the kernel command line itself, as mkosi's build does.
 #[test]
-fn gates_judge_nothing_of_a_kind_that_is_left_out() {
+fn gates_ignore_omitted_kinds() {
     let session = session();
     assert_eq!(apply(&session, &["--without", "cmdline"]).0, 0);
     for gate in [&["plan", "--exit-code"][..], &["verify"]] {
