@@ -1,4 +1,5 @@
-//! What Kubernetes' parts read: the plugin by running it, the rest by the shape that their documentation and types give.
+//! Kubernetes integration: the plugin is run, the other files are checked against the shape in their documentation and
+//! types.
 
 use std::process::Command;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{fake, shipped, text, yaml};
 
-/// Exit status and stdout of the plugin when bedplate says this.
+/// Exit status and stdout of the plugin for this output of bedplate.
 fn condition(says: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let bedplate = fake(directory.path(), "bedplate", says);
@@ -18,11 +19,11 @@ fn condition(says: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_plugin_says_problem_or_not_in_one_line() {
+fn plugin_reports_the_verdict_in_one_line() {
     for (says, status, line) in [
         ("echo 'ready: all of it'; echo '  profile p'", 0, "ready: all of it"),
         ("echo 'not ready: iommu=pt and 2 more'; exit 3", 1, "not ready: iommu=pt and 2 more"),
-        ("echo 'cannot tell: 1 unknown'; exit 4", 2, "cannot tell: 1 unknown"),
+        ("echo 'unknown: 1 unknown'; exit 4", 2, "unknown: 1 unknown"),
         ("echo already: no; exit 0", 2, "bedplate does not answer"),
         ("exit 1", 2, "bedplate does not answer"),
     ] {
@@ -30,16 +31,16 @@ fn the_plugin_says_problem_or_not_in_one_line() {
     }
 }
 
-/// The real program's words are those that the plugin and Slurm's check look for.
+/// The plugin and Slurm's check search for the words that the real program prints.
 #[test]
-fn the_words_are_the_programs() {
+fn scripts_search_for_the_programs_words() {
     use bedplate::report::status as show;
     use bedplate_daemon::status::{Status, Verdict};
     let now = "2026-03-03T03:00:00Z".parse().expect("a time");
     for (verdict, words) in [
         (Verdict::Ready, "ready: "),
         (Verdict::NotReady, "not ready: "),
-        (Verdict::CannotTell, "cannot tell: "),
+        (Verdict::CannotTell, "unknown: "),
     ] {
         let mut status = Status::starting("b".into());
         status.verdict = verdict;
@@ -53,13 +54,13 @@ fn the_words_are_the_programs() {
     }
 }
 
-/// Reports are wrapped also where no terminal is: a reason has to get through whole.
+/// Reports are wrapped even without a terminal, but a reason must arrive whole.
 #[test]
-fn a_long_reason_stays_one_line() {
+fn long_reason_stays_on_one_line() {
     let script = "[ \"$COLUMNS\" -ge 200 ] || { echo 'not ready: a'; echo '  b'; exit 4; }\n\
                   echo 'not ready: a b'; exit 4";
     assert_eq!(condition(script), (Some(1), "not ready: a b\n".to_owned()));
-    // The real program does as the variable says.
+    // The real program obeys the variable.
     let reason = |columns: &str| {
         let mut status = bedplate_tests::program::bedplate(&["status", "--color", "never"]);
         let said = status.env("COLUMNS", columns).output().expect("it starts");
@@ -69,9 +70,9 @@ fn a_long_reason_stays_one_line() {
     assert!(whole.len() > broken.len() && broken.len() <= 20, "{whole}\n{broken}");
 }
 
-/// Node Problem Detector, docs/custom_plugin_monitor.md; the rule's condition is one of those declared, and its plugin is shipped.
+/// Node Problem Detector, docs/custom_plugin_monitor.md: the rule's condition is declared, and its plugin is shipped.
 #[test]
-fn the_detectors_configuration_is_one() {
+fn detector_configuration_is_valid() {
     let config: Value =
         serde_json::from_str(&text("kubernetes/node-problem-detector.json")).expect("JSON");
     assert_eq!(config["plugin"], "custom");
@@ -82,7 +83,7 @@ fn the_detectors_configuration_is_one() {
     let plugin = &config["pluginConfig"];
     assert!(seconds(&plugin["timeout"]) < seconds(&plugin["invoke_interval"]));
     let rule = &config["rules"][0];
-    // A longer one is refused at start-up.
+    // The detector refuses a longer one at start-up.
     assert!(seconds(&rule["timeout"]) <= seconds(&plugin["timeout"]));
     assert_eq!(rule["type"], "permanent");
     assert_eq!(rule["condition"], config["conditions"][0]["type"]);
@@ -101,9 +102,9 @@ fn the_detectors_configuration_is_one() {
     assert!(own < seconds(&rule["timeout"]));
 }
 
-/// readiness.node.x-k8s.io/v1alpha1: these fields and no others, and about the condition that the detector sets.
+/// readiness.node.x-k8s.io/v1alpha1: exactly these fields, and the condition that the detector sets.
 #[test]
-fn the_rule_is_about_the_detectors_condition() {
+fn readiness_rule_uses_the_detectors_condition() {
     let rule = yaml("kubernetes/node-readiness-rule.yaml");
     let detector: Value =
         serde_json::from_str(&text("kubernetes/node-problem-detector.json")).expect("JSON");
@@ -125,7 +126,7 @@ fn the_rule_is_about_the_detectors_condition() {
 }
 
 #[test]
-fn the_daemon_set_only_reads() {
+fn daemon_set_only_reads() {
     let all = text("kubernetes/daemonset.yaml");
     let (profile, set) = all.split_once("\n---\n").expect("two documents");
     let [profile, set]: [Value; 2] =
@@ -142,7 +143,7 @@ fn the_daemon_set_only_reads() {
     let words: Vec<&str> =
         plan["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
     assert_eq!(words, ["plan", "--root", "/host", "--profile", "/profile/profile.toml"]);
-    // The line works, with the profile that is mounted, on a root of its own.
+    // The command works with the mounted profile on another root directory.
     let root = tempfile::tempdir().expect("a directory");
     let file = root.path().join("profile.toml");
     std::fs::write(&file, profile["data"]["profile.toml"].as_str().expect("a profile"))
@@ -165,7 +166,7 @@ fn the_daemon_set_only_reads() {
 
 /// kured looks for the file that bedplate writes.
 #[test]
-fn kured_looks_for_the_file_that_is_written() {
+fn kured_sentinel_is_the_written_marker() {
     let values = yaml("kubernetes/kured-values.yaml");
     assert_eq!(
         values["configuration"]["rebootSentinel"],

@@ -79,9 +79,9 @@ fn a_node_is_drained_with_the_line_and_resumed() {
     // Said once: the time in the reason is that of the first.
     assert_eq!(node.checked(NOT_READY), after("IDLE+DRAIN", why, 0));
     // Another reason is said.
-    let unknown = "bedplate: cannot tell: one thing could not be read";
+    let unknown = "bedplate: unknown: one thing could not be read";
     assert_eq!(
-        node.checked("echo 'cannot tell: one thing could not be read'; exit 4"),
+        node.checked("echo 'unknown: one thing could not be read'; exit 4"),
         after("IDLE+DRAIN", unknown, 1)
     );
     assert_eq!(node.checked(READY), after("IDLE", "", 1));

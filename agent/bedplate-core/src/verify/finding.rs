@@ -111,6 +111,8 @@ struct FindingText {
     subject: String,
     /// Remedy, if this finding is the first; empty if there is no known one.
     remedy: Cow<'static, str>,
+    /// Whether the remedy is a setting of the profile.
+    in_profile: bool,
     /// Recovery action.
     recovery: Recovery,
     /// Maximum number of subjects listed by name.
@@ -129,10 +131,28 @@ fn text(
         description: description.into(),
         subject: subject.to_string(),
         remedy: remedy.into(),
+        in_profile: false,
         recovery: Recovery::None,
         few: FEW,
         noun: "of them",
     }
+}
+
+/// Builds the text of a finding whose remedy is a setting of the profile: `[acs] policy = "direct-p2p"`. `then` follows
+/// `bedplate apply`: `, reboot`, or empty.
+fn in_profile(
+    description: impl Into<Cow<'static, str>>,
+    subject: impl fmt::Display,
+    setting: &str,
+    then: &str,
+) -> FindingText {
+    let remedy = setting_remedy(setting, then);
+    FindingText { in_profile: true, ..text(description, subject, remedy) }
+}
+
+/// Formats the remedy by a setting of the profile.
+pub(super) fn setting_remedy(setting: &str, then: &str) -> String {
+    format!("set {setting} in the profile, run `bedplate apply`{then}")
 }
 
 impl FindingText {
@@ -245,10 +265,10 @@ pub(crate) fn format_findings(findings: &[Finding]) -> String {
     found.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the remedy of the first finding.
-pub(crate) fn remedy(findings: &[Finding]) -> Option<String> {
-    let remedy = findings.first()?.text().remedy;
-    (!remedy.is_empty()).then(|| remedy.into_owned())
+/// Returns the remedy of the first finding, and whether it is a setting of the profile.
+pub(crate) fn remedy(findings: &[Finding]) -> Option<(String, bool)> {
+    let FindingText { remedy, in_profile, .. } = findings.first()?.text();
+    (!remedy.is_empty()).then(|| (remedy.into_owned(), in_profile))
 }
 
 /// Formats the functions: `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.

@@ -35,6 +35,8 @@ pub struct Outcome {
     pub codes: Vec<Finding>,
     /// Remedy: a command, or a line of the profile.
     pub remedy: Option<String>,
+    /// Whether the remedy is a setting of the profile.
+    pub in_profile: bool,
     /// Highest severity of this outcome, if lower than its check's.
     pub at_most: Severity,
 }
@@ -47,6 +49,7 @@ impl Outcome {
             evidence: Vec::new(),
             codes: Vec::new(),
             remedy: None,
+            in_profile: false,
             at_most: Severity::Fail,
         }
     }
@@ -73,8 +76,10 @@ impl Outcome {
         codes: impl IntoIterator<Item = impl Into<Finding>>,
     ) -> Self {
         let codes: Vec<Finding> = codes.into_iter().map(Into::into).collect();
-        let (finding, remedy) = (finding::format_findings(&codes), finding::remedy(&codes));
-        Outcome { codes, remedy, ..Outcome::new(verdict, finding) }
+        let finding = finding::format_findings(&codes);
+        let (remedy, in_profile) = finding::remedy(&codes).unzip();
+        let in_profile = in_profile.unwrap_or_default();
+        Outcome { codes, remedy, in_profile, ..Outcome::new(verdict, finding) }
     }
 
     /// Returns an unknown outcome.
@@ -122,5 +127,12 @@ impl Outcome {
         debug_assert!(self.codes.is_empty(), "a finding takes its remedy from its codes");
         self.remedy = Some(hint.into());
         self
+    }
+
+    /// Adds a remedy that is a setting of the profile, as [`Outcome::hint`] does: `[nccl] set = { … }`.
+    #[must_use]
+    pub fn setting_hint(mut self, setting: &str) -> Self {
+        self.in_profile = true;
+        self.hint(finding::setting_remedy(setting, ""))
     }
 }

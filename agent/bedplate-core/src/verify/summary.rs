@@ -35,6 +35,9 @@ pub struct Judged {
     /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
+    /// Whether the remedy is a setting of the profile.
+    #[serde(skip)]
+    pub in_profile: bool,
     /// Severity if the host does not pass: `fail`, `warn` or `ignore`.
     pub severity: Severity,
     /// Reason in the profile for an overridden severity.
@@ -53,7 +56,7 @@ impl Judged {
         outcome: Outcome,
         said: Option<&Override>,
     ) -> Self {
-        let Outcome { verdict, finding, evidence, codes, remedy, at_most } = outcome;
+        let Outcome { verdict, finding, evidence, codes, remedy, in_profile, at_most } = outcome;
         let is_unknown = verdict == Verdict::Unknown;
         let remedy = remedy.or_else(|| is_unknown.then(|| TO_KNOW.to_owned()));
         let severity = said.map_or(level.min(at_most), |said| said.level);
@@ -72,6 +75,7 @@ impl Judged {
             evidence,
             codes,
             remedy,
+            in_profile,
             severity,
             severity_reason: said.map(|said| said.reason.clone()),
         }
@@ -129,6 +133,9 @@ pub struct Report {
     /// Whether the host is an image: then the answer covers its files, and every other check is not applicable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub image: bool,
+    /// Whether a remedy is a setting of the profile, and the host has no profile.
+    #[serde(skip)]
+    pub needs_profile: bool,
     /// Results of the checks, in order of priority.
     pub checks: Vec<Judged>,
 }
@@ -156,25 +163,17 @@ pub(crate) fn judge(
     };
     let mut report = conclude(wanted.map(outcome).collect(), selection.is_partial());
     report.image = input.facts.host == HostKind::Image;
-    if let (Ok(None), Some(next)) = (&input.profile, &mut report.next)
-        && names_setting(next)
-    {
+    report.needs_profile &= matches!(input.profile, Ok(None));
+    if let (true, Some(next)) = (report.needs_profile, &mut report.next) {
         next.push_str("; no profile yet: create one with `bedplate profile init`");
     }
     report
 }
 
-/// Whether a remedy names a setting of the profile, in one of the two forms that remedies have: `… in [acs] of the profile`,
-/// `set [acs] … in the profile`.
-fn names_setting(remedy: &str) -> bool {
-    remedy.contains("] of the profile")
-        || remedy.contains('[') && remedy.contains(" in the profile")
-}
-
 /// Replaces a remedy that asks for a setting that the profile already has: the setting is not in effect yet.
 fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Outcome {
     let Ok(Some(in_effect)) = &input.profile else { return outcome };
-    if !outcome.remedy.as_deref().is_some_and(names_setting) {
+    if !outcome.in_profile {
         return outcome;
     }
     let body = &in_effect.plan.body;
@@ -196,7 +195,7 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
         }
         (false, false) => return outcome,
     };
-    Outcome { remedy: Some(remedy.to_owned()), ..outcome }
+    Outcome { remedy: Some(remedy.to_owned()), in_profile: false, ..outcome }
 }
 
 /// The table is in order of priority: an earlier fault can block the fix of a later one.
@@ -223,9 +222,21 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let to_do = to_do.chain(checks.iter().filter(|judged| judged.is_inconclusive()));
     let mut to_do = to_do.chain(checks.iter().filter(warned));
     let warned_by = checks.iter().filter(warned).map(|judged| judged.id).collect();
-    let next =
-        to_do.find_map(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
+    let next = to_do.find(|judged| judged.remedy.is_some());
+    let needs_profile = next.is_some_and(|judged| judged.in_profile);
+    let next = next.and_then(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
     let because = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
     let image = false;
-    Report { answer, because, next, decided_by, warned_by, recovery, partial, image, checks }
+    Report {
+        answer,
+        because,
+        next,
+        decided_by,
+        warned_by,
+        recovery,
+        partial,
+        image,
+        needs_profile,
+        checks,
+    }
 }

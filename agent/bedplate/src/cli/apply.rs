@@ -53,6 +53,9 @@ pub(crate) struct ApplyArgs {
     /// Apply only runtime changes that need no reboot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
+    /// Show the plan and stop, as `bedplate plan` does.
+    #[arg(long, conflicts_with_all = ["yes", "json", "ran"])]
+    dry_run: bool,
     /// Do not ask for confirmation. Without a terminal, apply never asks.
     #[arg(long, short)]
     yes: bool,
@@ -86,13 +89,20 @@ impl TargetArgs {
 pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let request = Request {
         live_only: args.live_only,
-        needs_ledger: true,
+        // A dry run works without the rights to read the ledger.
+        needs_ledger: !args.dry_run,
         allowed: &args.lints.allow_lint,
         image: ImageRequest { ran: &args.ran, ..args.without.request() },
         ..args.profile.request()
     };
     let target = args.target.target()?;
     let host = host::of_target(&target);
+    if args.dry_run {
+        let planned = engine::prepare(host.reader.as_ref(), &request)?;
+        output::lints(&planned.loaded);
+        output::report(&format_plan(args, host.reader.as_ref(), &planned))?;
+        return Ok(Exit::Done);
+    }
     let guessed =
         args.target.is_live() && profile_source::is_guessed(request.choice, host.reader.as_ref())?;
     if guessed && (args.yes || !can_be_asked()) {
@@ -194,7 +204,7 @@ pub(crate) fn still_running(arguments: &[String]) {
 }
 
 fn format_plan(args: &ApplyArgs, reader: &dyn Reader, planned: &PreparedPlan) -> String {
-    let detail = text::Detail { verbose: args.verbose };
+    let detail = text::Detail { verbose: args.verbose, only: &[] };
     let names = Names::new(reader, &planned.facts);
     text::with_names(&planned.plan, &planned.facts.label(), detail, Some(&names))
 }

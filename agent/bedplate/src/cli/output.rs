@@ -24,6 +24,41 @@ pub(crate) fn columns() -> usize {
     width(std::io::stdout()).unwrap_or(wrap::DEFAULT)
 }
 
+/// A report that is redrawn in place. Without a terminal, each new version is printed once.
+pub(crate) struct Screen {
+    shown: Option<String>,
+}
+
+impl Screen {
+    /// Nothing is drawn yet.
+    pub(crate) fn new() -> Self {
+        Screen { shown: None }
+    }
+
+    /// Draws a report over the last one: no part of the screen is empty in between.
+    pub(crate) fn draw(&mut self, text: &str) -> Result<(), CliError> {
+        if self.shown.as_deref() == Some(text) {
+            return Ok(());
+        }
+        let is_first = self.shown.replace(text.to_owned()).is_none();
+        if !std::io::stdout().is_terminal() {
+            return report(text);
+        }
+        let wrapped = wrap::wrap(&terminal(text), columns());
+        let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |size| size.ws_row);
+        // Home, every line with the rest of its row erased, then the rows below.
+        let lines: String = wrapped
+            .lines()
+            .take(usize::from(rows.max(2)) - 1)
+            .map(|line| format!("{line}\x1b[K\n"))
+            .collect();
+        let clear = if is_first { "\x1b[2J" } else { "" };
+        let mut out = std::io::stdout().lock();
+        let frame = format!("{clear}\x1b[H{lines}\x1b[J");
+        written(out.write_all(frame.as_bytes()).and_then(|()| out.flush()))
+    }
+}
+
 /// Prints a report whose lines are not wrapped: diffs, tables.
 pub(crate) fn lines(text: &str) -> Result<(), CliError> {
     data(&terminal(text))

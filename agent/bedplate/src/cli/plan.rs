@@ -4,11 +4,11 @@ use clap::Args;
 
 use super::host::{self, OpenHost};
 use super::lints::LintArgs;
-use super::{CliError, Exit, HostArgs, ProfileArgs, WithoutArgs, output};
+use super::{CliError, Exit, HostArgs, ProfileArgs, WithoutArgs, kind_name, output};
 use crate::report::{diff, text};
 use bedplate_core::documents as json;
 use bedplate_core::engine::{self, PreparedPlan, Request};
-use bedplate_core::plan::RebootNeed;
+use bedplate_core::plan::{KindId, RebootNeed};
 use bedplate_facts::names::Names;
 use bedplate_host::HostKind;
 
@@ -32,9 +32,16 @@ pub(crate) struct PlanArgs {
     /// Print the JSON Schema of `--json` and exit.
     #[arg(long, exclusive = true)]
     json_schema: bool,
+    /// Show only this resource type (`acs`, `cmdline` …). Repeatable. The last line and the exit status still cover the
+    /// whole plan.
+    #[arg(long, value_name = "KIND", value_parser = kind_name, conflicts_with = "json")]
+    only: Vec<KindId>,
     /// Show every reason with its source, and everything that is unchanged.
     #[arg(long, short)]
     verbose: bool,
+    /// Print only the last line: number of changes, and the reboot.
+    #[arg(long, short, conflicts_with_all = ["verbose", "json", "diff", "only"])]
+    quiet: bool,
     /// Print the read cost to stderr: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
@@ -67,13 +74,14 @@ fn plan_host(args: &PlanArgs, host: &OpenHost) -> Result<PreparedPlan, CliError>
     if args.json {
         output::data(&json::plan_from(host.file.as_deref(), plan, &label)?)?;
     } else {
-        let text = match args.diff {
-            true => diff::plan(plan),
-            false => {
-                let names = Names::new(host.reader.as_ref(), facts);
-                let detail = text::Detail { verbose: args.verbose };
-                text::with_names(plan, &label, detail, Some(&names))
-            }
+        let text = if args.diff {
+            diff::plan(plan, &args.only)
+        } else if args.quiet {
+            text::summary(plan)
+        } else {
+            let names = Names::new(host.reader.as_ref(), facts);
+            let detail = text::Detail { verbose: args.verbose, only: &args.only };
+            text::with_names(plan, &label, detail, Some(&names))
         };
         let text = format!("{}{text}", host.heading());
         match args.diff {

@@ -1,5 +1,9 @@
 //! `bedplate verify`: checks whether this host is ready for GPUDirect RDMA.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
@@ -46,16 +50,23 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     without: WithoutArgs,
     /// Run only these checks: an id, a group, or a pattern such as 'pcie.link-*'. Repeatable.
-    #[arg(long, value_name = "ID", help_heading = "Checks")]
+    #[arg(long, value_name = "ID", value_parser = CheckPattern, hide_possible_values = true, help_heading = "Checks")]
     check: Vec<String>,
     /// Skip these checks: an id, a group, or a pattern. Repeatable.
-    #[arg(long, value_name = "ID", help_heading = "Checks")]
+    #[arg(long, value_name = "ID", value_parser = CheckPattern, hide_possible_values = true, help_heading = "Checks")]
     skip: Vec<String>,
     /// Exit with status 4 if the host is not ready (`fail`), or also for a warning (`warn`).
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Fail, help_heading = "Checks")]
     fail_on: FailOn,
     /// Explain checks: what they read, why, how, sources. An id, a group, a pattern, or `all`.
-    #[arg(long, value_name = "ID", exclusive = true, help_heading = "Checks")]
+    #[arg(
+        long,
+        value_name = "ID",
+        value_parser = CheckPattern,
+        hide_possible_values = true,
+        exclusive = true,
+        help_heading = "Checks"
+    )]
     explain: Option<String>,
     /// List the checks, one line each, and exit.
     #[arg(long, exclusive = true, help_heading = "Checks")]
@@ -69,9 +80,35 @@ pub(crate) struct VerifyArgs {
     /// Also show passed checks, and all evidence.
     #[arg(long, short)]
     verbose: bool,
+    /// Print only the answer.
+    #[arg(long, short, conflicts_with_all = ["verbose", "json"])]
+    quiet: bool,
     /// Print the read cost to stderr: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
+}
+
+/// Parser of check patterns. Any pattern is accepted; ids and groups are only suggested by shell completion.
+#[derive(Debug, Clone, Copy)]
+struct CheckPattern;
+
+impl TypedValueParser for CheckPattern {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let groups: BTreeSet<&str> = CHECKS.iter().map(|check| check.group.name()).collect();
+        let ids = CHECKS.iter().map(|check| PossibleValue::new(check.id));
+        Some(Box::new(ids.chain(groups.into_iter().map(PossibleValue::new))))
+    }
 }
 
 /// Verifies every named host.
@@ -191,7 +228,10 @@ fn verify_host(
         };
         output::data(&json::verify(judging, &report)?)?;
     } else {
-        let text = text::verify(&report, &label, args.verbose);
+        let text = match args.quiet {
+            true => text::answer(&report),
+            false => text::verify(&report, &label, args.verbose),
+        };
         output::report(&format!("{}{text}", opened.heading()))?;
     }
     if args.cost {

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use super::style::{GONE, GOOD, HEAD, paint};
 use bedplate_core::apply::diff;
-use bedplate_core::plan::{Action, Plan};
+use bedplate_core::plan::{Action, KindId, Plan};
 
-/// Formats the plan as a patch for operators and CI.
-pub fn plan(plan: &Plan) -> String {
+/// Formats the plan as a patch for operators and CI. `only`: the resource types to show; empty for all.
+pub fn plan(plan: &Plan, only: &[KindId]) -> String {
     let mut out = String::new();
     for change in &plan.body.changes {
-        if change.actions.is_empty() {
+        let is_shown = only.is_empty() || only.contains(&change.kind);
+        if !is_shown || change.actions.is_empty() {
             continue;
         }
         let deferred = change.deferred.as_ref().map_or("", |_| " (deferred)");

@@ -127,9 +127,9 @@ fn plan(host: &HostPage, page: &mut Markup) {
             return page.element("p", &[("class", &class)], &text);
         }
     };
-    let detail = text::Detail { verbose: true };
+    let detail = text::Detail { verbose: true, only: &[] };
     lines(&text::with_names(plan, host.label, detail, Some(host.names)), page);
-    let diff = diff::plan(plan);
+    let diff = diff::plan(plan, &[]);
     if !diff.is_empty() {
         page.element("h3", &[], "Diff");
         lines(&diff, page);

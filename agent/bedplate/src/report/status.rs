@@ -19,15 +19,19 @@ use bedplate_daemon::status::{RebootStatus, State, Status, Verdict};
 /// Fix for a hold on reboots.
 const RELEASES: &str = "end it with `bedplate reboot release`";
 
-/// Formats the status of the host at `now`. `live` means that a daemon reports it.
-pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
-    let mut out = String::new();
+/// Formats the verdict and its reason.
+pub(crate) fn answer(status: &Status) -> String {
     let (style, word) = match status.verdict {
         Verdict::Ready => (GOOD, "ready"),
         Verdict::NotReady => (BAD, "not ready"),
-        Verdict::CannotTell => (WARN, "cannot tell"),
+        Verdict::CannotTell => (WARN, "unknown"),
     };
-    let _ = writeln!(out, "{}: {}", paint(style, word), status.reason);
+    format!("{}: {}\n", paint(style, word), status.reason)
+}
+
+/// Formats the status of the host at `now`. `live` means that a daemon reports it.
+pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
+    let mut out = answer(status);
     let mode = match (live, status.mode) {
         (false, _) => "not running",
         (true, Some(_)) if status.held.is_some() => "paused: observes only",

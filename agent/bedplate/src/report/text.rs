@@ -10,45 +10,46 @@ use super::names;
 use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use bedplate_base::counted;
 use bedplate_base::terminal::one_line;
+use bedplate_base::value::PciAddress;
 use bedplate_core::apply::plan_line;
 use bedplate_core::kind::KINDS;
 use bedplate_core::plan::{
-    BOOT_ENTRY, Change, Effect, Item, KindId, NEXT_COMMAND_LINE, NextBoot, Plan, Rationale,
+    BOOT_ENTRY, Change, Deferred, Effect, Item, KindId, NEXT_COMMAND_LINE, NextBoot, Plan, Rationale,
     RebootNeed, Subject,
 };
 use bedplate_facts::names::Names;
 
 /// Level of detail.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Detail {
+pub struct Detail<'a> {
     /// Shows reasons with their sources, and unchanged items.
     pub verbose: bool,
+    /// Resource types to show; empty for all.
+    pub only: &'a [KindId],
 }
 
 /// Notes of one type to show before the rest is counted.
 const NOTES_SHOWN: usize = 3;
 
 /// Formats the whole plan. `host` names the host in the first line.
-pub fn plan(plan: &Plan, host: &str, detail: Detail) -> String {
+pub fn plan(plan: &Plan, host: &str, detail: Detail<'_>) -> String {
     with_names(plan, host, detail, None)
 }
 
 /// Formats the whole plan, with the names of PCI devices next to their addresses.
-pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<&Names>) -> String {
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "{} {}  {} {}",
-        paint(HEAD, "profile"),
-        one_line(&plan.profile),
-        paint(HEAD, "host"),
+pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail<'_>, names: Option<&Names>) -> String {
+    let mut out = format!(
+        "{} {} on {}\n",
+        paint(HEAD, "Profile"),
+        paint(HEAD, &one_line(&plan.profile)),
         one_line(host)
     );
     let kinds = KINDS.iter().map(|kind| kind.id);
-    for kind in [KindId::Profile, KindId::Host].into_iter().chain(kinds) {
-        let said = section(plan, kind, detail, names);
-        if !said.is_empty() {
-            let _ = write!(out, "\n{}\n{said}", paint(HEAD, kind.name()));
+    let kinds = [KindId::Profile, KindId::Host].into_iter().chain(kinds);
+    for kind in kinds.filter(|kind| detail.only.is_empty() || detail.only.contains(kind)) {
+        let section = section(plan, kind, detail, names);
+        if !section.is_empty() {
+            let _ = write!(out, "\n{section}");
         }
     }
     out.push('\n');
@@ -56,64 +57,101 @@ pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail, names: Option<
     out
 }
 
-/// Formats the section of one resource type.
-fn section(plan: &Plan, kind: KindId, detail: Detail, names: Option<&Names>) -> String {
-    let mut out = String::new();
+/// A change, or a group of equal ones.
+struct Block {
+    /// Time of effect and object: `after reboot: /etc/default/grub.d/zz-bedplate.cfg, then run update-grub`.
+    title: String,
+    /// Values, reasons and disruptions.
+    lines: Vec<String>,
+}
+
+/// Formats the section of one resource type; empty if the plan has nothing of this type.
+fn section(plan: &Plan, kind: KindId, detail: Detail<'_>, names: Option<&Names>) -> String {
     let body = &plan.body;
     let changes: Vec<&Change> = body.changes.iter().filter(|change| change.kind == kind).collect();
-    if detail.verbose {
-        changes.iter().for_each(|change| one_change(&mut out, change, detail, names));
-    } else {
-        group::group_changes(&changes).iter().for_each(|group| match group.as_slice() {
-            [only] => one_change(&mut out, only, detail, names),
-            several => group::show(&mut out, several, names),
-        });
+    let groups = match detail.verbose {
+        true => changes.iter().map(|change| vec![*change]).collect(),
+        false => group::group_changes(&changes),
+    };
+    let blocks = groups.iter().map(|group| match group.as_slice() {
+        [only] => one_change(only, detail, names),
+        several => group::block(several, names),
+    });
+    let blocks: Vec<Block> = blocks.collect();
+    let state = state_lines(plan, kind, names);
+    let notes = note_lines(plan, kind, detail);
+    let head = paint(HEAD, kind.name());
+    let mut out = match (blocks.as_slice(), state.is_empty()) {
+        ([], true) if notes.is_empty() => return String::new(),
+        ([], true) => format!("{head}  no change\n"),
+        ([], false) => format!("{head}\n"),
+        ([only], _) => format!("{head}  {}\n", only.title),
+        _ => format!("{head}\n"),
+    };
+    for block in &blocks {
+        let is_only = blocks.len() == 1;
+        if !is_only {
+            let _ = writeln!(out, "  {}", block.title);
+        }
+        for line in &block.lines {
+            let _ = writeln!(out, "{}{line}", if is_only { "  " } else { "    " });
+        }
     }
+    for line in state.iter().chain(&notes) {
+        let _ = writeln!(out, "  {line}");
+    }
+    out
+}
+
+/// Formats changes that wait for a boot, blockers and unknown values.
+fn state_lines(plan: &Plan, kind: KindId, names: Option<&Names>) -> Vec<String> {
+    let body = &plan.body;
+    let mut lines = Vec::new();
     for pending in body.pending.iter().filter(|p| p.kind == kind) {
-        let _ = writeln!(
-            out,
-            "  {} {}: running {}, next boot {} {}",
+        lines.push(format!(
+            "{} {}: running {}, {} {}",
             paint(WARN, "…"),
             pending.subject,
             value_or_absent(pending.running.as_deref()),
+            when(pending.effect),
             value_or_absent(pending.next.as_deref()),
-            paint(FAINT, &format!("({})", when(pending.effect)))
-        );
+        ));
     }
     for blocker in body.blockers.iter().filter(|b| b.kind == kind) {
         let name = device_name(names, &blocker.subject, ", ");
-        let _ =
-            writeln!(out, "  {} {}{name}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason);
-        let _ = writeln!(out, "      {} {}", paint(HEAD, "fix:"), blocker.remedy);
+        lines.push(format!("{} {}{name}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason));
+        lines.push(format!("    {} {}", paint(HEAD, "fix:"), blocker.remedy));
     }
     for unknown in body.unknowns.iter().filter(|u| u.kind == kind) {
         let name = device_name(names, &unknown.subject, ", ");
         let (subject, reason) = (&unknown.subject, &unknown.reason);
-        let _ = writeln!(out, "  {} {subject}{name}: unknown: {reason}", paint(WARN, "?"));
+        lines.push(format!("{} {subject}{name}: unknown: {reason}", paint(WARN, "?")));
     }
+    lines
+}
+
+/// Formats notes and unchanged settings.
+fn note_lines(plan: &Plan, kind: KindId, detail: Detail<'_>) -> Vec<String> {
+    let body = &plan.body;
     let notes: Vec<_> = body.notes.iter().filter(|n| n.kind == kind).collect();
     let shown =
         if detail.verbose || notes.len() <= NOTES_SHOWN + 1 { notes.len() } else { NOTES_SHOWN };
-    for note in &notes[..shown] {
-        let _ = writeln!(out, "  {} {}: {}", paint(FAINT, "·"), note.subject, note.text);
-    }
+    let sign = paint(FAINT, "·");
+    let mut lines: Vec<String> = notes[..shown]
+        .iter()
+        .map(|note| format!("{sign} {}: {}", note.subject, note.text))
+        .collect();
     if shown < notes.len() {
-        let _ = writeln!(
-            out,
-            "  {} {} more notes; -v shows all",
-            paint(FAINT, "·"),
-            notes.len() - shown
-        );
+        lines.push(format!("{sign} {} more notes (-v)", notes.len() - shown));
     }
     let settled: Vec<_> = body.settled.iter().filter(|s| s.kind == kind).collect();
+    let sign = paint(GOOD, "✓");
     if detail.verbose {
-        for one in &settled {
-            let _ = writeln!(out, "  {} {}: {}", paint(GOOD, "✓"), one.subject, one.state);
-        }
+        lines.extend(settled.iter().map(|one| format!("{sign} {}: {}", one.subject, one.state)));
     } else if !settled.is_empty() {
-        let _ = writeln!(out, "  {} {} unchanged", paint(GOOD, "✓"), settled.len());
+        lines.push(format!("{sign} {} already correct", counted(settled.len(), "setting")));
     }
-    out
+    lines
 }
 
 /// Returns the name of the PCI device of a subject.
@@ -122,60 +160,89 @@ fn device_name(names: Option<&Names>, subject: &Subject, between: &str) -> Strin
     names.and_then(name).map(|name| format!("{between}{name}")).unwrap_or_default()
 }
 
-fn one_change(out: &mut String, change: &Change, detail: Detail, names: Option<&Names>) {
-    let _ = writeln!(
-        out,
-        "  {}{}  {}",
-        change.subject,
-        device_name(names, &change.subject, "  "),
-        paint(FAINT, &format!("[{}]", when(change.effect)))
-    );
-    for item in &change.items {
-        one_item(out, item, detail);
-    }
+/// Formats a single change.
+fn one_change(change: &Change, detail: Detail<'_>, names: Option<&Names>) -> Block {
     // Register and attribute actions are the same as the items.
-    for text in change.actions.iter().filter_map(|action| plan_line(action, &change.subject.text)) {
-        let _ = writeln!(out, "      {} {}", paint(FAINT, "then:"), text);
-    }
-    for line in &change.disrupts {
-        let _ = writeln!(out, "      {} {}", paint(WARN, "disrupts:"), line);
-    }
-    if let Some(deferred) = &change.deferred {
-        let _ = writeln!(out, "      {} until {}", paint(WARN, "deferred"), deferred.until);
-    }
+    let tools = change.actions.iter().filter_map(|action| plan_line(action, &change.subject.text));
+    let tools: String = tools.map(|text| format!(", then {text}")).collect();
+    let title = format!(
+        "{}: {}{}{tools}",
+        paint(HEAD, when(change.effect)),
+        change.subject,
+        device_name(names, &change.subject, ", "),
+    );
+    let mut lines = item_lines(&change.items, detail);
+    lines.extend(change.disrupts.iter().map(|line| format!("{} {line}", paint(WARN, "disrupts:"))));
+    lines.extend(change.deferred.as_ref().map(deferred));
+    Block { title, lines }
 }
 
-/// Formats an item: `+ iommu=pt`, `~ ACS control: … → …`. Long lists are truncated without `verbose`.
-fn item_line(item: &Item, detail: Detail) -> String {
-    let fold = |text: &str| if detail.verbose { text.to_owned() } else { folded_value(text) };
+fn deferred(deferred: &Deferred) -> String {
+    format!("{} until {}", paint(WARN, "deferred"), deferred.until)
+}
+
+/// Formats an item: `+ iommu=pt`, `~ ACS control: … → …`. Long lists are counted without `verbose`.
+fn item_line(item: &Item, detail: Detail<'_>) -> String {
+    let fold = |text: &str| if detail.verbose { text.to_owned() } else { counted_list(text) };
     match (&item.before, &item.after) {
         (None, Some(after)) => paint(GOOD, &format!("+ {}", fold(&joined(&item.subject, after)))),
         (Some(before), None) => paint(GONE, &format!("- {}", fold(&joined(&item.subject, before)))),
-        (Some(before), Some(after)) => format!(
-            "{} {}: {} → {}",
-            paint(WARN, "~"),
-            fold(&item.subject),
-            paint(GONE, &fold(before)),
-            paint(GOOD, &fold(after))
-        ),
+        (Some(_), Some(_)) => format!("{} {}", paint(WARN, "~"), transition(item, fold)),
         (None, None) => format!("{} {}", paint(WARN, "~"), fold(&item.subject)),
     }
 }
 
-/// Truncates a list: `pci=disable_acs_redir=A;B;C;… and 17 more; -v`.
-fn folded_value(text: &str) -> String {
-    folded(&text.split(';').collect::<Vec<_>>(), ";")
+/// Formats an item whose value changes: `ACS control: SV RR (0005) → SV (0001)`.
+fn transition(item: &Item, fold: impl Fn(&str) -> String) -> String {
+    format!(
+        "{}: {} → {}",
+        fold(&item.subject),
+        paint(GONE, &fold(value_or_absent(item.before.as_deref()))),
+        paint(GOOD, &fold(value_or_absent(item.after.as_deref())))
+    )
 }
 
-fn one_item(out: &mut String, item: &Item, detail: Detail) {
-    let _ = writeln!(out, "    {}", item_line(item, detail));
-    if detail.verbose {
-        for why in &item.why {
-            let _ = writeln!(out, "        {}", paint(FAINT, &reason(why, true)));
-        }
-    } else if let Some(why) = item.why.first() {
-        let _ = writeln!(out, "        {}", paint(FAINT, &reason(why, false)));
+/// Replaces a long list by its length: `pci=disable_acs_redir=<20 PCI devices>`.
+fn counted_list(text: &str) -> String {
+    let (key, list) = match text.find(';').and_then(|end| text[..end].rfind('=')) {
+        Some(equals) => text.split_at(equals + 1),
+        None => ("", text),
+    };
+    let entries: Vec<&str> = list.split(';').collect();
+    if entries.len() <= FEW {
+        return text.to_owned();
     }
+    let are_devices = entries.iter().all(|entry| entry.parse::<PciAddress>().is_ok());
+    let what = if are_devices { "PCI devices" } else { "values" };
+    format!("{key}<{} {what}>", entries.len())
+}
+
+/// Columns of the values that have their reasons on the same line.
+const VALUES: usize = 44;
+
+/// Formats items with their reasons: the first one next to each item, or all of them, with sources, below it.
+fn item_lines(items: &[Item], detail: Detail<'_>) -> Vec<String> {
+    let formatted: Vec<String> = items.iter().map(|item| item_line(item, detail)).collect();
+    let columns = |line: &str| anstream::adapter::strip_str(line).to_string().chars().count();
+    let widths = formatted.iter().map(|line| columns(line)).filter(|width| *width <= VALUES);
+    let widest = widths.max().unwrap_or_default();
+    let mut lines = Vec::new();
+    for (item, line) in items.iter().zip(formatted) {
+        let whys = item.why.iter().map(|why| reason(why, detail.verbose));
+        match (detail.verbose, whys.clone().next()) {
+            (true, _) => {
+                lines.push(line);
+                lines.extend(whys.map(|why| format!("    {}", paint(FAINT, &why))));
+            }
+            (false, None) => lines.push(line),
+            (false, Some(why)) if columns(&line) <= VALUES => {
+                let gap = " ".repeat(widest - columns(&line));
+                lines.push(format!("{line}{gap}  {}", paint(FAINT, &why)));
+            }
+            (false, Some(why)) => lines.extend([line, format!("    {}", paint(FAINT, &why))]),
+        }
+    }
+    lines
 }
 
 /// Joins subject and value; avoids `iommu=pt: iommu=pt`.
@@ -199,8 +266,8 @@ pub(crate) fn when(effect: Effect) -> &'static str {
     match effect {
         Effect::Now => "now",
         Effect::EveryBoot => "now, lost at reboot",
-        Effect::NextBoot => "next boot",
-        Effect::ColdBoot => "next cold boot",
+        Effect::NextBoot => "after reboot",
+        Effect::ColdBoot => "after cold reboot",
     }
 }
 
@@ -208,43 +275,65 @@ fn value_or_absent(value: Option<&str>) -> &str {
     value.unwrap_or("absent")
 }
 
-/// Describes why no reboot is requested: it is unnecessary, or the machine may not come back.
-fn no_reboot(plan: &Plan) -> String {
+/// Describes the reboot that the plan needs, or why none may be done.
+fn reboot(plan: &Plan) -> String {
     let is_reported =
         plan.body.unknowns.iter().any(|unknown| {
             [BOOT_ENTRY, NEXT_COMMAND_LINE].contains(&unknown.subject.text.as_str())
         });
-    match &plan.next_boot {
-        NextBoot::Unsound { .. } => paint(BAD, "do not reboot: the default boot entry is broken"),
-        NextBoot::Unknown { .. } if is_reported => {
-            paint(WARN, "do not reboot: the default boot entry is unknown")
+    match (plan.reboot, &plan.next_boot) {
+        (RebootNeed::Reboot, _) => paint(WARN, "Reboot required."),
+        (RebootNeed::Cold, _) => {
+            paint(WARN, "Reboot required, through firmware (not kexec or soft-reboot).")
         }
-        _ => "no reboot needed".to_owned(),
+        (RebootNeed::None, NextBoot::Unsound { .. }) => {
+            paint(BAD, "Do not reboot: the default boot entry is broken.")
+        }
+        (RebootNeed::None, NextBoot::Unknown { .. }) if is_reported => {
+            paint(WARN, "Do not reboot: the default boot entry is unknown.")
+        }
+        (RebootNeed::None, _) => "No reboot needed.".to_owned(),
+    }
+}
+
+/// Counts changes by the time at which they take effect: `21 changes: 20 now, 1 after reboot`.
+fn counted_changes(changes: &[&Change]) -> String {
+    let effects = [Effect::Now, Effect::EveryBoot, Effect::NextBoot, Effect::ColdBoot];
+    let count = |effect| changes.iter().filter(|change| change.effect == effect).count();
+    let counts = effects.map(|effect| (effect, count(effect)));
+    let counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+    let total = counted(changes.len(), "change");
+    match counts.as_slice() {
+        [(effect, _)] => format!("{total} {}", when(*effect)),
+        _ => {
+            let parts = counts.iter().map(|(effect, count)| format!("{count} {}", when(*effect)));
+            format!("{total}: {}", parts.collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
 /// Formats the last line: counts, blockers, the reboot.
 pub(crate) fn summary(plan: &Plan) -> String {
     let body = &plan.body;
-    let deferred = body.changes.iter().filter(|change| change.deferred.is_some()).count();
-    let doable = body.changes.len() - deferred;
+    let (deferred, due): (Vec<&Change>, Vec<&Change>) =
+        body.changes.iter().partition(|change| change.deferred.is_some());
     let mut parts = Vec::new();
-    if doable > 0 {
-        parts.push(paint(HEAD, &counted(doable, "change")));
+    if !due.is_empty() {
+        parts.push(paint(HEAD, &counted_changes(&due)));
     } else if body.blockers.is_empty() {
         // Unreadable items never count as converged (design §5).
         parts.push(match body.unknowns.is_empty() {
-            true => paint(GOOD, "no changes"),
-            false => paint(WARN, "no changes; some items could not be read"),
+            true => paint(GOOD, "No changes"),
+            false => paint(WARN, "No changes among the readable items"),
         });
     } else {
-        parts.push("no changes can be applied".into());
+        parts.push("No changes can be applied".into());
     }
-    if deferred > 0 {
-        parts.push(paint(WARN, &format!("{deferred} deferred")));
+    if !deferred.is_empty() {
+        parts.push(paint(WARN, &format!("{} deferred", deferred.len())));
     }
     if !body.pending.is_empty() {
-        parts.push(paint(WARN, &format!("{} pending reboot", body.pending.len())));
+        parts.push(paint(WARN, &format!("{} waiting for a reboot", body.pending.len())));
     }
     if !body.blockers.is_empty() {
         parts.push(paint(BAD, &counted(body.blockers.len(), "blocker")));
@@ -252,14 +341,5 @@ pub(crate) fn summary(plan: &Plan) -> String {
     if !body.unknowns.is_empty() {
         parts.push(paint(WARN, &format!("{} unknown", body.unknowns.len())));
     }
-    let reboot = match plan.reboot {
-        RebootNeed::None => no_reboot(plan),
-        RebootNeed::Reboot => paint(WARN, "reboot required"),
-        RebootNeed::Cold => paint(
-            WARN,
-            "reboot required (through firmware; not kexec or soft-reboot)",
-        ),
-    };
-    parts.push(reboot);
-    format!("{}\n", parts.join(", "))
+    format!("{}. {}\n", parts.join(", "), reboot(plan))
 }

@@ -1,5 +1,4 @@
-//! Operator report of readiness: groups with the worst first, counts of passed checks, then the answer and the next
-//! step.
+//! Operator report of readiness: problems with the most severe first, counts of passed checks, then the answer.
 
 use std::fmt::Write as _;
 
@@ -16,29 +15,36 @@ pub(super) const SEEN: usize = 3;
 
 /// Formats the whole report. `verbose` adds passed checks and all evidence.
 pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
-    let mut out = format!("{} {}\n", paint(HEAD, "host"), one_line(host));
-    let mut groups: Vec<(Verdict, Group, Vec<&Judged>)> = Vec::new();
-    for judged in &report.checks {
-        match groups.iter_mut().find(|(_, group, _)| *group == judged.group) {
-            Some((_, _, members)) => members.push(judged),
-            None => groups.push((Verdict::NotApplicable, judged.group, vec![judged])),
+    let mut out = format!("{}  {}\n", paint(HEAD, "Host"), one_line(host));
+    let is_fine =
+        |judged: &Judged| matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable);
+    // Findings that the profile ignores are still shown, with their reason.
+    let mut shown: Vec<&Judged> =
+        report.checks.iter().filter(|judged| verbose || !is_fine(judged)).collect();
+    // Stable sort: checks of equal severity stay in order of priority.
+    shown.sort_by_key(|judged| rank(judged));
+    let width = shown.iter().map(|judged| label(judged).1.len()).max().unwrap_or_default();
+    let mut fixes: Vec<(&str, &str)> = Vec::new();
+    for (at, judged) in shown.iter().enumerate() {
+        if at == 0 || verbose && rank(judged) != rank(shown[at - 1]) {
+            out.push('\n');
+        }
+        format_check(&mut out, judged, width, verbose);
+        fix(&mut out, judged, &mut fixes);
+    }
+    if !verbose {
+        out.push('\n');
+        for verdict in [Verdict::Pass, Verdict::NotApplicable] {
+            counts(&mut out, &report.checks, verdict);
         }
     }
-    for (worst, _, members) in &mut groups {
-        members.sort_by_key(|judged| rank(judged));
-        *worst = members.first().map_or(Verdict::NotApplicable, |judged| displayed_verdict(judged));
-    }
-    // Stable sort: groups of equal rank stay in order of priority.
-    groups.sort_by_key(|(_, _, members)| members.first().map(|judged| rank(judged)));
-    for (_, group, members) in &groups {
-        one_group(&mut out, *group, members, verbose);
-    }
     out.push('\n');
-    conclusion(&mut out, report);
+    out.push_str(&answer(report));
+    hints(&mut out, report);
     out
 }
 
-/// Returns the verdict for display. Ignored findings are listed with passed checks.
+/// Returns the verdict for display. Ignored findings are listed with checks that do not apply.
 fn displayed_verdict(judged: &Judged) -> Verdict {
     if judged.is_ignored() { Verdict::NotApplicable } else { judged.verdict }
 }
@@ -54,57 +60,132 @@ pub(super) fn rank(judged: &Judged) -> u8 {
     }
 }
 
-fn one_group(out: &mut String, group: Group, members: &[&Judged], verbose: bool) {
-    let count =
-        |wanted: Verdict| members.iter().filter(|one| displayed_verdict(one) == wanted).count();
-    let ignored = members.iter().filter(|judged| judged.is_ignored()).count();
-    let counts = [
-        (count(Verdict::Fail), "failed"),
-        (count(Verdict::Unknown), "unknown"),
-        (count(Verdict::Warn), "warned"),
-        (count(Verdict::Pass), "passed"),
-        (count(Verdict::NotApplicable) - ignored, "not applicable"),
-        (ignored, "ignored by the profile"),
-    ];
-    let counts: Vec<String> = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-    let _ = writeln!(out, "\n{}  {}", paint(HEAD, group.name()), paint(FAINT, &counts.join(", ")));
-    let speaks = |judged: &&&Judged| {
-        let is_fine = |verdict| matches!(verdict, Verdict::Pass | Verdict::NotApplicable);
-        // Findings that the profile ignores are still shown, with their reason.
-        verbose || !is_fine(judged.verdict)
-    };
-    for judged in members.iter().filter(speaks) {
-        format_check(out, judged, verbose);
+/// Returns the verdict with its style, as lines begin with it.
+fn label(judged: &Judged) -> (anstyle::Style, &'static str) {
+    match judged.verdict {
+        Verdict::Pass => (GOOD, "PASS"),
+        Verdict::NotApplicable => (FAINT, "N/A"),
+        _ if judged.is_ignored() => (FAINT, "IGNORED"),
+        Verdict::Fail => (BAD, "FAIL"),
+        Verdict::Warn => (WARN, "WARN"),
+        Verdict::Unknown => (WARN, "UNKNOWN"),
     }
 }
 
-fn format_check(out: &mut String, judged: &Judged, verbose: bool) {
-    let (sign, word) = match displayed_verdict(judged) {
-        Verdict::Pass => (paint(GOOD, "✓"), ""),
-        Verdict::Fail => (paint(BAD, "✗"), ""),
-        Verdict::Warn => (paint(WARN, "!"), ""),
-        Verdict::Unknown => (paint(WARN, "?"), "unknown: "),
-        Verdict::NotApplicable => (paint(FAINT, "·"), ""),
-    };
+/// Counts checks by group: `PASS  36: iommu 2, acs 1`.
+fn counts(out: &mut String, checks: &[Judged], verdict: Verdict) {
+    let checks: Vec<&Judged> = checks.iter().filter(|judged| judged.verdict == verdict).collect();
+    let Some(first) = checks.first() else { return };
+    let mut groups: Vec<(Group, usize)> = Vec::new();
+    for judged in &checks {
+        match groups.iter_mut().find(|(group, _)| *group == judged.group) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((judged.group, 1)),
+        }
+    }
+    let groups = groups.iter().map(|(group, count)| format!("{} {count}", group.name()));
+    let groups = groups.collect::<Vec<_>>().join(", ");
+    let (style, word) = label(first);
+    let word = paint(style, &format!("{word:<4}"));
+    let _ = writeln!(out, "{word}  {}: {groups}", checks.len());
+}
+
+fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) {
+    let (style, word) = label(judged);
+    let word = paint(style, &format!("{word:<width$}"));
     let finding = one_line(&judged.finding);
-    let _ = writeln!(out, "  {sign} {}: {word}{finding}", judged.id);
+    let _ = writeln!(out, "{word}  {}  {finding}", paint(HEAD, judged.id));
+    let indent = " ".repeat(width + 2);
     if let Some(reason) = &judged.severity_reason {
-        let level = judged.severity.name();
         let _ = writeln!(
             out,
-            "      {} `{level}` in the profile: {}",
-            paint(FAINT, "severity"),
+            "{indent}{} {}: {}",
+            paint(FAINT, "severity in the profile:"),
+            judged.severity.name(),
             one_line(reason)
         );
     }
-    let most = if verbose { usize::MAX } else { SEEN };
-    evidence(out, &judged.evidence, most, "; -v shows all");
-    let is_left = displayed_verdict(judged) != Verdict::NotApplicable;
-    remedy(out, judged.remedy.as_deref().filter(|_| is_left));
+    for line in evidence_lines(&judged.evidence, if verbose { usize::MAX } else { SEEN }) {
+        let _ = writeln!(out, "{indent}{line}");
+    }
+}
+
+/// Formats the fix of a check that needs one. A fix that was printed before is referred to by its check.
+fn fix<'a>(out: &mut String, judged: &'a Judged, fixes: &mut Vec<(&'a str, &'a str)>) {
+    let Some(remedy) = judged.remedy.as_deref() else { return };
+    if displayed_verdict(judged) == Verdict::NotApplicable {
+        return;
+    }
+    let known = fixes.iter().find(|(text, _)| *text == remedy);
+    let text = match known {
+        Some((_, id)) => format!("same as {id}"),
+        None => one_line(remedy),
+    };
+    fixes.push((remedy, judged.id));
+    let indent = " ".repeat(label(judged).1.len() + 2);
+    let _ = writeln!(out, "{indent}{} {text}", paint(HEAD, "fix:"));
+}
+
+/// Formats evidence: `RR CR on [config space, 0x186]: ports 0000:17:00.0, 0000:17:01.0 and 14 more (-v)`. Up to `most`
+/// items or subjects are listed by name. With no limit each item has its own line.
+fn evidence_lines(all: &[Evidence], most: usize) -> Vec<String> {
+    let source = |seen: &Evidence| paint(FAINT, &format!("[{}]", one_line(&seen.at)));
+    let single = |seen: &Evidence| format!("{} {}", one_line(&seen.what), source(seen));
+    if most == usize::MAX {
+        return all.iter().map(single).collect();
+    }
+    let parts = |seen: &Evidence| match seen.what.split_once(": ") {
+        Some((subject, state)) => (subject.to_owned(), state.to_owned(), seen.at.clone()),
+        None => (String::new(), seen.what.clone(), seen.at.clone()),
+    };
+    let mut groups: Vec<Vec<&Evidence>> = Vec::new();
+    for seen in all {
+        let (subject, state, at) = parts(seen);
+        let fits = |group: &Vec<&Evidence>| {
+            let known = group.first().map(|first| parts(first));
+            known.is_some_and(|known| {
+                !known.0.is_empty() && !subject.is_empty() && known.1 == state && known.2 == at
+            })
+        };
+        match groups.iter_mut().find(|group| fits(group)) {
+            Some(group) => group.push(seen),
+            None => groups.push(vec![seen]),
+        }
+    }
+    let lines = groups.iter().take(most).map(|group| match group.as_slice() {
+        [only] => single(only),
+        several => {
+            let subjects: Vec<String> = several.iter().map(|seen| parts(seen).0).collect();
+            let state = several.first().map(|seen| parts(seen).1).unwrap_or_default();
+            let at = several.first().map(|seen| source(seen)).unwrap_or_default();
+            format!("{} {at}: {}", one_line(&state), one_line(&subject_list(&subjects, most)))
+        }
+    });
+    let mut lines: Vec<String> = lines.collect();
+    let rest: usize = groups.iter().skip(most).map(Vec::len).sum();
+    if rest > 0 {
+        lines.push(format!("{rest} more (-v)"));
+    }
+    lines
+}
+
+/// Lists up to `most` subjects; a first word that all share is printed once: `ports A, B, C and 13 more (-v)`.
+fn subject_list(subjects: &[String], most: usize) -> String {
+    let noun = |subject: &str| subject.split_once(' ').map(|(noun, rest)| (noun.to_owned(), rest.to_owned()));
+    let shared = subjects.first().and_then(|first| noun(first)).map(|(noun, _)| noun);
+    let names: Option<Vec<String>> = subjects
+        .iter()
+        .map(|subject| noun(subject).filter(|(own, _)| Some(own) == shared.as_ref()).map(|(_, rest)| rest))
+        .collect();
+    let (prefix, names) = match (shared, names) {
+        (Some(noun), Some(names)) => (format!("{noun}s "), names),
+        _ => (String::new(), subjects.to_vec()),
+    };
+    let listed = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => format!("{prefix}{listed}"),
+        more => format!("{prefix}{listed} and {more} more (-v)"),
+    }
 }
 
 /// Formats the first `most` items of evidence and counts the rest, followed by `where_all`.
@@ -152,7 +233,7 @@ fn other_deciding_checks(report: &Report, one: &str, many: &str) -> String {
     }
 }
 
-/// Formats the findings that `ready` does not cover: `, with 2 warnings and 1 unknown`.
+/// Counts the findings that do not decide the answer: `, 2 warnings, 1 unknown`.
 fn warnings_and_unknowns(report: &Report) -> String {
     let count =
         |test: &dyn Fn(&Judged) -> bool| report.checks.iter().filter(|one| test(one)).count();
@@ -160,65 +241,89 @@ fn warnings_and_unknowns(report: &Report) -> String {
     let ignored = |judged: &Judged| {
         judged.is_ignored() && !matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable)
     };
+    let decided = |judged: &Judged| {
+        report.answer == Answer::CannotTell && report.decided_by.contains(&judged.id)
+    };
+    let unknown = |judged: &Judged| is(Verdict::Unknown)(judged) && !decided(judged);
     let counts = [
         (count(&is(Verdict::Warn)), "warning", "warnings"),
-        (count(&is(Verdict::Unknown)), "unknown", "unknown"),
-        (count(&ignored), "finding ignored by the profile", "findings ignored by the profile"),
+        (count(&unknown), "unknown", "unknown"),
+        (count(&ignored), "ignored by the profile", "ignored by the profile"),
     ];
-    let said: Vec<String> = counts
-        .into_iter()
-        .filter(|(count, ..)| *count > 0)
-        .map(|(count, one, many)| counted_as(count, one, many))
-        .collect();
-    match said.is_empty() {
-        true => String::new(),
-        false => format!(", with {}", said.join(", ")),
+    let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
+    counts.map(|(count, one, many)| format!(", {}", counted_as(count, one, many))).collect()
+}
+
+/// Formats the answer: `NOT READY: 2 failed, 2 warnings. Fix iommu.mode first.`
+pub(crate) fn answer(report: &Report) -> String {
+    let (selected, all) = (report.checks.len(), CHECKS.len());
+    let count = |verdict| report.checks.iter().filter(|one| displayed_verdict(one) == verdict).count();
+    let of = if report.partial {
+        format!(" ({selected} of {all} checks selected)")
+    } else {
+        String::new()
+    };
+    let first = |action: &str| match report.decided_by.first() {
+        Some(id) => format!(". {action} {id} first."),
+        None => String::new(),
+    };
+    match report.answer {
+        Answer::Ready if report.partial => format!(
+            "{} {} of {selected} selected checks, {} not applicable ({all} available){}\n",
+            paint(GOOD, "PASSED:"),
+            count(Verdict::Pass),
+            count(Verdict::NotApplicable),
+            warnings_and_unknowns(report)
+        ),
+        Answer::Ready if report.image => format!(
+            "{}{}; verify the machine that runs it\n",
+            paint(GOOD, "READY: the image matches its profile"),
+            warnings_and_unknowns(report)
+        ),
+        Answer::Ready => format!(
+            "{}: {} passed{}\n",
+            paint(GOOD, "READY"),
+            count(Verdict::Pass),
+            warnings_and_unknowns(report)
+        ),
+        Answer::NotReady => format!(
+            "{}: {} failed{}{of}{}\n",
+            paint(BAD, "NOT READY"),
+            report.decided_by.len(),
+            warnings_and_unknowns(report),
+            first("Fix")
+        ),
+        Answer::CannotTell => format!(
+            "{}: {}{}{of}{}\n",
+            paint(WARN, "UNKNOWN"),
+            counted_as(
+                report.decided_by.len(),
+                "deciding check has no verdict",
+                "deciding checks have no verdict"
+            ),
+            warnings_and_unknowns(report),
+            first("Resolve")
+        ),
     }
 }
 
-fn conclusion(out: &mut String, report: &Report) {
-    let (asked, all) = (report.checks.len(), CHECKS.len());
-    let _ = match report.answer {
-        Answer::Ready if report.partial => {
-            let none = match asked {
-                1 => "the selected check does not fail".to_owned(),
-                count => format!("none of the {count} selected checks fails"),
-            };
-            writeln!(
-                out,
-                "{}{} ({all} available)",
-                paint(GOOD, &none),
-                warnings_and_unknowns(report)
-            )
-        }
-        Answer::Ready if report.image => {
-            let right = paint(GOOD, "the image matches its profile");
-            writeln!(
-                out,
-                "{right}{}; verify the machine that runs it",
-                warnings_and_unknowns(report)
-            )
-        }
-        Answer::Ready => {
-            let silent = paint(FAINT, &format!("not checked: {NOT_LOOKED_AT}"));
-            writeln!(out, "{}{}\n{silent}", paint(GOOD, "ready"), warnings_and_unknowns(report))
-        }
-        Answer::NotReady | Answer::CannotTell => {
-            let (style, word) = match report.answer {
-                Answer::NotReady => (BAD, "not ready"),
-                _ => (WARN, "unknown"),
-            };
-            let subset = match report.partial {
-                true => format!(" ({asked} of {all} checks selected)"),
-                false => String::new(),
-            };
-            let state = state(report);
-            let why = state.strip_prefix(word).unwrap_or(&state);
-            writeln!(out, "{}{subset}{why}", paint(style, word))
-        }
-    };
-    if let Some(next) = &report.next {
-        let _ = writeln!(out, "{} {}", paint(HEAD, "next:"), one_line(next));
+/// Formats what `ready` does not cover, what one `bedplate apply` fixes, and how to create a profile if there is none.
+fn hints(out: &mut String, report: &Report) {
+    if report.answer == Answer::Ready && !report.partial && !report.image {
+        let _ = writeln!(out, "{}", paint(FAINT, &format!("Not checked: {NOT_LOOKED_AT}")));
+    }
+    let open = || report.checks.iter().filter(|one| one.remedy.is_some() && rank(one) < 4);
+    let settings: Vec<&Judged> = open().filter(|judged| judged.in_profile).collect();
+    if settings.len() > 1 {
+        let _ = writeln!(
+            out,
+            "{} of {} fixes are settings of the profile: one `bedplate apply` makes them.",
+            settings.len(),
+            open().count()
+        );
+    }
+    if report.needs_profile {
+        out.push_str("No profile yet: create one with `bedplate profile init`.\n");
     }
 }
 

@@ -198,7 +198,7 @@ fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Judgement {
          registers no GPU memory by DMA-BUF, and the jobs' RCCL version is unknown",
     )
     .evidence(seen, RCCL_CONF)
-    .hint(format!("set [nccl] set = {{ {FORCE_DMABUF} = 1 }} in the profile, run `bedplate apply`")))
+    .setting_hint(&format!("[nccl] set = {{ {FORCE_DMABUF} = 1 }}")))
 }
 
 /// Returns the outcome if the driver is set to refuse peers.

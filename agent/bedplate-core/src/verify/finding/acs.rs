@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::{FEW, FindingText, first, named, text};
+use super::{FEW, FindingText, first, in_profile, named, text};
 use crate::plan::Subject;
 use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
 
-const DIRECT_P2P: &str = "set [acs] policy = \"direct-p2p\" in the profile, run `bedplate apply`: effective at once; IOMMU \
-                          groups follow at the next boot";
+const DIRECT_P2P: &str = "[acs] policy = \"direct-p2p\"";
+const AT_ONCE: &str = ": effective at once; IOMMU groups follow at the next boot";
 
 /// A finding about ACS, ATS or IOMMU groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -88,7 +88,7 @@ impl AcsFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::Redirected { detoured, pairs, ports } => {
-                text("", redirected(*detoured, *pairs, ports), DIRECT_P2P)
+                in_profile("", redirected(*detoured, *pairs, ports), DIRECT_P2P, AT_ONCE)
             }
             Self::RedirectedForGuests { detoured, pairs, ports } => {
                 let redirected = redirected(*detoured, *pairs, ports);
@@ -104,24 +104,26 @@ impl AcsFinding {
                 "find what cleared them: `pci=disable_acs_redir=` or `pci=config_acs=` on the kernel command line, or a \
                  script with setpci. Without it, Linux sets them at the next boot",
             ),
-            Self::DtOff { ports } => text(
+            Self::DtOff { ports } => in_profile(
                 "translated requests of guests do not pass directly: DT is off at {}",
                 named(ports, "ports"),
                 DIRECT_P2P,
+                AT_ONCE,
             ),
-            Self::AcsBitsDiffer { ports } => text(
+            Self::AcsBitsDiffer { ports } => in_profile(
                 "wrong ACS bits for this PCIe topology at {}",
                 named(ports, "ports"),
-                "set [acs] policy = \"direct-p2p\" in the profile, run `bedplate apply`; `bedplate plan -v` shows the reasons",
+                DIRECT_P2P,
+                "; `bedplate plan -v` shows the reasons",
             ),
             Self::GuestExposed { port, reason, remedy } => {
                 text("", format!("{port}: {reason}"), remedy.clone())
             }
-            Self::GroupsApart { gpu, function } => text(
+            Self::GroupsApart { gpu, function } => in_profile(
                 "in different IOMMU groups: the NVIDIA driver refuses DMA-BUF between them",
                 format!("GPU {gpu} and function {function}"),
-                "set [acs] policy = \"direct-p2p\" in the profile, run `bedplate apply`, reboot: groups follow at the next \
-                 boot",
+                DIRECT_P2P,
+                ", reboot: groups follow at the next boot",
             )
             .recovery(Recovery::Reboot),
             Self::NoAts { function } => no_ats(*function),

@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
-use super::{FindingText, named, text};
+use super::{FindingText, in_profile, named, text};
 use bedplate_base::counted;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::MessageKind;
+
+const PASSTHROUGH: &str = "[iommu] mode = \"passthrough\"";
 
 /// Functions that carry GPUDirect traffic, by type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -79,14 +81,14 @@ impl IommuFinding {
             Self::IommuOffWithGuests { off_by, function_count } => {
                 let by = off_by.as_ref().map(|by| format!(" (by `{by}`)")).unwrap_or_default();
                 let functions = counted(*function_count, "function");
-                text(
+                in_profile(
                     "",
                     format!("the IOMMU is off{by}, but required by {functions} assigned to VMs"),
-                    "set [iommu] mode = \"passthrough-required\" in the profile, run `bedplate apply`, reboot. No IOMMU in \
-                     the firmware? Enable it there first",
+                    "[iommu] mode = \"passthrough-required\"",
+                    ", reboot. No IOMMU in the firmware? Enable it there first",
                 )
             }
-            Self::DmaTranslated { carriers, mixed } => text(
+            Self::DmaTranslated { carriers, mixed } => in_profile(
                 match mixed {
                     false => "the IOMMU translates the DMA of {}",
                     true => {
@@ -94,13 +96,14 @@ impl IommuFinding {
                     }
                 },
                 carriers.counted(),
-                "set [iommu] mode = \"passthrough\" in the profile, run `bedplate apply`, reboot. Already booted with it? \
-                 Run `bedplate plan`",
+                PASSTHROUGH,
+                ", reboot. Already booted with it? Run `bedplate plan`",
             ),
-            Self::DmaPassesThrough { carriers } => text(
+            Self::DmaPassesThrough { carriers } => in_profile(
                 "the SMMU passes the DMA of {} through: on Linux before 6.11 CUDA then creates no context",
                 carriers.counted(),
-                "set [iommu] mode = \"auto\" in the profile, run `bedplate apply`, reboot; or boot Linux 6.11 or newer",
+                "[iommu] mode = \"auto\"",
+                ", reboot; or boot Linux 6.11 or newer",
             ),
             Self::IommuLog { sign, functions, lines } => logged(*sign, functions, *lines),
         }
@@ -122,11 +125,11 @@ fn logged(sign: MessageKind, functions: &[PciAddress], lines: usize) -> FindingT
             "",
             "enable VT-d in the firmware setup, or remove `intel_iommu=on` from the command line",
         ),
-        _ => text(
+        _ => in_profile(
             "the IOMMU refused DMA of {}",
             format!("{} ({})", named(functions, "functions"), counted(lines, "line")),
-            "set [iommu] mode = \"passthrough\" in the profile, run `bedplate apply`, reboot. Already passthrough? Report it \
-             to the driver's vendor",
+            PASSTHROUGH,
+            ", reboot. Already passthrough? Report it to the driver's vendor",
         ),
     }
 }

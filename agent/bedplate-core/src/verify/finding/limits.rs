@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{DeviceKind, FEW, FindingText, size, text};
+use super::{DeviceKind, FEW, FindingText, in_profile, size, text};
 
 /// A finding about the limits of jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -89,10 +89,11 @@ impl LimitsFinding {
                 "run `mount -o remount,size=50% /dev/shm`, and set the same in /etc/fstab; for a container, use \
                  `--shm-size=1g` or more",
             ),
-            Self::NumaBalancingOn { .. } => text(
+            Self::NumaBalancingOn { .. } => in_profile(
                 "the kernel balances memory between NUMA nodes",
                 "",
-                "set [sysctl] set = { \"kernel.numa_balancing\" = 0 } in the profile, run `bedplate apply`",
+                "[sysctl] set = { \"kernel.numa_balancing\" = 0 }",
+                "",
             ),
             Self::PersistencedDown => text(
                 "nvidia-persistenced does not run",

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{FindingText, named, text};
+use super::{FindingText, in_profile, named, text};
 use crate::kind::modules::DmabufObstacle;
 use crate::kind::modules::topo_check::PARAMETER;
 use bedplate_base::Recovery;
@@ -161,11 +161,11 @@ impl ModulesFinding {
             ),
             Self::PeersRefused { value, path } => peers_refused(*value, path.as_deref()),
             Self::NoNvidiaDriver => text("no NVIDIA driver is loaded", "", "run `modprobe nvidia`"),
-            Self::PeermemNotLoaded { obstacle } => text(
+            Self::PeermemNotLoaded { obstacle } => in_profile(
                 "nvidia_peermem is not loaded, and DMA-BUF is unavailable: {}",
                 obstacle,
-                "set [modules] gpudirect = \"auto\" in the profile, run `bedplate apply`; until the next boot, run `modprobe \
-                 nvidia_peermem`",
+                "[modules] gpudirect = \"auto\"",
+                "; until the next boot, run `modprobe nvidia_peermem`",
             ),
             Self::NoWayToRegister { obstacle } => no_way_to_register(obstacle),
             Self::NvPeerMemLoaded => text(

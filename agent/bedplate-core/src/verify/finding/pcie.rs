@@ -2,11 +2,10 @@
 
 use serde::Serialize;
 
-use super::{FindingText, named, text};
+use super::{FindingText, in_profile, named, text};
 use bedplate_base::value::PciAddress;
 
-const ONE_PAYLOAD_SIZE: &str =
-    "set [cmdline] args = [\"pci=pcie_bus_safe\"] in the profile, run `bedplate apply`, reboot";
+const ONE_PAYLOAD_SIZE: &str = "[cmdline] args = [\"pci=pcie_bus_safe\"]";
 
 /// A finding about PCIe registers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -42,17 +41,19 @@ pub enum PcieFinding {
 impl PcieFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
-            Self::PayloadDiffers { functions } => text(
+            Self::PayloadDiffers { functions } => in_profile(
                 "payload size differs from that of the port above",
                 named(functions, "functions"),
                 ONE_PAYLOAD_SIZE,
+                ", reboot",
             ),
-            Self::PayloadDiffersOnPath { gpu, peer, switch } => text(
+            Self::PayloadDiffersOnPath { gpu, peer, switch } => in_profile(
                 format!(
                     "links between GPU {gpu} and {peer} differ in payload size, and switch {switch} does not split packets"
                 ),
                 "",
                 ONE_PAYLOAD_SIZE,
+                ", reboot",
             ),
             Self::ReadRequestsSmall { nics } => text(
                 "NIC {}: read requests are smaller than possible",

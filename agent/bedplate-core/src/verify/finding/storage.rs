@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{FindingText, named, text};
+use super::{FindingText, in_profile, named, text};
 use bedplate_base::value::PciAddress;
 use bedplate_facts::cufile::{PATH, Problem};
 
@@ -87,13 +87,13 @@ impl StorageFinding {
                     }
                 },
             ),
-            Self::DiskRedirected { pairs, of, ports } => text(
+            Self::DiskRedirected { pairs, of, ports } => in_profile(
                 format!(
                     "{pairs} of {of} GPU–NVMe pairs detour through the root complex: ACS redirect (RR, CR, EC) is on at {{}}"
                 ),
                 named(ports, "ports"),
-                "set [acs] peers = [\"nic\", \"gpu\", \"nvme\"] in the profile, run `bedplate apply`: effective at once; \
-                 IOMMU groups follow at the next boot",
+                "[acs] peers = [\"nic\", \"gpu\", \"nvme\"]",
+                ": effective at once; IOMMU groups follow at the next boot",
             ),
         }
     }

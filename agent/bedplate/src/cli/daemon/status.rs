@@ -35,6 +35,12 @@ pub(crate) struct StatusArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Redraw every second until interrupted. Without a terminal, print each change.
+    #[arg(long, short, conflicts_with_all = ["json", "wait", "quiet"])]
+    watch: bool,
+    /// Print only the first line: the verdict and its reason.
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
     /// Wait until the host is ready, at most this long (default: `ready_timeout` of the profile). Always exits with 0,
     /// so that waiting units start in any case.
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
@@ -66,6 +72,9 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     if let Some(Limit(asked)) = args.wait {
         return wait(asked, args.worker.as_deref());
     }
+    if args.watch {
+        return watch(&args.state_root);
+    }
     let (status, live) = match client::status() {
         Ok(status) => (status, true),
         Err(why) => match off_the_bus(&args.state_root) {
@@ -92,18 +101,43 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             }
         },
     };
+    if args.quiet {
+        output::report(&text::answer(&status))?;
+        return Ok(exit(&status));
+    }
     show(&status, args.json, live)
+}
+
+/// Time between two reads of the daemon's status.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Shows the daemon's status again and again, with its running step.
+fn watch(root: &Path) -> Result<Exit, CliError> {
+    let mut screen = output::Screen::new();
+    loop {
+        let status = client::status().or_else(|why| off_the_bus(root).ok_or(why));
+        let text = match status {
+            Ok(status) => text::status(&status, true, jiff::Timestamp::now()),
+            Err(why) => format!("daemon unreachable: {why}\n"),
+        };
+        screen.draw(&text)?;
+        std::thread::sleep(WATCH_INTERVAL);
+    }
 }
 
 /// Prints the status and returns it as exit status.
 pub(super) fn show(status: &Status, json: bool, live: bool) -> Result<Exit, CliError> {
     output::either(json, status, || text::status(status, live, jiff::Timestamp::now()))?;
-    Ok(match (status.verdict, status.state) {
+    Ok(exit(status))
+}
+
+fn exit(status: &Status) -> Exit {
+    match (status.verdict, status.state) {
         (Verdict::Ready, _) => Exit::Done,
         (_, State::WaitingForBoot) => Exit::RebootPending,
         (Verdict::CannotTell, _) => Exit::CannotTell,
         (Verdict::NotReady, _) => Exit::Blocked,
-    })
+    }
 }
 
 /// Returns the status file of a daemon that runs without the bus. Ignores a file of another boot, of a process that is

@@ -1,16 +1,11 @@
 //! Grouping of changes that differ only in their subject (twenty ports, eight PFs).
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
-
 use super::super::names;
 use super::super::style::{FAINT, WARN, paint};
-use super::{Detail, item_line, when};
+use super::{Block, Detail, counted_list, deferred, item_line, transition, when};
 use bedplate_core::plan::{Change, Device, Item};
 use bedplate_facts::names::Names;
 
-/// Reasons or disruptions to show before the rest is counted.
-const SHOWN: usize = 2;
 /// Entries of a long list to show before the rest is counted.
 const SUBJECTS: usize = 3;
 /// Maximum length of a list that is shown in full.
@@ -34,7 +29,7 @@ pub(crate) fn folded(list: &[&str], between: &str) -> String {
     if list.len() <= FEW {
         return list.join(between);
     }
-    format!("{}{between}… and {} more; -v", list[..SUBJECTS].join(between), list.len() - SUBJECTS)
+    format!("{}{between}… and {} more (-v)", list[..SUBJECTS].join(between), list.len() - SUBJECTS)
 }
 
 fn same(one: &Change, other: &Change) -> bool {
@@ -49,62 +44,80 @@ fn same(one: &Change, other: &Change) -> bool {
 }
 
 /// Formats a group of at least two changes.
-pub(crate) fn show(out: &mut String, group: &[&Change], names: Option<&Names>) {
+pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
     let devices: Vec<&Device> =
         group.iter().filter_map(|change| change.subject.device.as_deref()).collect();
-    let (Some(first), Some(device)) = (group.first(), devices.first()) else { return };
-    let _ = writeln!(
-        out,
-        "  {} {}s  {}",
-        group.len(),
-        device.role,
-        paint(FAINT, &format!("[{}]", when(first.effect)))
-    );
-    let subjects: Vec<String> = devices.iter().map(|device| device.name()).collect();
-    let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
-    let _ = writeln!(out, "    {}", folded(&subjects, "  "));
-    if let Some(names) = names {
-        let functions = devices.iter().filter_map(|device| names.function(device.address));
-        for line in names::models(names, functions) {
-            let _ = writeln!(out, "    {}", paint(FAINT, &line));
+    // A group has at least one member, and members have devices (`same`).
+    let (Some(first), Some(device)) = (group.first(), devices.first()) else {
+        return Block { title: String::new(), lines: Vec::new() };
+    };
+    let when = paint(HEAD, when(first.effect));
+    let count = format!("{} {}s", devices.len(), device.role);
+    let (title, items) = match first.items.as_slice() {
+        [item] if item.before.is_some() && item.after.is_some() => {
+            (format!("{when}: {} on {count}", transition(item, counted_list)), [].as_slice())
         }
-    }
-    for item in &first.items {
-        let _ = writeln!(out, "    {}", item_line(item, Detail::default()));
-    }
+        items => (format!("{when}: {count}"), items),
+    };
+    let mut lines = models(&devices, names);
+    lines.extend(items.iter().map(|item| item_line(item, Detail::default())));
     let reasons = group
         .iter()
         .flat_map(|change| &change.items)
         .flat_map(|item| &item.why)
         .map(|why| why.reason.as_str());
-    some(out, reasons, "", "reasons");
+    lines.extend(most_frequent(reasons).map(|text| format!("why: {}", paint(FAINT, &text))));
     let disrupts = group.iter().flat_map(|change| change.disrupts.iter().map(String::as_str));
-    some(out, disrupts, "disrupts: ", "disruptions");
-    if let Some(deferred) = &first.deferred {
-        let _ = writeln!(out, "      {} until {}", paint(WARN, "deferred"), deferred.until);
-    }
+    lines.extend(
+        most_frequent(disrupts).map(|text| format!("{} {text}", paint(WARN, "disrupts:"))),
+    );
+    lines.extend(first.deferred.as_ref().map(deferred));
+    Block { title, lines }
 }
 
-/// Formats the first few distinct texts, most frequent first, and counts the rest.
-fn some<'a>(out: &mut String, texts: impl Iterator<Item = &'a str>, label: &str, many: &str) {
-    let texts: Vec<&str> = texts.collect();
-    let mut seen = BTreeSet::new();
-    let mut distinct: Vec<&str> = texts.iter().copied().filter(|text| seen.insert(*text)).collect();
-    distinct
-        .sort_by_key(|text| std::cmp::Reverse(texts.iter().filter(|other| *other == text).count()));
-    for text in distinct.iter().take(SHOWN) {
-        let line = if label.is_empty() {
-            paint(FAINT, text)
-        } else {
-            format!("{}{text}", paint(WARN, label))
-        };
-        let _ = writeln!(out, "        {line}");
+/// Lists addresses by model: `16 Broadcom PEX890xx  0000:17:00.0 …`.
+fn models(devices: &[&Device], names: Option<&Names>) -> Vec<String> {
+    let model = |device: &Device| {
+        let names = names?;
+        names::name(names, names.function(device.address)?)
+    };
+    let mut models: Vec<(Option<String>, Vec<String>)> = Vec::new();
+    for device in devices {
+        let model = model(device);
+        match models.iter_mut().find(|(known, _)| *known == model) {
+            Some((_, addresses)) => addresses.push(device.address.to_string()),
+            None => models.push((model, vec![device.address.to_string()])),
+        }
     }
-    if distinct.len() > SHOWN {
-        let _ = writeln!(
-            out,
-            "        {}",
-            paint(FAINT, &format!("… and {} more {many}; -v", distinct.len() - SHOWN))
-        );
+    let labels = models.iter().map(|(model, addresses)| match model {
+        Some(model) => format!("{} {model}", addresses.len()),
+        None if models.len() > 1 => format!("{} unnamed", addresses.len()),
+        None => String::new(),
+    });
+    let labels: Vec<String> = labels.collect();
+    let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or_default();
+    let rows = models.iter().zip(labels).map(|((_, addresses), label)| {
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let label = format!("{label:<width$}");
+        let gap = if width > 0 { "  " } else { "" };
+        format!("{}{gap}{}", paint(FAINT, &label), folded(&addresses, " "))
+    });
+    rows.collect()
+}
+
+/// Returns the most frequent text, with the number of other distinct ones.
+fn most_frequent<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for text in texts {
+        match counts.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((text, 1)),
+        }
+    }
+    // The first one of those that are equally frequent.
+    let (text, _) = counts.iter().rev().max_by_key(|(_, count)| *count)?;
+    match counts.len() - 1 {
+        0 => Some((*text).to_owned()),
+        more => Some(format!("{text} ({more} more: -v)")),
     }
 }
