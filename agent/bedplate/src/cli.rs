@@ -18,6 +18,7 @@ mod nccl;
 mod output;
 mod plan;
 mod profile;
+mod profile_edit;
 mod profile_init;
 mod profile_list;
 mod render;

@@ -1,9 +1,10 @@
-//! `bedplate profile`: show, check, schema, explain. `init` and `list` have their own files.
+//! `bedplate profile`: show, check, schema, explain. `init`, `edit` and `list` have their own files.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::profile_edit::{self, EditArgs};
 use super::profile_init::{self, InitArgs};
 use super::profile_list::{self, ListArgs};
 use super::{CliError, Exit, HostArgs, ProfileArgs, conclude, host, output};
@@ -20,6 +21,8 @@ use bedplate_facts::Depth;
 pub(crate) enum ProfileCommand {
     /// Write a commented profile for this host, to start from.
     Init(InitArgs),
+    /// Edit the host's profile: opens $EDITOR, checks the result, shows the plan, installs it.
+    Edit(EditArgs),
     /// List the shipped profiles, and why each fits this host or not.
     List(ListArgs),
     /// Print the merged profile as TOML.
@@ -74,6 +77,7 @@ pub(crate) struct ExplainArgs {
 pub(crate) fn run(command: &ProfileCommand) -> Result<Exit, CliError> {
     match command {
         ProfileCommand::Init(args) => profile_init::run(args),
+        ProfileCommand::Edit(args) => profile_edit::run(args),
         ProfileCommand::List(args) => profile_list::run(args),
         ProfileCommand::Show(args) => show(args),
         ProfileCommand::Check(args) => check(args),

@@ -1,0 +1,125 @@
+//! `bedplate profile edit`: edits the host's profile in an editor, checks it, shows the plan, and installs it.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use super::apply::{can_be_asked, confirm};
+use super::{CliError, Context as _, Exit, HostArgs, conclude, host, output};
+use crate::report::text;
+use bedplate_core::engine::profile_source::{Choice, HOST_PROFILE};
+use bedplate_core::engine::{self, Request};
+use bedplate_facts::names::Names;
+use bedplate_host::write::DirWriter;
+use bedplate_host::{Expected, Reader, Writer as _, file};
+
+/// Prefix of errors.
+const CANNOT: &str = "cannot edit the profile";
+
+/// `profile edit`.
+#[derive(Debug, Args)]
+#[command(after_help = "Runs $VISUAL, else $EDITOR, else vi.")]
+pub(crate) struct EditArgs {
+    /// Edit the profile of a root directory that is not running (an image, a mounted disk).
+    #[arg(long, value_name = "DIR", help_heading = "Host")]
+    root: Option<PathBuf>,
+    /// Install a valid profile without asking. Without a terminal, edit never asks.
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// A draft of the profile in a directory that only the caller can enter; removed when the command ends.
+struct Draft {
+    directory: PathBuf,
+    file: PathBuf,
+}
+
+impl Draft {
+    fn new(text: &str) -> Result<Self, CliError> {
+        let directory = std::env::temp_dir().join(format!("bedplate-edit.{}", std::process::id()));
+        // Fails if the name exists: nobody else can have prepared the directory.
+        DirBuilder::new().mode(0o700).create(&directory).context(CANNOT)?;
+        let draft = Draft { file: directory.join("profile.toml"), directory };
+        output::to(&draft.file, text)?;
+        Ok(draft)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // A directory that cannot be removed is left to the cleanup of /tmp.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Edits until the profile is valid, then installs it.
+pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
+    let host = HostArgs { root: args.root.clone(), snapshot: Vec::new(), demo: None };
+    let host = host::open_one(&host)?;
+    let root = args.root.as_deref().unwrap_or(Path::new("/"));
+    let shown = file::under(root, HOST_PROFILE).display().to_string();
+    let old = host.reader.text(HOST_PROFILE).map_err(|error| {
+        CliError::while_doing(CANNOT, error)
+            .hinting("create one with `bedplate profile init`, or pass --root")
+    })?;
+    let mut writer = match &args.root {
+        Some(root) => DirWriter::image(root, false).context(CANNOT)?,
+        None => DirWriter::live(),
+    };
+    let draft = Draft::new(&old)?;
+    let new = loop {
+        open_editor(&draft.file)?;
+        let new = fs::read_to_string(&draft.file).context(CANNOT)?;
+        if new == old {
+            output::status(&format!("{shown}: no changes"));
+            return Ok(Exit::Done);
+        }
+        match show_plan(host.reader.as_ref(), &draft.file) {
+            Ok(()) if args.yes || confirm(&format!("install as {shown}"))? => break new,
+            Ok(()) => return Err(CliError::new("no changes made")),
+            Err(error) if can_be_asked() => {
+                conclude::print(&error);
+                if !confirm("edit again")? {
+                    return Err(CliError::new("no changes made"));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    // Fails if somebody else has changed the profile in the meantime. Owner and mode stay.
+    let expected = Expected::Content(Some(old.as_bytes()));
+    writer
+        .replace_expected(HOST_PROFILE, new.as_bytes(), 0o644, expected)
+        .context(CANNOT)?;
+    output::status(&format!("installed {shown}: the daemon applies it, or run `bedplate apply`"));
+    Ok(Exit::Done)
+}
+
+/// Runs the editor of the environment, which may have arguments.
+fn open_editor(draft: &Path) -> Result<(), CliError> {
+    let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
+    let editor = named.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    let script = format!("{editor} \"$1\"");
+    let ran = Command::new("sh").args(["-c", &script, "sh"]).arg(draft).status().context(CANNOT)?;
+    match ran.success() {
+        true => Ok(()),
+        false => Err(CliError::new(format!("editor `{editor}` failed ({ran}); no changes made"))),
+    }
+}
+
+/// Checks the draft and shows its plan.
+///
+/// # Errors
+/// If the draft is invalid or may not be applied.
+fn show_plan(reader: &dyn Reader, draft: &Path) -> Result<(), CliError> {
+    let name = draft.to_string_lossy();
+    let planned = engine::prepare(reader, &Request::dry_run(Choice::Named(&name)))?;
+    output::lints(&planned.loaded);
+    planned.may_be_applied()?;
+    let names = Names::new(reader, &planned.facts);
+    let label = planned.facts.label();
+    output::report(&text::with_names(&planned.plan, &label, text::Detail::default(), Some(&names)))
+}
