@@ -1,5 +1,5 @@
-//! Whatever the files of a host hold, it is observed, planned for and reported: damaged boot files, cut config space,
-//! links that lead nowhere. Nothing panics, nothing takes long, and no report can steer a terminal.
+//! Damaged host files (boot files, truncated config space, dangling links): bedplate observes, plans and reports without a
+//! panic, without delay, and without control characters in its output.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn hurt_node(node: &mut Node, damages: &[Damage]) {
             for block in config.blocks.values_mut() {
                 let length = block.len();
                 damages.iter().for_each(|damage| hurt(block, damage));
-                // Config space keeps its size; what was cut away reads as ones, as from a device that is gone.
+                // Config space keeps its size. Truncated bytes read as ones, as from a removed device.
                 block.resize(length, 0xff);
             }
         }
@@ -35,7 +35,7 @@ proptest! {
     #![proptest_config(bedplate_tests::property::config(400))]
 
     #[test]
-    fn damaged_files_are_survived(
+    fn damaged_files_cause_no_panic_or_delay(
         loader in 0..LOADERS.len(),
         profile in 0..64_usize,
         wounds in prop::collection::vec((any::<Index>(), prop::collection::vec(damage(), 1..4)), 1..4),

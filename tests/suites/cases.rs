@@ -1,10 +1,10 @@
-//! Every directory in `tests/data/cases` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`) or recorded (`host.bp`),
-//! a profile (`profile.toml`, or a shipped profile's name in `profile`), perhaps a `ledger.json`, and what `bedplate plan`
-//! makes of them: `plan.txt` and `plan.diff`, or `error.txt`.
+//! Each directory in `tests/data/cases` is a case: a host, described (`host.toml`, see `bedplate_testhosts`) or recorded
+//! (`host.bp`), a profile (`profile.toml`, or the name of a shipped profile in `profile`), optionally a `ledger.json`, and
+//! the expected output of `bedplate plan`: `plan.txt` and `plan.diff`, or `error.txt`.
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test cases` rewrites the expected files.
 //!
-//! `tests/data/profiles` has a directory for each shipped profile, with made-up hosts that it is the best for.
+//! `tests/data/profiles` has a directory for each shipped profile, with fake hosts for which that profile is the best.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn main() {
             "tests/data/profiles/{name} has no profile"
         );
     }
-    // `vfio` is for no machine: it is only used when it is named.
+    // `vfio` is the best profile for no host; operators select it by name.
     let profiles = shipped().iter().filter(|shipped| shipped.name != "vfio").map(|shipped| {
         let best = move || is_best_for_its_hosts(shipped.name).map_err(Failed::from);
         Trial::test(format!("profile-{}", shipped.name), best)
@@ -46,12 +46,13 @@ fn main() {
     libtest_mimic::run(&arguments, cases.chain(profiles).collect()).exit();
 }
 
-/// A shipped profile is the best for its own machines, and no other is for them but a more general one.
+/// Checks that a shipped profile is the best for its own hosts, and that no other profile fits them except a more general
+/// one.
 fn is_best_for_its_hosts(name: &str) -> Result<(), String> {
     let directory = bedplate_tests::data("profiles").join(name);
     let hosts = std::fs::read_dir(&directory)
         .map_err(|error| format!("{}, with hosts for it: {error}", directory.display()))?;
-    // The generic one of the CPU; and Grace's, which is without Data Direct.
+    // The generic profile of the CPU, and Grace's, which lacks Data Direct.
     let may_fit_too =
         |other: &str| other.starts_with("generic-") || (name, other) == ("gb300", "grace");
     let mut seen = 0;
@@ -102,7 +103,7 @@ fn case(directory: &Path) -> Result<(), String> {
     expect(directory, "plan.diff", &plain(&diff::plan(&plan)))
 }
 
-/// The merged profile, or its diagnostics.
+/// Returns the merged profile, or its diagnostics.
 fn profile(directory: &Path) -> Result<Result<LoadedProfile, String>, String> {
     let layers: Vec<(String, String)> = match read(directory, "profile") {
         Some(name) => {
@@ -127,7 +128,7 @@ fn planned(loaded: &LoadedProfile, host: &dyn Reader) -> Result<PreparedPlan, St
     engine::prepare_loaded(host, loaded.clone()).map_err(|error| error.to_string())
 }
 
-/// What must hold of every plan.
+/// Checks the properties that hold for every plan.
 fn invariants(
     loaded: &LoadedProfile,
     host: &Snapshot,
@@ -144,7 +145,7 @@ fn invariants(
         return Err(format!("plan --json breaks its schema at {}: {error}", error.instance_path()));
     }
     let mut written = plan.clone();
-    // What the ledger is to remember is not shown.
+    // `plan --json` does not contain the fields that only the ledger uses.
     written.body.pending_until_boot.clear();
     written.body.settled_tools.clear();
     written.body.orphans.clear();
@@ -167,7 +168,7 @@ fn invariants(
     if let Some(what) = kind::outside_write_scope(&ledger_of(plan)) {
         return Err(format!("a kind's row does not own what its change does: {what}"));
     }
-    // The daemon masks what may be a secret. Nothing in a remedy is, or nobody could follow it.
+    // The daemon masks possible secrets in messages. A masked remedy could not be followed, so no remedy may contain one.
     for Blocker { remedy, .. } in &plan.body.blockers {
         let masked = bedplate_base::mask::mask_message(remedy);
         if masked != *remedy {
@@ -180,7 +181,7 @@ fn invariants(
     }
 }
 
-/// What a ledger would hold if the plan were cut short at its end.
+/// Returns the ledger that an interruption at the end of the plan would leave.
 fn ledger_of(plan: &Plan) -> Ledger {
     let mut ledger = Ledger::default();
     for (change, action) in
@@ -195,7 +196,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
             }
             Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
                 let (argv, purpose) = (argv.clone(), purpose.clone());
-                // Unified kernel images are made again, not saved.
+                // Unified kernel images are rebuilt, not saved.
                 for path in touches.iter().filter(|path| !path.ends_with(".efi")) {
                     ledger.begin_tool_file(path, author, (&FileState::Absent, true), None);
                 }
@@ -227,7 +228,7 @@ fn ledger_of(plan: &Plan) -> Ledger {
     ledger
 }
 
-/// Made once: it is the slowest part of a case.
+/// Compiled once: this is the slowest part of a case.
 fn validator() -> &'static jsonschema::Validator {
     static VALIDATOR: std::sync::OnceLock<jsonschema::Validator> = std::sync::OnceLock::new();
     VALIDATOR.get_or_init(|| {

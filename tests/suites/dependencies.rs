@@ -1,6 +1,6 @@
-//! What bedplate is built of keeps to deny.toml: licences, sources, crates that are not wanted, more than one version of a
-//! crate. cargo-deny reads the same file and knows advisories, too (`.ci/run`); it takes longer to build than bedplate does.
-//! Crates, and files within them, depend on each other in one direction.
+//! Dependencies follow deny.toml: licences, sources, banned crates, and one version per crate. cargo-deny reads the same
+//! file and also knows advisories (`.ci/run`), but takes longer to build than bedplate. Crates, and files within them,
+//! depend on each other in one direction.
 
 mod import_circles;
 
@@ -31,7 +31,7 @@ struct Dependency {
     name: String,
     req: String,
     path: Option<String>,
-    /// `dev`, `build`, or none.
+    /// `dev`, `build`, or `None` for normal dependencies.
     kind: Option<String>,
 }
 
@@ -87,7 +87,7 @@ fn deny() -> Deny {
         .expect("as cargo-deny has it")
 }
 
-/// All packages that are built on one of the targets.
+/// Returns all packages that are built on one of the targets.
 fn packages(deny: &Deny) -> Vec<Package> {
     let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
         .args(["metadata", "--locked", "--format-version=1"])
@@ -104,7 +104,7 @@ fn packages(deny: &Deny) -> Vec<Package> {
     packages
 }
 
-/// Whether an SPDX expression can be met with these licences. `/` is how older crates write OR.
+/// Whether an SPDX expression can be met with these licences. Older crates write `/` for OR.
 fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words: Vec<&str> = spaced.split_whitespace().rev().collect();
@@ -143,7 +143,7 @@ fn is_license_met(words: &mut Vec<&str>, allowed: &BTreeSet<String>) -> bool {
 }
 
 #[test]
-fn licences_are_read_as_spdx_has_them() {
+fn spdx_expressions_are_evaluated() {
     let allowed = BTreeSet::from(["MIT".to_owned(), "Apache-2.0 WITH LLVM-exception".to_owned()]);
     for met in [
         "MIT",
@@ -160,7 +160,7 @@ fn licences_are_read_as_spdx_has_them() {
 }
 
 #[test]
-fn licences_and_sources_are_those_that_are_allowed() {
+fn licences_and_sources_are_allowed() {
     let deny = deny();
     let mut wrong = Vec::new();
     for package in packages(&deny) {
@@ -179,7 +179,7 @@ fn licences_and_sources_are_those_that_are_allowed() {
 }
 
 #[test]
-fn no_crate_is_there_that_is_not_wanted() {
+fn no_banned_or_duplicate_crate_is_used() {
     let deny = deny();
     let packages = packages(&deny);
     let mut wrong = Vec::new();
@@ -212,7 +212,7 @@ fn no_crate_is_there_that_is_not_wanted() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Crates of the agent, each with those that it may depend on, as docs/design.md has them.
+/// The agent's crates with their allowed dependencies, as listed in docs/design.md.
 fn layers() -> BTreeMap<String, BTreeSet<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/design.md");
     let text = std::fs::read_to_string(path).expect("it is there");
@@ -226,9 +226,9 @@ fn layers() -> BTreeMap<String, BTreeSet<String>> {
     all.collect()
 }
 
-/// Of the crates themselves, not of their tests.
+/// Normal dependencies only; tests may use more.
 #[test]
-fn crates_depend_on_each_other_as_the_layout_says() {
+fn crates_depend_on_each_other_as_the_layout_allows() {
     let layers = layers();
     assert_eq!(layers.len(), 10, "{layers:?}");
     let packages = packages(&deny());

@@ -1,5 +1,5 @@
-//! What the repository's texts cite of `docs/` is there: sections of the handbook and of the design, files that the
-//! documents name, and the targets of their links.
+//! References in the repository's texts to `docs/` resolve: sections of the handbook and of the design, files named in the
+//! documents, and link targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use bedplate_core::verify::CHECKS;
 use bedplate_tests::program;
 
-/// The documents that are cited by section, under the names by which they are cited.
+/// Documents that are cited by section, under the names used for citations.
 const CITED: [&str; 2] = ["handbook", "design"];
-/// Documents whose links, and paths of source files, must lead somewhere.
+/// Documents whose links and source paths must resolve.
 const LINKING: [&str; 10] = [
     "CONTRIBUTING.md",
     "README.md",
@@ -22,7 +22,7 @@ const LINKING: [&str; 10] = [
     "docs/render.md",
     "docs/security.md",
 ];
-/// Directories that are not the repository's text.
+/// Directories without texts of the repository.
 const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];
 
 type Sections = BTreeMap<&'static str, BTreeSet<String>>;
@@ -36,7 +36,7 @@ fn document(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every text of the repository, by its path in it.
+/// Returns every text of the repository by its path.
 fn texts() -> BTreeMap<String, String> {
     let root = root();
     let (mut open, mut found) = (vec![root.clone()], BTreeMap::new());
@@ -58,7 +58,8 @@ fn texts() -> BTreeMap<String, String> {
     found
 }
 
-/// The sections of a document: `3` and `3.1` by their headings, `12.40` by an entry of a numbered list in section 12.
+/// Returns the sections of a document: `3` and `3.1` by their headings, `12.40` by an entry of a numbered list in section
+/// 12.
 fn sections(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut chapter = None;
@@ -69,7 +70,7 @@ fn sections(text: &str) -> BTreeSet<String> {
         } else if let Some(heading) = line.strip_prefix("### ") {
             let number = heading.split(' ').next().unwrap_or_default();
             assert!(found.insert(number.to_owned()), "two sections are called {number}");
-            // Lists below it are its own.
+            // Lists below a subsection belong to it.
             chapter = None;
         } else if let (Some(chapter), Some((number, _))) = (&chapter, line.split_once(". "))
             && !number.is_empty()
@@ -82,8 +83,8 @@ fn sections(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Every citation in a text: `handbook §3.2`, `design §6, §7`, also where the line is broken in between. A `§` without a
-/// name is a section of the document itself, and in other texts one of another source.
+/// Returns every citation in a text: `handbook §3.2`, `design §6, §7`, also across a line break. A `§` without a name is a
+/// section of the document itself; in other texts it belongs to another source.
 fn citations(text: &str, own: Option<&'static str>) -> Vec<(&'static str, String)> {
     let text = text.to_lowercase();
     let gap = |character: char| character.is_whitespace() || "/!#|,".contains(character);
@@ -103,7 +104,7 @@ fn citations(text: &str, own: Option<&'static str>) -> Vec<(&'static str, String
     found
 }
 
-/// Citations that lead nowhere.
+/// Returns citations of sections that do not exist.
 fn dangling(text: &str, own: Option<&'static str>, sections: &Sections) -> Vec<String> {
     citations(text, own)
         .into_iter()
@@ -117,11 +118,11 @@ fn shipped() -> Sections {
 }
 
 #[test]
-fn every_citation_is_of_a_section_that_ships() {
+fn every_cited_section_exists() {
     let sections = shipped();
     let (mut found, mut wrong) = (0, Vec::new());
     for (path, text) in texts() {
-        // What is wrong on purpose is here.
+        // This file has wrong citations on purpose.
         if path.ends_with("suites/docs.rs") {
             continue;
         }
@@ -136,7 +137,7 @@ fn every_citation_is_of_a_section_that_ships() {
 }
 
 #[test]
-fn a_citation_that_leads_nowhere_is_found() {
+fn dangling_citation_is_found() {
     let sections: Sections = [
         (
             "handbook",
@@ -166,7 +167,7 @@ fn a_citation_that_leads_nowhere_is_found() {
     assert_eq!(own, ["handbook §7", "handbook §8"]);
 }
 
-/// Paths of source files in a document: words that end in `.rs`, without what stands for several.
+/// Returns paths of source files in a document: words that end in `.rs`, without wildcards.
 fn sources(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| c.is_whitespace() || "`(),;:".contains(c))
         .filter(|word| word.ends_with(".rs") && !word.contains('*'))
@@ -174,7 +175,7 @@ fn sources(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn files_that_the_architecture_names_are_there() {
+fn files_named_in_the_architecture_exist() {
     let text = document("docs/architecture.md");
     let named = sources(&text);
     assert!(named.len() > 30, "{named:?}");
@@ -193,9 +194,9 @@ fn files_that_the_architecture_names_are_there() {
 const WITH_PATHS: [&str; 5] =
     ["CONTRIBUTING.md", "README.md", "docs/design.md", "docs/security.md", "docs/handbook.md"];
 
-/// Each path is there, and each name that stands before one in parentheses (`` `NAME` (`path` ``) is defined in that file.
+/// Each path exists. A name before a path in parentheses (`` `NAME` (`path` ``) is defined in that file.
 #[test]
-fn paths_that_documents_name_are_there() {
+fn paths_named_in_documents_exist() {
     let mut paths = 0;
     for document_path in WITH_PATHS {
         let text = document(document_path).replace("\n", " ");
@@ -225,7 +226,7 @@ fn paths_that_documents_name_are_there() {
 }
 
 #[test]
-fn rooms_of_the_layout_are_there() {
+fn modules_of_the_layout_exist() {
     let text = document("docs/design.md");
     let layout = text.split("\n## ").find(|section| section.starts_with("4. Layout"));
     let mut folder = String::new();
@@ -246,7 +247,7 @@ fn rooms_of_the_layout_are_there() {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn link_targets_exist() {
     let mut links = 0;
     for path in LINKING {
         let text = document(path);
@@ -264,9 +265,9 @@ fn links_lead_somewhere() {
     assert!(links >= 5, "only {links} links were found");
 }
 
-/// Every step has an answer, and what it names is there: checks, commands with their options, and of §12 every entry.
+/// Every step has an answer that exists: checks, commands and their options. Every entry of §12 has a step.
 #[test]
-fn answers_to_the_steps_of_how_tos_are_there() {
+fn how_to_steps_have_existing_answers() {
     let text = document("docs/howtos.md");
     let rows: Vec<(&str, &str)> = text
         .lines()
@@ -311,9 +312,9 @@ fn answers_to_the_steps_of_how_tos_are_there() {
     assert!(missing.is_empty(), "of the handbook and without an answer: {missing:?}");
 }
 
-/// The table of `bedplate seal` is the code's.
+/// The table of `bedplate seal` matches the code.
 #[test]
-fn table_of_seal_is_in_the_document() {
+fn seal_table_in_the_document_matches_the_code() {
     let table = bedplate_core::seal::markdown();
     assert!(document("docs/render.md").contains(&table), "docs/render.md lacks:\n{table}");
 }

@@ -1,8 +1,9 @@
-//! Single faults, each put into a recording of a host that is ready (`tests/data/faults/*.toml`), and what `bedplate verify` has to
-//! say of it: no host on which a job would break may be ready, and no healthy or recovered neighbour of a fault may be warned of.
+//! Single faults, each put into a recording of a ready host (`tests/data/faults/*.toml`), and the result that `bedplate
+//! verify` must give. A host on which a job would break must not be ready; a healthy or recovered neighbour of a fault must
+//! cause no warning.
 //!
-//! Each row was written, with the source of its expectation, before it was run. Words in braces stand for a part of the host,
-//! see [`parts`].
+//! Each row was written, with the source of its expectation, before it was run. Words in braces are replaced by a part of
+//! the host, see [`parts`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,7 @@ enum Expected {
     NotReady,
     /// Ready, with a warning of this check.
     Warning,
-    /// The check is unknown, and no other one fails.
+    /// The check is unknown, and no other check fails.
     Unknown,
     /// Ready, without a warning.
     Ready,
@@ -34,38 +35,39 @@ enum Expected {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Change {
-    /// Every read of this function's config space gives ones.
+    /// Every read of this function's config space returns ones.
     Ones(String),
-    /// Bits of a byte of config space: `["{gpu}", offset, bits]`.
+    /// Clears bits of a byte of config space: `["{gpu}", offset, bits]`.
     Clear(String, u16, u8),
     Raise(String, u16, u8),
-    /// A word in the capability with this id, at this offset in it: `["{nic}", id, offset, word]`; classic ids are below 0x100.
+    /// Sets a word in the capability with this id, at this offset in it: `["{nic}", id, offset, word]`. Classic ids are
+    /// below 0x100.
     Capability(String, u16, u16, u16),
-    /// ACS control of a port, or of all ports that have ACS.
+    /// Sets the ACS control of a port, or of all ports with ACS.
     Acs(String, u16),
-    /// An ATS capability that is off.
+    /// Adds an ATS capability that is off.
     Ats(String),
-    /// A file and its text.
+    /// Writes a file: path and text.
     Write(String, String),
-    /// A link and where it leads.
+    /// Writes a link: path and target.
     Link(String, String),
-    /// In the text of a file one thing for another.
+    /// Replaces a text in a file: path, old, new.
     Replace(String, String, String),
-    /// It is not there, and nothing below it.
+    /// Makes a path absent, with everything below it.
     Remove(String),
-    /// It is known not to be there, and was not asked for when the host was made up.
+    /// Makes a path absent that the host's description does not contain.
     Absent(String),
-    /// The function is gone, with everything that speaks of it.
+    /// Removes a function and all links to it.
     Gone(String),
-    /// It was not recorded.
+    /// Makes a path unrecorded.
     Unrecord(String),
-    /// The reader had no right to read it.
+    /// Makes a path unreadable: permission denied.
     Deny(String),
-    /// A line of the kernel's log.
+    /// Adds a line to the kernel's log.
     Log(String),
-    /// The kernel's log has lost its first lines.
+    /// Whether the kernel's log has lost its first lines.
     LogWrapped(bool),
-    /// A line of the description of the host.
+    /// Adds a line to the host's description.
     Describe(String),
 }
 
@@ -86,17 +88,17 @@ fn ready() -> Expected {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Fault {
     name: String,
-    /// The hosts that it is tried on.
+    /// Hosts on which the fault is tried.
     #[serde(default = "hgx")]
     on: Vec<String>,
-    /// Why it is expected to come to this.
+    /// Source of the expectation.
     source: String,
     change: Vec<Change>,
     expect: Expected,
     by: String,
-    /// The word by which JSON names what brings the host back.
+    /// Name in JSON of the required recovery.
     recovery: Option<String>,
-    /// The same host after the fault, or with something like it that is none.
+    /// The same host after the fault, or with a similar change that is not a fault.
     neighbour: Neighbour,
 }
 
@@ -122,7 +124,7 @@ struct File {
     fault: Vec<Fault>,
 }
 
-/// The names of the files, without their ending.
+/// The names of the files, without their extension.
 fn files() -> Vec<String> {
     let entries = bedplate_tests::data("faults").read_dir().expect("tests/data/faults");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -147,8 +149,9 @@ fn spec(text: &str) -> HostSpec {
     HostSpec::from_toml(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Words in braces: `{gpu}`, a GPU that meets a NIC in a switch (or just the first), `{nic}`, what it meets, `{nic-pf}`, the NIC
-/// by which programs know it, `{gpu-port}` and `{nic-port}` above them, `{root}`, `{rdma}` (an RDMA device), `{net}`.
+/// Values of the words in braces: `{gpu}`, a GPU that shares a switch with a NIC (or the first GPU), `{nic}`, that NIC,
+/// `{nic-pf}`, the NIC by which programs know it, `{gpu-port}` and `{nic-port}` above them, `{root}`, `{rdma}` (an RDMA
+/// device), `{net}`.
 fn parts(tree: &PciTree) -> BTreeMap<&'static str, String> {
     let topology = Topology::new(tree);
     let pairs = topology.pairs();
@@ -178,7 +181,7 @@ fn parts(tree: &PciTree) -> BTreeMap<&'static str, String> {
     parts
 }
 
-/// A recording in the making.
+/// A recording under construction.
 #[derive(Clone)]
 struct Host {
     snapshot: Snapshot,
@@ -186,7 +189,7 @@ struct Host {
     tree: PciTree,
 }
 
-/// Hosts by their descriptions, before any change: most faults are put into the same ones.
+/// Hosts by their descriptions, before any change. Most faults use the same few hosts.
 type Unchanged = BTreeMap<String, Host>;
 
 impl Host {
@@ -235,7 +238,7 @@ impl Host {
         self.snapshot.canonical(&self.filled(text))
     }
 
-    /// Functions that a word means.
+    /// Returns the functions that a word selects.
     fn functions(&self, word: &str) -> Vec<String> {
         let all = |is: &dyn Fn(&Function) -> bool| -> Vec<String> {
             let such = self.tree.functions.values().filter(|function| is(function));
@@ -260,12 +263,12 @@ impl Host {
             (0..config.length).map(byte).collect()
         });
         change(&mut bytes);
-        // `add` never replaces bytes that are there.
+        // `add` never replaces existing bytes.
         *config = Config { length: config.length, ..Config::default() };
         config.add(0, &bytes);
     }
 
-    /// Changes of config space.
+    /// Applies changes of config space.
     fn registers(&mut self, change: &Change) {
         match change {
             Change::Ones(word) => {
@@ -365,7 +368,7 @@ impl Host {
         }
     }
 
-    /// Paths that exist and match; `*` stands for one part of a path.
+    /// Returns existing paths that match; `*` matches one part of a path.
     fn matching(&self, path: &str) -> Vec<String> {
         let path = self.filled(path);
         if !path.contains(['*', '[']) {
@@ -392,7 +395,7 @@ impl Host {
         }
     }
 
-    /// Takes a name out of the listing of its directory; a name that was not recorded makes the listing incomplete.
+    /// Removes a name from the listing of its directory. An unrecorded name makes the listing incomplete.
     fn unlist(&mut self, path: &str, incomplete: bool) {
         let Some((parent, name)) = path.rsplit_once('/') else { return };
         if let Some(Node::Dir(listing)) = self.snapshot.node_mut(parent) {
@@ -428,7 +431,7 @@ impl Host {
     }
 }
 
-/// Where a capability is; extended ones have 0x100 added to their id.
+/// Returns the offset of a capability. Ids of extended ones have 0x100 added.
 fn capability(bytes: &[u8], id: u16) -> Option<usize> {
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     if id < 0x100 {
@@ -470,7 +473,7 @@ fn warned(report: &Report) -> BTreeSet<&'static str> {
     all.map(|judged| judged.id).collect()
 }
 
-/// The difference from the expectation; `usual`: warnings of the host without the fault.
+/// Returns the difference from the expectation. `usual`: warnings of the host without the fault.
 fn differs(
     report: &Report,
     (expect, by): (Expected, Option<&str>),
@@ -507,7 +510,7 @@ fn differs(
 }
 
 #[test]
-fn good_hosts_are_ready_and_warned_of_nothing() {
+fn good_hosts_are_ready_without_warnings() {
     for good in goods().values() {
         let report = Host::new(good, &[], &mut Unchanged::new()).report();
         let warned = warned(&report);
@@ -516,7 +519,7 @@ fn good_hosts_are_ready_and_warned_of_nothing() {
     }
 }
 
-/// Every fault of a file comes to what its source says.
+/// Checks that each fault of a file has the result that its source states.
 fn assert_faults(name: &str) {
     let (goods, faults, mut unchanged) = (goods(), file(name).fault, Unchanged::new());
     let mut wrong = Vec::new();
@@ -544,7 +547,7 @@ fn assert_faults(name: &str) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), faults.len(), wrong.join("\n"));
 }
 
-/// A test for each file of faults, so that they run beside each other.
+/// Defines one test per file of faults, so that they run in parallel.
 macro_rules! faults {
     ($($file:ident)*) => {
         $(
@@ -555,7 +558,7 @@ macro_rules! faults {
         )*
 
         #[test]
-        fn every_file_has_a_test_and_every_fault_a_name_of_its_own() {
+        fn every_file_has_a_test_and_fault_names_are_unique() {
             let tested = BTreeSet::from([$(stringify!($file).to_owned()),*]);
             let all: BTreeSet<String> = files().into_iter().filter(|name| name != "good").collect();
             assert_eq!(tested, all);

@@ -1,6 +1,6 @@
-//! Whatever bytes others have written, reading them ends soon, takes little memory, does not panic, and gives back what was
-//! read where it is written again: every parser of the list, on its corpus and on damaged copies of it. How many:
-//! PROPTEST_CASES; for hours: `fuzz/` (docs/security.md).
+//! Every parser of the list survives foreign bytes: it ends soon, uses little memory, does not panic, and reads back what
+//! it writes. Inputs are its corpus and damaged copies of it, as many as PROPTEST_CASES. `fuzz/` runs the same for hours
+//! (docs/security.md).
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
 
-/// No input takes longer; a debug build on a machine with other things to do has room in it.
+/// Time limit per input, with a margin for debug builds on a busy machine.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Nor more memory than this, in KiB, on top of what the program had.
+/// Limit for the growth of the program's memory, in KiB.
 const MEMORY_KIB: u64 = 256 * 1024;
-/// What files that count may have.
+/// Maximum input length in bytes; real files may be that long.
 const LONGEST: usize = 64 * 1024;
 
 fn main() {
@@ -26,14 +26,14 @@ fn main() {
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
-/// An input: one of the corpus with some damage, or bytes that mean nothing.
+/// An input: one of the corpus with damage, or random bytes.
 fn inputs(corpus: usize) -> impl Strategy<Value = (Option<Index>, Vec<Damage>, Vec<u8>)> {
     assert!(corpus > 0, "a parser without a corpus");
     let damaged = (any::<Index>(), prop::collection::vec(damage(), 0..6));
     prop_oneof![
         8 => damaged.prop_map(|(which, damages)| (Some(which), damages, Vec::new())),
         1 => prop::collection::vec(any::<u8>(), 0..600).prop_map(|bytes| (None, Vec::new(), bytes)),
-        // One piece over and over: this shows where reading it is not linear, or takes the stack.
+        // Repeated pieces reveal parsers that are not linear or exhaust the stack.
         1 => (prop::collection::vec(any::<u8>(), 1..8), 1..4000_usize)
             .prop_map(|(piece, times)| (None, Vec::new(), piece.repeat(times))),
         2 => (0..PIECES.len(), 0..PIECES.len(), 1..20_000_usize).prop_map(|(one, other, times)| {
@@ -80,7 +80,7 @@ fn corpus(name: &str) -> Result<Vec<Vec<u8>>, Failed> {
     Ok(paths.iter().map(std::fs::read).collect::<std::io::Result<_>>()?)
 }
 
-/// The most memory so far, in KiB.
+/// Peak memory so far, in KiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a process");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");

@@ -1,4 +1,4 @@
-//! One bedplate at a time on one host, and words that say who is in the way.
+//! One bedplate process per host, and a message that names the holder of the lock.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ fn writer(root: &tempfile::TempDir) -> DirWriter {
 }
 
 #[test]
-fn the_second_one_is_told_who_is_at_work() {
+fn second_process_gets_the_holder() {
     let root = tempfile::tempdir().expect("a directory");
     let first = writer(&root).lock().expect("nobody has it");
     let second = writer(&root).lock();
@@ -24,10 +24,10 @@ fn the_second_one_is_told_who_is_at_work() {
     writer(&root).lock().expect("it is free again");
 }
 
-/// flock(1) takes the lock and ends; the shell's child, which has inherited it, goes on: as with a bedplate that was
-/// killed while update-grub ran.
+/// flock(1) takes the lock and ends; its child has inherited the lock and continues, as after a bedplate that was killed
+/// while update-grub ran.
 #[test]
-fn a_tool_that_outlived_its_bedplate_is_told_apart() {
+fn tool_that_outlived_its_bedplate_is_identified() {
     let root = tempfile::tempdir().expect("a directory");
     drop(writer(&root).lock().expect("nobody has it"));
     let lock = root.path().join("var/lib/bedplate/lock");
@@ -44,7 +44,7 @@ fn a_tool_that_outlived_its_bedplate_is_told_apart() {
         matches!(&refused, Err(LockError::Orphaned { killed, .. }) if *killed != tool.id()),
         "{refused:?}"
     );
-    // Only root sees for certain who has inherited it.
+    // Only root can identify the process that inherited the lock.
     match &refused {
         Err(LockError::Orphaned { by: Some(by), .. }) => {
             assert_eq!((by.pid, by.command.as_deref()), (tool.id(), Some("sleep")));
@@ -54,9 +54,9 @@ fn a_tool_that_outlived_its_bedplate_is_told_apart() {
     writer(&root).lock().expect("with the tool the lock has gone");
 }
 
-/// A daemon that a tool has left in the background has the descriptor, too.
+/// A daemon that a tool leaves in the background inherits the descriptor as well.
 #[test]
-fn what_a_tool_leaves_behind_does_not_keep_the_lock() {
+fn background_process_of_a_tool_does_not_keep_the_lock() {
     let root = tempfile::tempdir().expect("a directory");
     let lock = writer(&root).lock().expect("nobody has it");
     let mut left =
@@ -68,9 +68,9 @@ fn what_a_tool_leaves_behind_does_not_keep_the_lock() {
     again.expect("it was given back");
 }
 
-/// A user who may open the file may lock it.
+/// Any user who can open the file can lock it.
 #[test]
-fn the_lock_is_its_owners_alone() {
+fn lock_file_is_private_to_its_owner() {
     let root = tempfile::tempdir().expect("a directory");
     drop(writer(&root).lock().expect("nobody has it"));
     let lock = root.path().join("var/lib/bedplate/lock");

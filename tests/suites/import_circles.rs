@@ -1,13 +1,13 @@
-//! Imports between the source files of a crate: no circles.
+//! Imports between the source files of a crate have no circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 type Segments = Vec<String>;
-/// Absolute paths in the code of each module, with the name that `use` gives them there.
+/// Absolute paths used by each module, with the name that `use` gives them.
 type Imports = BTreeMap<Segments, Vec<(Segments, Option<String>)>>;
 
-/// Words, `::` and punctuation, without comments and inline tests.
+/// Splits code into words, `::` and punctuation, without comments and inline tests.
 fn tokens(text: &str) -> Vec<String> {
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code = product.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -18,7 +18,7 @@ fn tokens(text: &str) -> Vec<String> {
     spaced.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Reads the path or the tree of paths at the start of `tokens`: each path with its name in this module.
+/// Reads the path or tree of paths at the start of `tokens`: each path with its name in this module.
 fn read(tokens: &[String]) -> Vec<(Segments, String)> {
     let (mut found, mut around, mut before) = (Vec::new(), Vec::new(), "::");
     let (mut path, mut name) = (Segments::new(), String::new());
@@ -72,7 +72,7 @@ fn imports(
     imports
 }
 
-/// The module of `path`, and where that imports the name from another one, also that one.
+/// Returns the module of `path`, and also the module from which that one imports the name.
 fn targets(path: &[String], imports: &Imports, depth: usize) -> Vec<Segments> {
     let known = (0..=path.len()).rev().find(|length| imports.contains_key(&path[..*length]));
     let (module, rest) = path.split_at(known.unwrap_or(0));
@@ -82,7 +82,7 @@ fn targets(path: &[String], imports: &Imports, depth: usize) -> Vec<Segments> {
     [further.unwrap_or_default(), vec![module.to_vec()]].concat()
 }
 
-/// Files of each circle. A module may use what the modules around it hold.
+/// Returns the files of each circle. A module may use the modules around it.
 fn circles(root: &Path) -> BTreeSet<String> {
     let files = super::source_files(root);
     let read =

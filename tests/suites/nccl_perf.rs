@@ -1,5 +1,5 @@
-//! Every directory in `tests/data/nccl/perf` is a case: what a benchmark printed (`input.txt`), the host that it is compared with
-//! (`args`, such as `--demo hgx`, or `host.toml`), and what `bedplate nccl perf` says (`expected.txt`, `expected.json`).
+//! Each directory in `tests/data/nccl/perf` is a case: a benchmark's output (`input.txt`), the host for comparison (`args`,
+//! e.g. `--demo hgx`, or `host.toml`), and the output of `bedplate nccl perf` (`expected.txt`, `expected.json`).
 //!
 //! `BLESS=1 cargo nextest run -p bedplate-tests -E 'binary(nccl_perf)'` rewrites the expected files, and docs/nccl-perf.md.
 
@@ -12,7 +12,7 @@ fn cases() -> Vec<(String, PathBuf)> {
     case::directories("nccl/perf")
 }
 
-/// stdout and exit status, as the case asks for it.
+/// Returns stdout and exit status for the case's host.
 fn report_of(directory: &Path, more: &[&str]) -> (String, i32) {
     let recorded = tempfile::NamedTempFile::new().expect("a file");
     let mut host = std::fs::read_to_string(directory.join("args")).unwrap_or_default();
@@ -35,7 +35,7 @@ fn report_of(directory: &Path, more: &[&str]) -> (String, i32) {
 }
 
 #[test]
-fn each_file_is_judged() {
+fn each_case_has_the_expected_output() {
     let schema = serde_json::from_str(nccl_perf::SCHEMA).expect("a schema");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let mut wrong = Vec::new();
@@ -55,9 +55,9 @@ fn each_file_is_judged() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The picture is XML and shows each run that measured something.
+/// The picture is XML with a panel for each run that measured something.
 #[test]
-fn each_picture_is_one() {
+fn each_picture_shows_all_measured_runs() {
     for (name, directory) in cases() {
         let (svg, _) = report_of(&directory, &["--svg"]);
         let document =
@@ -74,9 +74,9 @@ fn each_picture_is_one() {
     }
 }
 
-/// Standard input is read as a file is, and the plain plot holds plain characters only.
+/// Standard input is read like a file, and the plain plot is ASCII.
 #[test]
-fn a_pipe_and_a_plain_terminal() {
+fn piped_input_and_ascii_plot_work() {
     let directory = bedplate_tests::data("nccl/perf/all-reduce");
     let (plain, _) = report_of(&directory, &["--ascii"]);
     assert!(plain.is_ascii() && plain.contains("####"), "{plain}");
@@ -93,7 +93,7 @@ fn a_pipe_and_a_plain_terminal() {
 }
 
 #[test]
-fn the_documentation_is_of_the_program() {
+fn documentation_matches_the_program() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nccl-perf.md");
     expected::file(&path, &nccl_perf::markdown(), "nccl_perf").expect("docs/nccl-perf.md");
 }

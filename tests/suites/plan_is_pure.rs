@@ -1,5 +1,5 @@
-//! `plan` writes nothing and starts nothing: the system calls say so, on this very machine's `/`, as root and as an
-//! ordinary user, and it works where nothing can be written.
+//! `plan` writes nothing and starts no process. Checked by its system calls on this machine's `/`, as root and as an
+//! ordinary user, and on a read-only system.
 
 use std::path::Path;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }
 
-/// A copy of the program that an ordinary user can run, wherever the workspace is.
+/// Copies the program to a place where an ordinary user can run it.
 fn public_copy(directory: &Path) -> std::path::PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let copy = directory.join("bedplate");
@@ -64,7 +64,7 @@ fn trace(prefix: &[&str], args: &[&str]) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
-/// The part after bedplate itself was started.
+/// Checks the part of a trace after bedplate was started.
 fn assert_pure(trace: &str) {
     let start = trace.rfind("execve(").unwrap();
     let own = &trace[start..];
@@ -99,7 +99,7 @@ fn plan_on_this_machine_only_reads() {
 #[test]
 #[cfg_attr(not(all(has = "root", has = "strace")), ignore = "needs root and strace")]
 fn plan_as_an_ordinary_user_only_reads() {
-    // Without root the other test is an ordinary user's run.
+    // Without root the other test already runs as an ordinary user.
     fixtures::root();
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     assert_pure(&trace(&nobody, &["plan"]));
@@ -110,12 +110,12 @@ fn plan_as_an_ordinary_user_only_reads() {
     not(all(has = "mount-namespaces", has = "unshare")),
     ignore = "needs mount-namespaces and unshare"
 )]
-fn plan_works_where_nothing_can_be_written() {
+fn plan_works_on_a_read_only_system() {
     fixtures::mount_namespaces();
     let unshare = fixtures::tool("unshare");
     let directory = tempfile::tempdir().unwrap();
     let copy = public_copy(directory.path());
-    // Every mount of the machine, read-only, in a mount namespace of its own.
+    // Every mount of the machine, read-only, in a private mount namespace.
     let script = format!(
         "mount --rbind / /mnt && mount -o remount,ro,bind /mnt && ! touch /mnt/etc/bedplate-was-here 2>/dev/null && exec chroot /mnt {} plan",
         copy.display()

@@ -1,5 +1,5 @@
-//! What the daemon thinks a boot is owed for is what a fresh plan says, in every combination of the four states of the
-//! command line, and nothing that already runs is ever owed a boot.
+//! The daemon's pending reboot matches a fresh plan in every combination of the four states of the command line, and a
+//! running argument never needs a boot.
 
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
@@ -36,7 +36,7 @@ fn line(has: bool) -> &'static str {
 
 fn plan(states: States, profile: &str, owned: &[&str]) -> Plan {
     let iommu = if states.effective { "passthrough" } else { "translated" };
-    // The host is made with boot entries that fit its configuration; then the configuration is another one.
+    // The host is created with boot entries that fit its configuration; then the configuration is replaced.
     let spec = format!(
         "iommu = \"{iommu}\"\ncmdline = \"{}\"\nrunning-cmdline = \"{}\"\n[files]\n\
          \"/etc/default/grub\" = 'GRUB_CMDLINE_LINUX=\"{}\"\n'\n",
@@ -61,7 +61,7 @@ fn writes_boot_configuration(plan: &Plan) -> bool {
 }
 
 #[test]
-fn only_what_does_not_run_yet_is_owed_a_boot() {
+fn only_arguments_not_running_need_a_boot() {
     for states in every() {
         let before = plan(states, WANTED, &["iommu=pt"]);
         let right = states.configured && states.next;
@@ -76,9 +76,9 @@ fn only_what_does_not_run_yet_is_owed_a_boot() {
     }
 }
 
-/// A profile that drops the argument, and one that brings it back before any boot.
+/// A profile that drops the argument, and one that adds it again before any boot.
 #[test]
-fn changed_and_changed_back_owes_nothing() {
+fn change_and_change_back_need_no_boot() {
     let booted = States { configured: true, next: true, running: true, effective: true };
     let dropped = plan(booted, NOTHING, &["iommu=pt"]);
     assert!(writes_boot_configuration(&dropped), "{dropped:?}");

@@ -1,5 +1,5 @@
-//! Facts of recorded real hosts: old trees, full of gaps, read without privilege. They must give what they hold
-//! and claim nothing else.
+//! Facts of recorded real hosts: old, incomplete trees, read without privilege. They must yield the recorded facts and
+//! claim nothing else.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -31,14 +31,14 @@ fn pci(facts: &Facts) -> &PciTree {
     facts.pci.known().expect("a PCI tree")
 }
 
-/// Every function got its identity, nothing was made up, and the cost stays in proportion.
+/// Checks that every function has its identity, that nothing was invented, and that the cost is in proportion.
 fn sane(reader: &DirReader, facts: &Facts) {
     for function in pci(facts).functions.values() {
         assert!(function.vendor.0 != 0 && function.vendor.0 != 0xffff, "{function:?}");
         assert!(function.root.starts_with("pci"), "{function:?}");
         assert_eq!(function.iommu_group, Reading::Absent);
         if function.is_bridge() {
-            // 64 bytes of config space were recorded: nobody can know.
+            // Only 64 bytes of config space were recorded, so the registers are unknown.
             assert!(matches!(function.port, Reading::Unknown(_)), "{function:?}");
             assert!(matches!(function.acs, Reading::Unknown(_)), "{function:?}");
         }
@@ -51,7 +51,7 @@ fn sane(reader: &DirReader, facts: &Facts) {
 
 #[test]
 #[cfg_attr(not(has = "hosts"), ignore = "needs hosts")]
-fn a_switch_box_with_vector_engines() {
+fn facts_of_a_switch_box_with_vector_engines() {
     let (_directory, root) = unpack("32intel64-2p8co2t+8ve.tar.bz2");
     let reader = DirReader::image(&root).unwrap();
     let facts = observe(&reader, Depth::Plan);
@@ -69,7 +69,7 @@ fn a_switch_box_with_vector_engines() {
     let sriov = nic.sriov.known().unwrap();
     assert_eq!((&sriov.total, &sriov.enabled), (&Reading::Known(64), &Reading::Known(0)));
     assert_eq!(sriov.autoprobe, Reading::Absent);
-    // The port above it was not recorded: that is a gap, not a shorter path.
+    // The port above the NIC was not recorded: that is a gap, not a shorter path.
     assert_eq!(nic.parent, "0000:5f:03.0".parse().ok());
     assert!(
         tree.gaps.iter().any(|gap| gap.address.to_string() == "0000:5f:03.0"),
@@ -80,7 +80,7 @@ fn a_switch_box_with_vector_engines() {
 
 #[test]
 #[cfg_attr(not(has = "hosts"), ignore = "needs hosts")]
-fn a_four_socket_host_of_2013() {
+fn facts_of_a_four_socket_host_of_2013() {
     let (_directory, root) = unpack("40intel64-2g2n4c+pcilocality.tar.bz2");
     let reader = DirReader::image(&root).unwrap();
     let facts = observe(&reader, Depth::Plan);
@@ -89,14 +89,14 @@ fn a_four_socket_host_of_2013() {
     assert_eq!(facts.cpu.nodes, Reading::Known("0-3".to_owned()));
     assert_eq!(facts.dmi.product_name, Reading::Known("PowerEdge R910".to_owned()));
     let hca = pci(&facts).get("0000:43:00.0".parse().unwrap()).unwrap();
-    // Its own file; that of the first function below the host bridge says -1.
+    // From its own file; the file of the first function below the host bridge has -1.
     assert_eq!(hca.numa_node, Reading::Known(2));
     assert_eq!(hca.driver.as_deref(), Some("ib_qib"));
 }
 
 #[test]
 #[cfg_attr(not(has = "hosts"), ignore = "needs hosts")]
-fn a_thorough_look_reads_the_same_functions() {
+fn thorough_observation_reads_the_same_functions() {
     let (_directory, root) = unpack("40intel64-2g2n4c+pcilocality.tar.bz2");
     let reader = DirReader::image(&root).unwrap();
     let plan = observe(&reader, Depth::Plan);
@@ -104,7 +104,7 @@ fn a_thorough_look_reads_the_same_functions() {
         let facts = observe(&reader, depth);
         let functions = &pci(&facts).functions;
         assert!(pci(&plan).functions.keys().eq(functions.keys()));
-        // Of this server a thorough look passes by memory controllers, performance counters and the like.
+        // On this server a thorough observation skips memory controllers, performance counters and the like.
         let read = functions.values().filter(|function| function.detail.is_some()).count();
         match depth {
             Depth::Everything => assert_eq!(read, functions.len()),
@@ -116,14 +116,14 @@ fn a_thorough_look_reads_the_same_functions() {
 }
 
 #[test]
-fn the_running_machine_can_be_read() {
+fn running_machine_can_be_read() {
     let reader = DirReader::live();
     let facts = observe(&reader, Depth::Plan);
     assert!(facts.os.kernel.known().is_some(), "{:?}", facts.os);
     assert!(facts.memory_bytes.known().is_some_and(|bytes| *bytes > 0));
 }
 
-/// How far apart two functions of a recorded host are, worked out by hand from the links in its /sys/bus/pci/devices.
+/// Checks distances between functions of a recorded host, worked out by hand from the links in its /sys/bus/pci/devices.
 fn distances(reader: &DirReader, expected: &[(&str, &str, Distance)]) {
     let facts = observe(reader, Depth::Thorough);
     let topology = Topology::new(pci(&facts));
@@ -131,7 +131,7 @@ fn distances(reader: &DirReader, expected: &[(&str, &str, Distance)]) {
         let found = topology.distance(one.parse().unwrap(), other.parse().unwrap());
         assert_eq!(found, *distance, "{one} {other}");
     }
-    // No pair of NICs was left out.
+    // All pairs of NICs are covered.
     let nics = topology.nics();
     for (n, one) in nics.iter().enumerate() {
         for other in &nics[n + 1..] {
@@ -151,10 +151,11 @@ fn distances_in_the_switch_box() {
     let expected = [
         // The InfiniBand adapter and a vector engine below one switch (18:00.0), whose port type was not recorded.
         ("0000:1a:00.0", "0000:1b:00.0", Distance::Pix),
-        // The same of the other switch (3b:00.0), on a host bridge of the same NUMA node.
+        // The same functions below the other switch (3b:00.0), on a host bridge of the same NUMA node.
         ("0000:1a:00.0", "0000:41:00.0", Distance::Node),
         ("0000:1a:00.0", "0000:3e:00.0", Distance::Node),
-        // Two ports of one Ethernet controller, whose bridge is missing from the recording; its host bridge is of that node, too.
+        // Two ports of one Ethernet controller. Its bridge is missing from the recording; its host bridge is on that node,
+        // too.
         ("0000:60:00.0", "0000:60:00.1", Distance::Pix),
         ("0000:1a:00.0", "0000:60:00.0", Distance::Node),
         ("0000:1a:00.0", "0000:60:00.1", Distance::Node),
@@ -194,7 +195,7 @@ fn distances_in_the_four_socket_host() {
     let facts = observe(&reader, Depth::Thorough);
     let topology = Topology::new(pci(&facts));
     let found = Devices::find(&topology, &placement::observe(&reader, pci(&facts)), false);
-    // The only RDMA device comes first in nvidia-smi's order, the others follow in that of PCI.
+    // The only RDMA device comes first in nvidia-smi's order; the rest follow in PCI order.
     let ids: Vec<&str> = found.nics.iter().map(|nic| nic.id.as_str()).collect();
     assert_eq!(ids, ["NIC1", "NIC2", "NIC3", "NIC4", "NIC0"]);
     assert_eq!(found.nics[4].name.as_deref(), Some("qib0"));

@@ -1,5 +1,5 @@
-//! The plan of a recorded host is the plan of the host itself, for every case, whatever it asks for: byte for byte but for what a
-//! snapshot masks, which are contents of files and values that bedplate does not know to be harmless.
+//! For every case, the plan of a recorded host equals the plan of the host itself byte for byte, except for masked parts:
+//! file contents, and values that bedplate does not know to be harmless.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use bedplate_facts::Depth;
 use bedplate_host::Reader;
 use bedplate_host::snapshot::{Node, Snapshot};
 
-/// Where a host keeps its profile.
+/// Path of a host's profile.
 const PROFILE: &str = "/etc/bedplate/profile.toml";
 
 fn read(directory: &Path, name: &str) -> Option<String> {
@@ -24,7 +24,7 @@ fn host(directory: &Path) -> Snapshot {
     bedplate_tests::case::host(directory).unwrap()
 }
 
-/// The text of the case's profile.
+/// Returns the text of the case's profile.
 fn text(directory: &Path) -> Option<String> {
     match read(directory, "profile") {
         Some(name) => {
@@ -35,13 +35,13 @@ fn text(directory: &Path) -> Option<String> {
     }
 }
 
-/// The profile that a host keeps; `None` = it cannot be used.
+/// Returns a host's own profile, or `None` if it is invalid.
 fn profile(host: &dyn Reader) -> Option<LoadedProfile> {
     let text = host.text(PROFILE).ok()?;
     load(&[LayerText { path: "profile.toml", text: &text }], shipped()).ok()
 }
 
-/// The plan of a host by its own profile.
+/// Returns the plan of a host with its own profile.
 fn plan(host: &dyn Reader, words: &OperatorWords) -> Option<String> {
     let loaded = profile(host)?;
     let mut facts = observe(host, Depth::Plan);
@@ -62,7 +62,7 @@ fn cases() -> Vec<PathBuf> {
     directories
 }
 
-/// Parts that the cases are divided into, so that they run beside each other.
+/// Number of parts that the cases are divided into, so that they run in parallel.
 const PARTS: usize = 4;
 
 #[test]
@@ -105,7 +105,7 @@ fn assert_kept(part: usize) {
     assert!(compared >= 15, "only {compared} cases were compared");
 }
 
-/// Masks are longer or shorter than what they stand for.
+/// Replaces columns in positions, because a mask differs in length from the masked text.
 fn without_columns(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {

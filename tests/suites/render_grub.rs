@@ -1,5 +1,5 @@
-//! The GRUB files, fed to the real grub-mkconfig and to a real shell, and read back by GRUB's and then the kernel's
-//! rules. The two readers here are written apart from the crate's own, so that they can disagree with it.
+//! The GRUB files, read by the real grub-mkconfig and a real shell, and read back by the rules of GRUB and the kernel. The
+//! two readers here are independent of the crate's own, so that they can disagree with it.
 
 mod render_cases;
 
@@ -12,19 +12,19 @@ use bedplate_render::{GrubFamily, Options, RenderResult};
 use bedplate_tests::fixtures::tool;
 use render_cases::{Case, cases};
 
-/// What cloud images have before bedplate comes: a drop-in that replaces the main file's value.
+/// Files of cloud images before bedplate: a drop-in replaces the main file's value.
 const MAIN_FILE: &str = "GRUB_DEFAULT=0\nGRUB_TIMEOUT=5\nGRUB_DISTRIBUTOR=Debian\n\
     GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\nGRUB_CMDLINE_LINUX=\"net.ifnames=0\"\n";
 const CLOUD_DROP_IN: &str = "GRUB_CMDLINE_LINUX_DEFAULT=\"console=tty1 console=ttyS0\"\n";
 
-/// Arguments that stand on a line, as the kernel takes them: name and value.
+/// Kernel arguments as the kernel reads them: name and value.
 type Arguments = Vec<(String, Option<String>)>;
 
 fn render(case: &Case, family: GrubFamily) -> RenderResult {
     render_cases::render("grub", case, &Options { grub_family: family, ..Options::default() })
 }
 
-/// What a case wants: its arguments as the kernel would take them, `pci=` in one.
+/// Returns the desired arguments of a case as the kernel would read them, with all `pci=` in one.
 fn wanted(case: &Case) -> Arguments {
     let mut all: Arguments = Vec::new();
     for wanted in &case.desired.cmdline.set {
@@ -42,8 +42,8 @@ fn run_case(arguments: &Arguments) -> (String, Option<String>) {
     arguments[0].clone()
 }
 
-/// The kernel's rules (`next_arg`): blanks outside double quotes part arguments; quotes round a value or a whole
-/// argument are stripped.
+/// Parses a line by the kernel's rules (`next_arg`): blanks outside double quotes separate arguments; quotes around a value
+/// or a whole argument are stripped.
 fn kernel_arguments(line: &str) -> Arguments {
     let mut arguments = Vec::new();
     let mut quoted = false;
@@ -68,11 +68,12 @@ fn kernel_arguments(line: &str) -> Arguments {
     arguments
 }
 
-/// GRUB's script language, as far as a command's words go; then the line as its `linux` command hands it on
+/// Parses the words of a command in GRUB's script language, and returns the line that its `linux` command passes on
 /// (`grub_create_loader_cmdline`).
 ///
 /// # Panics
-/// On anything that is not plain words: a command separator, a variable.
+///
+/// On anything but plain words, e.g. a command separator or a variable.
 fn grub_line(text: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
@@ -122,8 +123,8 @@ fn write(path: &Path, text: &str, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A copy of the distribution's grub-mkconfig and its Linux generator that looks at `root` instead of `/`. Only paths
-/// are changed, and the probes of disks, which there are none of, answer for an ext4 on a partition.
+/// Installs a copy of the distribution's grub-mkconfig and its Linux generator that uses `root` instead of `/`. Only paths
+/// are changed; fake disk probes report an ext4 on a partition.
 fn install_mkconfig(root: &Path) {
     let (mkconfig, dash) = (tool("grub-mkconfig"), tool("dash"));
     let generator = Path::new("/etc/grub.d/10_linux");
@@ -150,7 +151,7 @@ fn install_mkconfig(root: &Path) {
     write(&at("etc/default/grub.d/50-cloudimg-settings.cfg"), CLOUD_DROP_IN, 0o644);
 }
 
-/// Runs it over a case's files. Returns grub.cfg.
+/// Runs grub-mkconfig over a case's files. Returns grub.cfg.
 fn mkconfig(case: &Case) -> String {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path();
@@ -177,7 +178,7 @@ fn mkconfig(case: &Case) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The kernel arguments of every menu entry: (is it a recovery entry, the arguments after `root=… ro`).
+/// Returns the kernel arguments of every menu entry: (whether it is a recovery entry, the arguments after `root=… ro`).
 fn entries(grub_cfg: &str) -> Vec<(bool, Arguments)> {
     let mut recovery = false;
     let mut found = Vec::new();
@@ -199,7 +200,7 @@ fn entries(grub_cfg: &str) -> Vec<(bool, Arguments)> {
     not(all(has = "dash", has = "grub-mkconfig", has = "grub-script-check")),
     ignore = "needs dash, grub-mkconfig and grub-script-check"
 )]
-fn grub_mkconfig_gives_the_kernel_exactly_what_is_wanted_after_what_was_there() {
+fn grub_mkconfig_appends_the_desired_arguments() {
     for case in cases() {
         let grub_cfg = mkconfig(&case);
         let entries = entries(&grub_cfg);
@@ -223,12 +224,12 @@ fn grub_mkconfig_gives_the_kernel_exactly_what_is_wanted_after_what_was_there() 
     }
 }
 
-/// What a BLS entry or `GRUB_CMDLINE_LINUX` holds, as the kernel takes it once GRUB has read it.
+/// Returns the arguments of a BLS entry or of `GRUB_CMDLINE_LINUX` as the kernel reads them after GRUB.
 fn through_grub(words: &str) -> Arguments {
     kernel_arguments(&grub_line(words))
 }
 
-/// The wanted arguments that the RHEL form does not say it leaves out.
+/// Returns the desired arguments, except those that the RHEL form reports as not expressible.
 fn carried(case: &Case, rendered: &RenderResult) -> Arguments {
     let lost = |token: &str| {
         rendered.inexpressible.iter().any(|item| item.what == format!("kernel argument `{token}`"))
@@ -240,7 +241,7 @@ fn carried(case: &Case, rendered: &RenderResult) -> Arguments {
 }
 
 #[test]
-fn the_rhel_script_hands_grubby_words_that_grub_reads_as_wanted() {
+fn rhel_script_passes_the_desired_arguments_to_grubby() {
     for case in cases() {
         let rendered = render(&case, GrubFamily::Rhel);
         let expected = carried(&case, &rendered);
@@ -266,7 +267,7 @@ fn the_rhel_script_hands_grubby_words_that_grub_reads_as_wanted() {
 }
 
 #[test]
-fn the_line_for_etc_default_grub_survives_being_sourced() {
+fn line_for_etc_default_grub_survives_sourcing() {
     for case in cases() {
         let rendered = render(&case, GrubFamily::Rhel);
         let expected = carried(&case, &rendered);
@@ -286,7 +287,7 @@ fn the_line_for_etc_default_grub_survives_being_sourced() {
 }
 
 #[test]
-fn the_readers_here_see_what_an_unquoted_list_would_do() {
+fn readers_reject_an_unquoted_list() {
     let unquoted = std::panic::catch_unwind(|| grub_line("/vmlinuz pci=config_acs=a;b"));
     assert!(unquoted.is_err());
     assert_eq!(grub_line("a=\"b c\" 'd e' f\\ g \"x\\$y\""), "\"a=b c\" \"d e\" \"f g\" x$y");

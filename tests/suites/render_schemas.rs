@@ -1,4 +1,4 @@
-//! What is rendered for Talos and OpenShift, checked against the schemas that those projects publish.
+//! Files rendered for Talos and OpenShift, checked against the schemas that those projects publish.
 
 mod render_cases;
 
@@ -20,7 +20,7 @@ fn schema(name: &str) -> Value {
     document(&text)
 }
 
-/// Every complaint, for the message of a failing test.
+/// Returns all schema errors, for the message of a failing test.
 fn complaints(schema: &Value, value: &Value) -> Vec<String> {
     let validator = jsonschema::validator_for(schema).unwrap();
     validator
@@ -31,7 +31,7 @@ fn complaints(schema: &Value, value: &Value) -> Vec<String> {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn talos_patches_fit_the_schema_of_their_release() {
+fn talos_patches_match_the_schema_of_their_release() {
     for (version, name) in TALOS {
         let schema = schema(name);
         let options = Options { talos_version: Some(version.to_owned()), ..Options::default() };
@@ -54,7 +54,7 @@ fn talos_patches_fit_the_schema_of_their_release() {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn the_talos_schemas_would_catch_a_key_of_another_release() {
+fn talos_schemas_reject_a_key_of_another_release() {
     let old = json!({"machine": {"install": {"extraKernelArgs": ["iommu=pt"]}}});
     let new = json!({"machine": {"install": {"grubUseUKICmdline": true}}});
     for (version, name) in TALOS {
@@ -66,7 +66,7 @@ fn the_talos_schemas_would_catch_a_key_of_another_release() {
 }
 
 #[test]
-fn schematics_are_yaml_that_says_what_the_patch_says() {
+fn schematics_have_the_arguments_of_the_patch() {
     let options = Options { talos_version: Some("1.11".to_owned()), ..Options::default() };
     for case in cases() {
         let rendered = render("talos", &case, &options);
@@ -87,7 +87,7 @@ fn schematics_are_yaml_that_says_what_the_patch_says() {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn machineconfigs_fit_the_resource_definition_and_ignition() {
+fn machineconfigs_match_the_crd_and_ignition() {
     let definition = schema("openshift-machineconfig.crd.yaml");
     let ignition = schema("ignition-v3_4.json");
     let resource = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap();
@@ -113,7 +113,7 @@ fn machineconfigs_fit_the_resource_definition_and_ignition() {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn the_field_check_would_catch_a_misspelt_field() {
+fn field_check_finds_a_misspelt_field() {
     let definition = schema("openshift-machineconfig.crd.yaml");
     let ignition = schema("ignition-v3_4.json");
     let resource = definition.pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap();
@@ -127,7 +127,7 @@ fn the_field_check_would_catch_a_misspelt_field() {
     );
 }
 
-/// The files inside the MachineConfig are, byte for byte, those that other targets write.
+/// The files inside the MachineConfig equal those of other targets byte for byte.
 #[test]
 fn embedded_files_decode_to_the_plain_files() {
     for case in cases() {

@@ -1,7 +1,7 @@
-//! A root tree in the manner of RHEL 9 (Boot Loader Specification entries, `blscfg`), built by hand, with GRUB's own
-//! environment block. It cannot be booted here: Debian's GRUB has no `blscfg` module. So the entries are read back as text
-//! and by bedplate's own reader of GRUB's choice, the environment by the real grub-editenv; what a booted RHEL makes of
-//! them was never seen.
+//! A root tree like that of RHEL 9 (Boot Loader Specification entries, `blscfg`), built by hand, with GRUB's own
+//! environment block. It cannot be booted here, because Debian's GRUB has no `blscfg` module. The test reads the entries
+//! back as text and with bedplate's own reader, and the environment with the real grub-editenv. How a booted RHEL
+//! interprets them was never tested.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn tree(editenv: &Path) -> tempfile::TempDir {
     root
 }
 
-/// The environment block, by GRUB's own tool.
+/// Edits the environment block with GRUB's own tool.
 fn edit(editenv: &Path, root: &Path, arguments: &[&str]) {
     let block = root.join("boot/grub2/grubenv");
     let done =
@@ -85,7 +85,8 @@ fn options(root: &Path, name: &str) -> String {
     text.lines().find_map(|line| line.strip_prefix("options ")).expect("it has options").to_owned()
 }
 
-/// Every entry but the rescue one, and what new kernels inherit, has the arguments; what was there stays.
+/// Checks that every entry but the rescue one, and the files that new kernels inherit, have the arguments, and that
+/// existing text stays.
 fn assert_edited(root: &Path, said: &str) {
     for kernel in KERNELS {
         let words = options(root, kernel);
@@ -109,10 +110,10 @@ fn assert_edited(root: &Path, said: &str) {
     }
 }
 
-/// bedplate's reader finds them in the entry that boots, whichever is the saved one.
+/// Checks that bedplate's reader finds the arguments in the entry that boots, for either saved entry.
 fn assert_read_back(editenv: &Path, root: &Path, profile: &str) {
     let dir = root.display().to_string();
-    // The saved entry is the older kernel's or the newer one's: the reader has to find the line of the one that boots.
+    // The saved entry is the newer or the older kernel's: the reader must find the line of the one that boots.
     for saved in KERNELS {
         edit(editenv, root, &["set", &format!("saved_entry={ID}-{saved}")]);
         let plan = ["plan", "--root", &dir, "--profile", profile, "--cpu", "intel", "--json"];
@@ -132,7 +133,7 @@ fn assert_read_back(editenv: &Path, root: &Path, profile: &str) {
 
 #[test]
 #[cfg_attr(not(has = "grub-editenv"), ignore = "needs grub-editenv")]
-fn entries_and_what_new_kernels_inherit_are_edited_and_put_back() {
+fn entries_and_inherited_lines_are_edited_and_restored() {
     let editenv = fixtures::tool("grub-editenv");
     let root = tree(&editenv);
     let (root, dir) = (root.path(), root.path().display().to_string());

@@ -1,6 +1,7 @@
-//! Every directory in `tests/data/topology` is a machine: a description (`host.toml`, see `bedplate_testhosts`), what it comes to worked out
-//! by hand (`by-hand.toml`, with the reason on top; never written by this program), and what `bedplate topology` shows of it
-//! (`topology.txt`, `topology.json`, `nccl.xml`; `BLESS=1 cargo test -p bedplate-tests --test topology` rewrites these).
+//! Each directory in `tests/data/topology` is a machine: a description (`host.toml`, see `bedplate_testhosts`), its
+//! topology worked out by hand (`by-hand.toml`, with the reason on top; never written by this program), and the output of
+//! `bedplate topology` (`topology.txt`, `topology.json`, `nccl.xml`; `BLESS=1 cargo test -p bedplate-tests --test topology`
+//! rewrites these).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,25 +27,25 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a person says of a machine.
+/// A machine's topology, worked out by hand.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ByHand {
     #[serde(default)]
     vfs: bool,
     gpu: BTreeMap<String, Gpu>,
-    /// Nets of NCCL's: all of them, or none where the machine has nothing special to NCCL.
+    /// All nets of NCCL, or an empty map if the machine is not special to NCCL.
     #[serde(default)]
     net: BTreeMap<String, Net>,
 }
 
-/// Where NCCL has a net.
+/// Place of a net in NCCL's topology.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Net {
-    /// The function that it is at.
+    /// The net's PCI function.
     at: String,
-    /// The switch above that, or the number of the CPU's NUMA node.
+    /// The switch above that function, or the number of the CPU's NUMA node.
     below: String,
     dev: usize,
     port: u32,
@@ -61,7 +62,7 @@ struct Gpu {
     phb: BTreeSet<String>,
     #[serde(default)]
     node: BTreeSet<String>,
-    /// What all others are.
+    /// Distance of all other devices.
     #[serde(rename = "rest")]
     rest: String,
     #[serde(rename = "nics")]
@@ -81,7 +82,7 @@ fn main() {
     libtest_mimic::run(&arguments, trials.chain([huge]).collect()).exit();
 }
 
-/// Every GPU of a machine that is made of HGX boards has a NIC and a disk of its own in its switch.
+/// Every GPU of a machine with HGX boards has a separate NIC and disk in its switch.
 fn huge() -> Result<(), String> {
     let spec = HostSpec { functions: 10_000, ..HostSpec::default() };
     let said = Said::read(&spec.build(), Options::default())?;
@@ -101,7 +102,7 @@ fn huge() -> Result<(), String> {
     }
 }
 
-/// The picture holds every device once, and no text in it overlaps another.
+/// Checks that the picture shows every device once, and that no texts overlap.
 fn drawn(svg: &str, document: &Value) -> Result<(), String> {
     let devices = ["gpus", "nics", "nvmes"].map(|kind| document[kind].as_array().cloned());
     let texts = picture::texts(svg)?;
@@ -143,14 +144,14 @@ fn case(directory: &Path) -> Result<(), String> {
     }
 }
 
-/// What is shown of a host.
+/// Outputs for a host.
 #[derive(PartialEq)]
 struct Said {
     text: String,
     json: String,
     nccl: String,
     svg: String,
-    /// Of that file with the host.
+    /// Differences between `nccl` and the host.
     disagreements: Vec<Finding>,
 }
 
@@ -226,7 +227,7 @@ fn agrees(by_hand: &ByHand, document: &Value) -> Result<(), String> {
             if chosen != *expected {
                 return Err(format!("{own}: {kind} {chosen:?}, by hand {expected:?}"));
             }
-            // A pair is as far apart as the matrix says, by the Data Direct function where there is one.
+            // Each pair has the distance of the matrix, through the Data Direct function if there is one.
             for peer in list(&pairing[kind]) {
                 let way = peer.get("via").unwrap_or(&peer["address"]);
                 if peer["distance"].as_str() != others.get(&address(way)).map(String::as_str) {
@@ -238,14 +239,14 @@ fn agrees(by_hand: &ByHand, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// NCCL's bounds and what it needs: one `pci` a bus id, in order, every GPU in it, below a `cpu`.
+/// Checks NCCL's limits and requirements: one `pci` per bus id, in order, with every GPU, below a `cpu`.
 fn well_formed(xml: &str, by_hand: &ByHand) -> Result<(), String> {
     let document = roxmltree::Document::parse(xml).map_err(|error| error.to_string())?;
     let system = document.root_element();
     if system.tag_name().name() != "system" {
         return Err("no system".into());
     }
-    // RCCL reads version 2 alone, NCCL version 1.
+    // RCCL reads only version 2, NCCL version 1.
     let is_amds = |pci: &roxmltree::Node| pci.attribute("vendor") == Some("0x1002");
     let gpu_places =
         system.descendants().filter(|node| node.has_tag_name("gpu")).filter_map(|gpu| gpu.parent());
@@ -296,7 +297,7 @@ fn well_formed(xml: &str, by_hand: &ByHand) -> Result<(), String> {
     }
 }
 
-/// The nets of NCCL's file, by name.
+/// Returns the nets of NCCL's file by name.
 fn nets(system: roxmltree::Node) -> Result<BTreeMap<String, Net>, String> {
     let mut nets = BTreeMap::new();
     for net in system.descendants().filter(|node| node.has_tag_name("net")) {

@@ -1,4 +1,4 @@
-//! What the units allow the daemon, by systemd's own measure, as installed.
+//! Confinement of the units as installed, measured by systemd.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,10 +7,10 @@ use bedplate_daemon::ready_target;
 use bedplate_tests::fixtures;
 use bedplate_tests::program::install_sh as script;
 
-/// The units' exposure, by systemd's own measure, with the limits that the project has set itself.
+/// Exposure of the units as measured by systemd, within the project's own limits.
 #[test]
 #[cfg_attr(not(has = "systemd-analyze"), ignore = "needs systemd-analyze")]
-fn the_units_are_confined() {
+fn units_are_confined() {
     let analyze = fixtures::tool("systemd-analyze");
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();
@@ -45,9 +45,9 @@ fn the_units_are_confined() {
     }
 }
 
-/// Two units with most rights differ by what loading modules takes, and nothing else.
+/// The two units with most rights differ only in the rights for loading modules.
 #[test]
-fn what_may_load_modules_is_the_worker_and_that() {
+fn loader_is_the_worker_plus_module_rights() {
     let root = tempfile::tempdir().expect("a directory");
     assert!(script(&["--destdir", &root.path().display().to_string()]).status.success());
     let units = root.path().join("usr/lib/systemd/system");
@@ -59,7 +59,7 @@ fn what_may_load_modules_is_the_worker_and_that() {
         assert!(more.lines().any(|own| own == line), "{line} is not in\n{more}");
     }
     assert!(read("system-bedplate.slice").contains("\nTasksMax="));
-    // The daemon asks for units that are there.
+    // The units that the daemon calls exist.
     for name in ["observer", "worker", "loader", "holders", "check"] {
         assert!(
             read(&format!("bedplate-{name}.socket"))
@@ -75,14 +75,14 @@ fn what_may_load_modules_is_the_worker_and_that() {
         }
         let socket = read(&format!("bedplate-{name}.socket"));
         assert!(socket.lines().any(|line| line == "PartOf=bedplate.service"), "{name}");
-        // What hangs in one of them counts against the limit of all.
+        // A hanging process in one of them counts against the limit of all.
         let unit = read(&format!("bedplate-{name}@.service"));
         assert!(unit.lines().any(|line| line == "Slice=system-bedplate.slice"), "{name}");
     }
 }
 
 #[test]
-fn target_that_follows_the_verdict_ends_with_the_daemon() {
+fn verdict_target_ends_with_the_daemon() {
     let root = tempfile::tempdir().expect("a directory");
     assert!(script(&["--destdir", &root.path().display().to_string()]).status.success());
     let units = root.path().join("usr/lib/systemd/system");
@@ -91,13 +91,13 @@ fn target_that_follows_the_verdict_ends_with_the_daemon() {
     for line in ["BindsTo=bedplate.service", "After=bedplate.service", &condition] {
         assert!(unit.lines().any(|own| own == line), "{line} is not in\n{unit}");
     }
-    // Enabled, it would start before the verdict.
+    // An enabled target would start before the verdict.
     assert!(!unit.lines().any(|line| line == "[Install]"), "{unit}");
 }
 
 #[test]
 #[cfg_attr(not(has = "systemd-analyze"), ignore = "needs systemd-analyze")]
-fn systemd_has_no_complaint_about_the_target() {
+fn systemd_accepts_the_target() {
     let analyze = fixtures::tool("systemd-analyze");
     let root = tempfile::tempdir().expect("a directory");
     assert!(script(&["--destdir", &root.path().display().to_string()]).status.success());
@@ -110,7 +110,7 @@ fn systemd_has_no_complaint_about_the_target() {
     assert!(!text.contains(ready_target::UNIT), "{text}");
 }
 
-/// Both ways to uninstall stop them: a target whose file is gone stays active.
+/// Both ways to uninstall stop the targets: a target whose file was removed stays active.
 #[test]
 fn uninstalling_stops_the_targets() {
     let read = |path: &str| {
@@ -130,9 +130,9 @@ fn uninstalling_stops_the_targets() {
     }
 }
 
-/// A daemon that was replaced by another build ends to be started as that one: no failure, and never the end of it.
+/// A daemon that was replaced by another build exits to be restarted, which is not a failure and is always allowed.
 #[test]
-fn a_replaced_daemon_is_started_again_and_has_not_failed() {
+fn replaced_daemon_is_restarted_without_a_failure() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service");
     let unit = std::fs::read_to_string(unit).expect("it is there");
     for key in ["RestartForceExitStatus", "SuccessExitStatus"] {
@@ -141,10 +141,10 @@ fn a_replaced_daemon_is_started_again_and_has_not_failed() {
     }
 }
 
-/// What each drop-in opens stays within a limit of its own, and so does what all of them open together.
+/// Each drop-in stays within its own limit, and so do all of them together.
 #[test]
 #[cfg_attr(not(has = "systemd-analyze"), ignore = "needs systemd-analyze")]
-fn the_units_stay_confined_with_drop_ins() {
+fn units_stay_confined_with_drop_ins() {
     let analyze = fixtures::tool("systemd-analyze");
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd");
     let names = |unit: &str| -> BTreeSet<String> {
@@ -198,9 +198,9 @@ fn the_units_stay_confined_with_drop_ins() {
     }
 }
 
-/// A slot is given back right after the boot. `After=` alone orders the daemon after a target that nothing may pull in.
+/// A slot is released right after the boot. `After=` alone would order the daemon after a target that no unit may pull in.
 #[test]
-fn the_drop_in_waits_for_the_network() {
+fn fleetlock_drop_in_waits_for_the_network() {
     let drop_in =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/bedplate.service.d/fleetlock.conf");
     let text = std::fs::read_to_string(drop_in).expect("it is there");
@@ -214,11 +214,11 @@ fn the_drop_in_waits_for_the_network() {
     }
 }
 
-/// What a FleetLock client needs, and only that: the drop-in opens the Internet's families and addresses, and leaves those
-/// by which names are looked up (systemd-resolved's socket, the interfaces' addresses).
+/// The drop-in allows what a FleetLock client needs, and nothing else: it opens the Internet's address families and
+/// addresses, and keeps those for name lookup (systemd-resolved's socket, the interfaces' addresses).
 #[test]
 #[cfg_attr(not(has = "systemd-analyze"), ignore = "needs systemd-analyze")]
-fn the_drop_in_opens_the_network_to_the_daemon() {
+fn fleetlock_drop_in_opens_the_network_to_the_daemon() {
     let analyze = fixtures::tool("systemd-analyze");
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();

@@ -1,5 +1,5 @@
-//! Every directory in `tests/data/verify` is a case: a host, made up (`host.toml`, see `bedplate_testhosts`; a profile would be among
-//! its files) or recorded (`host.bp`), and what `bedplate verify -v` says of it (`verify.txt`).
+//! Each directory in `tests/data/verify` is a case: a host, described (`host.toml`, see `bedplate_testhosts`; a profile
+//! would be one of its files) or recorded (`host.bp`), and the output of `bedplate verify -v` (`verify.txt`).
 //!
 //! `BLESS=1 cargo test -p bedplate-tests --test verify` rewrites the expected files, docs/checks.md and docs/reboot.md.
 
@@ -49,7 +49,7 @@ fn case(directory: &Path) -> Result<(), String> {
     if let Some(error) = validator.iter_errors(&value).next() {
         return Err(format!("--json breaks its schema at {}: {error}", error.instance_path()));
     }
-    // A recording says the same as the host that it is of, but for the profile's reasons, which are masked.
+    // A recording gives the same results as its host, except for the profile's reasons, which are masked.
     let recorded = record(&host).to_text();
     let recorded = Snapshot::from_text(&recorded).map_err(|error| error.to_string())?;
     let again = verified(&recorded)?.report;
@@ -63,7 +63,7 @@ fn case(directory: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn every_case_is_judged_as_expected() {
+fn every_case_has_the_expected_report() {
     let wrong: Vec<String> = cases()
         .iter()
         .filter_map(|(name, path)| case(path).err().map(|error| format!("{name}: {error}")))
@@ -71,7 +71,7 @@ fn every_case_is_judged_as_expected() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Passing, not passing, not known: each check in one case at least.
+/// Each check passes, does not pass, and is unknown in at least one case.
 #[test]
 fn every_check_has_its_cases() {
     let mut seen: BTreeSet<(&str, &str)> = BTreeSet::new();
@@ -96,9 +96,9 @@ fn every_check_has_its_cases() {
     assert!(missing.is_empty(), "no case in tests/data/verify in which: {missing:?}");
 }
 
-/// `modules.gpudirect` on MI300X, by kernel, options and what else registers GPU memory.
+/// `modules.gpudirect` on MI300X, by kernel, options and other software that registers GPU memory.
 #[test]
-fn rccl_is_judged_by_kernel_options_and_peer_memory() {
+fn rccl_check_uses_kernel_options_and_peer_memory() {
     let judged = |kernel: &str, options: &[&str], more: &str, files: &[(&str, &str)]| {
         let config: String = options.iter().map(|option| format!("CONFIG_{option}=y\n")).collect();
         let spec = format!("machine = \"mi300x\"\nkernel = \"{kernel}\"\n{more}");
@@ -138,13 +138,13 @@ fn rccl_is_judged_by_kernel_options_and_peer_memory() {
             "{below}"
         );
     }
-    // The symbols are there, and nobody has registered.
+    // The symbols exist, but no client has registered.
     assert_eq!(judged("5.15.0-105-generic", &p2p, "ofed = true", &[]), Verdict::Unknown);
 }
 
-/// Each unknown has a remedy.
+/// Each unknown has a fix.
 #[test]
-fn every_unknown_says_how_to_know() {
+fn every_unknown_check_has_a_fix() {
     let mut silent: BTreeSet<(&str, String)> = BTreeSet::new();
     for (name, path) in cases() {
         let report = report(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -176,7 +176,7 @@ fn reboot_document_is_generated_from_the_tables() {
 }
 
 #[test]
-fn the_list_of_checks_in_docs_is_of_the_table() {
+fn list_of_checks_in_docs_matches_the_table() {
     expect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/checks.md"), &text::markdown())
         .expect("docs/checks.md");
 }

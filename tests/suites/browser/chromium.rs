@@ -9,7 +9,7 @@ use base64::Engine as _;
 use bedplate_tests::fixtures;
 use serde_json::{Value, json};
 
-/// Nothing that Chromium does by itself is wanted.
+/// Flags that switch off Chromium's background activity.
 const FLAGS: [&str; 10] = [
     "--headless",
     "--disable-gpu",
@@ -30,22 +30,22 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     session: String,
     number: u64,
-    /// What it has told besides, since the page was opened.
+    /// Events received since the page was opened.
     events: VecDeque<Value>,
     _profile: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Starts it.
+    /// Starts the browser.
     pub fn start() -> Self {
         let program = fixtures::tool("chromium");
         let profile = tempfile::tempdir().expect("a temporary directory");
         let mut child = Command::new("sh")
-            // It reads descriptor 3 and writes to 4.
+            // Chromium reads from descriptor 3 and writes to 4.
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
             .arg(program)
             .args(FLAGS)
-            // Root has no sandbox; others want one.
+            // Chromium refuses to run as root with its sandbox; other users keep it.
             .args(nix::unistd::geteuid().is_root().then_some("--no-sandbox"))
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::piped())
@@ -87,13 +87,13 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// What the reader prefers: `light` or `dark`.
+    /// Sets the reader's preferred colour scheme: `light` or `dark`.
     pub fn prefer(&mut self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.ask("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
-    /// What a script comes to. It runs beside the page, whose policy lets it have none of its own.
+    /// Returns the result of a script. It runs through the developer tools, because the page's policy allows no scripts.
     pub fn evaluate(&mut self, script: &str) -> Value {
         let asked = json!({ "expression": script, "returnByValue": true });
         let answer = self.ask("Runtime.evaluate", asked);
@@ -101,7 +101,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Moves the mouse to a place of the window, and presses its button there.
+    /// Moves the mouse to a position in the window; with `press`, clicks there.
     pub fn mouse(&mut self, (x, y): (f64, f64), press: bool) {
         let kinds: &[&str] = match press {
             true => &["mouseMoved", "mousePressed", "mouseReleased"],
@@ -114,21 +114,21 @@ impl Browser {
         }
     }
 
-    /// The page as it is printed, on the paper that it asks for.
+    /// Returns the printed page as a PDF, on the paper size that the page requests.
     pub fn print(&mut self) -> Vec<u8> {
         let answer = self.ask("Page.printToPDF", json!({ "preferCSSPageSize": true }));
         let text = answer["data"].as_str().expect("a document");
         base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
     }
 
-    /// A PNG of the window.
+    /// Takes a PNG screenshot of the window.
     pub fn shot(&mut self) -> Vec<u8> {
         let answer = self.ask("Page.captureScreenshot", json!({ "format": "png" }));
         let text = answer["data"].as_str().expect("a picture");
         base64::engine::general_purpose::STANDARD.decode(text).expect("base64")
     }
 
-    /// What was asked for since the page was opened, by address, and what was complained of.
+    /// Returns the addresses requested and the complaints logged since the page was opened.
     pub fn requests_and_complaints(&mut self) -> (Vec<String>, Vec<String>) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (mut requests, mut complaints) = (Vec::new(), Vec::new());
@@ -173,7 +173,7 @@ impl Browser {
 }
 
 impl Drop for Browser {
-    /// Its own processes end with it.
+    /// Kills Chromium; its child processes end with it.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

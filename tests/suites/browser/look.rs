@@ -1,4 +1,4 @@
-//! What is looked at in a page that Chromium shows.
+//! Measurements of a page in Chromium, and the flaws found in them.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 use super::chromium::Browser;
 
-/// Evaluated beside the page.
+/// Script evaluated by the developer tools.
 const MEASURE: &str = include_str!("measure.js");
-/// Least contrast of a text with what is behind it (WCAG 2.1, 1.4.3).
+/// Least contrast between a text and its background (WCAG 2.1, 1.4.3).
 const CONTRAST: f64 = 4.5;
-/// Pixels that boxes may share: cells of a table share their borders, and places are rounded.
+/// Pixels that boxes may share: table cells share borders, and positions are rounded.
 const SHARED: f64 = 1.0;
 
-/// What was measured.
+/// Measurements of a page, in CSS pixels.
 #[derive(Debug, Deserialize)]
 pub struct Measured {
     pub texts: Vec<Text>,
@@ -22,28 +22,28 @@ pub struct Measured {
     window: f64,
     pub tall: f64,
     scripts: usize,
-    /// Colour behind the picture.
+    /// Colour of the picture's background.
     pub paper: Option<String>,
 }
 
-/// A text: left, top, right, lower edge.
+/// A text and its position: left, top, right, bottom.
 #[derive(Debug, Deserialize)]
 pub struct Text {
     pub text: String,
     drawn: bool,
     place: [f64; 4],
-    /// The box that it stands in.
+    /// Box that contains the text.
     #[serde(rename = "box")]
     around: Option<[f64; 4]>,
     contrast: f64,
 }
 
-/// Measures the page that is open.
+/// Measures the open page.
 pub fn measure(browser: &mut Browser) -> Measured {
     serde_json::from_value(browser.evaluate(MEASURE)).expect("what the script says")
 }
 
-/// What is wrong with how it looks.
+/// Returns the layout flaws of a page: overflow, scripts, low contrast, overlapping texts.
 pub fn flaws(measured: &Measured) -> Vec<String> {
     let mut flaws = Vec::new();
     if measured.wide > measured.window {
@@ -85,7 +85,7 @@ fn overlap([a, b, c, d]: [f64; 4], [e, f, g, h]: [f64; 4]) -> bool {
     a < g - SHARED && e < c - SHARED && b < h - SHARED && f < d - SHARED
 }
 
-/// What was asked for besides the page itself, and what its policy kept it from.
+/// Returns requests for anything but the page itself, and violations of its policy.
 pub fn strays(browser: &mut Browser, file: &Path) -> Vec<String> {
     let own = format!("file://{}", file.display());
     let (requests, complaints) = browser.requests_and_complaints();
@@ -94,9 +94,9 @@ pub fn strays(browser: &mut Browser, file: &Path) -> Vec<String> {
     others.chain(complaints).collect()
 }
 
-/// What in the text of a page could lead out of it.
+/// Returns the parts of a page's text that could load or link to something outside it.
 pub fn ways_out(text: &str) -> Vec<String> {
-    // The name of a language is an address that nobody asks for.
+    // The SVG namespace is an address that is never requested.
     let text = text.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
     let mut found = Vec::new();
     for (what, allowed) in [
@@ -118,7 +118,7 @@ pub fn ways_out(text: &str) -> Vec<String> {
     found
 }
 
-/// How many pages a PDF has, and their sizes in points.
+/// Returns the number of pages of a PDF, and their sizes in points.
 pub fn pages(pdf: &[u8]) -> (usize, Vec<(u32, u32)>) {
     let text = String::from_utf8_lossy(pdf);
     let count = text.matches("/Type /Page\n").count();

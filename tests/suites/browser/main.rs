@@ -1,4 +1,4 @@
-//! Pictures and pages as people see them: in Debian's headless Chromium. Each test starts it once.
+//! Pictures and pages as rendered by Debian's headless Chromium. Each test starts it once.
 
 mod chromium;
 mod look;
@@ -12,12 +12,12 @@ use serde_json::Value;
 use chromium::Browser;
 use look::{flaws, measure, pages, strays, ways_out};
 
-/// Window of a page, and of a small laptop.
+/// Window size of a page, about that of a small laptop.
 const WINDOW: (u32, u32) = (1500, 900);
 /// A4, landscape, in points.
 const A4: (u32, u32) = (842, 595);
 
-/// Screenshots are left here, to be looked at: `BEDPLATE_SHOTS=DIR`.
+/// Saves a screenshot for inspection if `BEDPLATE_SHOTS=DIR` is set.
 fn keep(browser: &mut Browser, name: &str) {
     if let Some(directory) = std::env::var_os("BEDPLATE_SHOTS") {
         let file = Path::new(&directory).join(format!("{name}.png"));
@@ -25,7 +25,7 @@ fn keep(browser: &mut Browser, name: &str) {
     }
 }
 
-/// What the program prints, in a file.
+/// Writes the program's output to a file. Returns the file and the text.
 fn written(directory: &Path, name: &str, args: &[&str]) -> (PathBuf, String) {
     let text = program::stdout(args);
     let file = directory.join(name);
@@ -33,12 +33,12 @@ fn written(directory: &Path, name: &str, args: &[&str]) -> (PathBuf, String) {
     (file, text)
 }
 
-/// Light and dark: nothing overlaps, everything can be read, the two differ.
+/// Checks the light and dark schemes: no flaws, and different backgrounds.
 fn schemes(browser: &mut Browser, name: &str) {
     let mut papers = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
-        // Whole, so that what is behind each text is to be found.
+        // The window shows the whole page, so that the background of every text can be measured.
         let tall = measure(browser).tall;
         browser.window((WINDOW.0, tall as u32));
         let measured = measure(browser);
@@ -52,7 +52,7 @@ fn schemes(browser: &mut Browser, name: &str) {
     browser.prefer("light");
 }
 
-/// A click on a box leads to what was read of it; pointing at it, or at a link, shows that as well.
+/// Checks that a click on a box leads to the facts read about it, and that pointing at it or at a link shows them.
 fn shows_what_was_read(browser: &mut Browser, name: &str, box_class: &str) {
     let middle = |browser: &mut Browser, selector: &str| {
         let script = format!(
@@ -92,11 +92,11 @@ fn shows_what_was_read(browser: &mut Browser, name: &str, box_class: &str) {
 
 #[test]
 #[cfg_attr(not(has = "chromium"), ignore = "needs chromium")]
-fn topologies_are_drawn_as_they_should_be() {
+fn topologies_are_drawn_without_flaws() {
     let mut browser = Browser::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut large = 0;
-    // Four NUMA nodes in one socket are no demo.
+    // No demo has four NUMA nodes in one socket.
     let divided = directory.path().join("nps4.bp").display().to_string();
     let spec = include_str!("../../data/topology/nps4-one-socket/host.toml");
     let spec = demo::HostSpec::from_toml(spec).expect("a description");
@@ -118,7 +118,7 @@ fn topologies_are_drawn_as_they_should_be() {
         let (count, sizes) = pages(&browser.print());
         assert_eq!((count, sizes.as_slice()), (1, &[A4][..]), "{name}: printed");
         assert_eq!(strays(&mut browser, &file), Vec::<String>::new(), "{name}");
-        // The picture as a file of its own.
+        // The picture as a separate file.
         let (file, text) = written(
             directory.path(),
             &format!("{name}.svg"),
@@ -135,7 +135,7 @@ fn topologies_are_drawn_as_they_should_be() {
 
 #[test]
 #[cfg_attr(not(has = "chromium"), ignore = "needs chromium")]
-fn reports_are_laid_out_as_they_should_be() {
+fn reports_are_laid_out_without_flaws() {
     let mut browser = Browser::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let profile = directory.path().join("with-profile.bp");
@@ -168,10 +168,10 @@ fn reports_are_laid_out_as_they_should_be() {
     }
 }
 
-/// What these tests look for is found where it is.
+/// Each flaw that these tests look for is found in a page that has it.
 #[test]
 #[cfg_attr(not(has = "chromium"), ignore = "needs chromium")]
-fn what_is_wrong_with_a_page_is_found() {
+fn flaws_of_a_page_are_found() {
     let mut browser = Browser::start();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("wrong.html");

@@ -1,10 +1,10 @@
-//! Commands on a bus on which there is no daemon, or one that does not answer.
+//! Commands on a bus without a daemon, or with a daemon that does not answer.
 
 use crate::rig::{Rig, right, with_devices};
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn without_a_daemon_commands_say_how_to_start_it() {
+fn commands_without_a_daemon_explain_how_to_start_it() {
     let rig = Rig::new();
     for args in
         [["reconcile"].as_slice(), &["reboot", "status"], &["reboot", "schedule"], &["status"]]
@@ -19,16 +19,16 @@ fn without_a_daemon_commands_say_how_to_start_it() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_look_of_its_own_says_that_no_daemon_keeps_it_so() {
+fn status_without_a_daemon_reports_no_daemon() {
     let rig = Rig::new();
     let (_, said) = rig.run(&["status", "--json"]);
     assert!(said.contains("\"daemon\": false") && said.contains("\"pid\": 0,"), "{said}");
 }
 
-/// A look in this process would hang with the driver; the profile is all that is asked for, of a child.
+/// Observing the host in this process could hang with a driver. A child reads only the profile's settings.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_boot_that_waits_asks_a_child_how_long() {
+fn status_wait_reads_its_timeout_in_a_child() {
     let rig = Rig::new();
     let mut seen = right(&rig);
     seen["agent"]["ready_timeout_s"] = 0.into();
@@ -41,7 +41,7 @@ fn a_boot_that_waits_asks_a_child_how_long() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn nothing_is_forgotten_while_the_pci_devices_cannot_be_read() {
+fn unreadable_pci_devices_are_not_forgotten() {
     let mut rig = Rig::new();
     rig.look(&with_devices(right(&rig), &["GPU 10de:2330 0000:18:00.0"]));
     rig.start();

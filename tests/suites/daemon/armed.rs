@@ -1,4 +1,4 @@
-//! What was made ready for a reboot that does not come is undone, however long that takes.
+//! Reboot methods armed for a reboot that does not happen are undone, however long that takes.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::State;
@@ -19,8 +19,8 @@ fn goes_back_to_warm(kept: &Value) -> bool {
     steps.iter().any(|step| step["write"]["value"] == "warm")
 }
 
-/// A host that is to reboot by its firmware, with processes that are not the daemon's children: this program, or what stands in
-/// the file `relay`.
+/// A host that must reboot through firmware, with helpers that are not the daemon's children: this program, or the script
+/// `relay`.
 fn to_reboot_by_firmware(relay: Option<&str>) -> Rig {
     let rig = rig();
     let path = rig.path("relay");
@@ -48,7 +48,7 @@ fn by_firmware() -> Rig {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
+fn failed_undo_is_reported_and_kept_for_the_next_daemon() {
     let mut rig = by_firmware();
     std::fs::rename(rig.path("helpers"), rig.path("stopped")).expect("ours");
     let (code, said) = rig.run(&["reboot", "cancel"]);
@@ -59,7 +59,7 @@ fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
         let kept = kept(&rig);
         assert_eq!(kept["ending"]["ending"], "called-off", "{kept}");
         assert!(goes_back_to_warm(&kept), "{kept}");
-        // Not even an operator gets another one meanwhile: it would be made ready from what is not the host's own.
+        // Even an operator gets no reboot before the undo: the next method would be armed on top of a changed mode.
         let (_, said) = rig.run(&["reboot", "cancel"]);
         assert!(said.contains("no reboot of bedplate's is announced, but what was"), "{said}");
         rig.stop();
@@ -75,9 +75,9 @@ fn what_cannot_be_undone_is_said_and_kept_for_the_next_daemon() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn nothing_is_announced_over_what_is_still_armed() {
+fn no_reboot_is_scheduled_while_one_is_still_armed() {
     let mut rig = by_firmware();
-    // It cannot be written to any more.
+    // The mode file is no longer writable.
     rig.write("sys/kernel/reboot/mode.dir/x", "");
     std::fs::remove_file(rig.path(MODE)).expect("ours");
     std::fs::rename(rig.path("sys/kernel/reboot/mode.dir"), rig.path(MODE)).expect("ours");
@@ -94,15 +94,15 @@ fn nothing_is_announced_over_what_is_still_armed() {
     std::fs::remove_dir_all(rig.path(MODE)).expect("ours");
     rig.write(MODE, "cold\n");
     rig.start();
-    // From what the host was found with.
+    // The undo restores the mode that the host had at first.
     rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
 }
 
-/// A request for a power cycle is a file of the daemon's own: it needs nobody to remove it.
+/// The request for a power cycle is the daemon's own file, so the daemon removes it without a helper.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_request_for_a_power_cycle_is_removed_without_any_unit() {
+fn power_cycle_request_is_removed_without_a_unit() {
     let mut rig = rig();
     rig.look(&right(&rig));
     rig.write("run/bedplate/power-cycle", "{}");
@@ -127,10 +127,10 @@ fn a_request_for_a_power_cycle_is_removed_without_any_unit() {
     assert_eq!(rig.read(MODE), "cold\n");
 }
 
-/// `shutdown -r +10` over bedplate's own announcement: that reboot is made the way the host was found with.
+/// `shutdown -r +10` replaces bedplate's schedule: that reboot uses the host's original mode.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_is_armed_is_not_for_the_reboot_of_others() {
+fn another_shutdown_disarms_the_method() {
     let rig = by_firmware();
     let theirs = Some(("reboot".to_owned(), 4_000_000_000_000_000));
     rig.login.lock().expect("not poisoned").scheduled.clone_from(&theirs);
@@ -143,7 +143,7 @@ fn what_is_armed_is_not_for_the_reboot_of_others() {
     assert!(said.contains("another shutdown that took its place: reboot at 2096"), "{said}");
     assert!(rig.logged("called off by another shutdown"), "{}", rig.read("log"));
     assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()));
-    // `shutdown -c`: whoever said so wants no reboot.
+    // `shutdown -c`: its caller wants no reboot.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.inhibit(&[]);
     rig.settle();
@@ -151,10 +151,10 @@ fn what_is_armed_is_not_for_the_reboot_of_others() {
     assert_eq!(rig.read(MODE), "warm");
 }
 
-/// That needs no record.
+/// The undo does not need the record.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_is_armed_is_undone_although_the_record_is_damaged() {
+fn damaged_record_does_not_prevent_the_undo() {
     let rig = by_firmware();
     rig.write(RECORD, "{");
     rig.login.lock().expect("not poisoned").scheduled =
@@ -164,16 +164,16 @@ fn what_is_armed_is_undone_although_the_record_is_damaged() {
     assert_eq!(rig.read(RECORD), "{");
 }
 
-/// It fails half-way, and so does taking it back: the host's own mode is written again as soon as that can be done.
+/// Arming fails half-way, and so does the undo. The host's own mode is written again as soon as writing works.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_was_prepared_half_way_is_undone() {
+fn partly_armed_method_is_undone() {
     let relay = format!(
         "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nif [ -e full ]; then trap '' XFSZ; ulimit -f 0; fi\nexec {} \"$@\"\n",
         program::path().display()
     );
     let mut rig = to_reboot_by_firmware(Some(&relay));
-    // From here on writing fails, after the file was emptied.
+    // From here on each write fails after emptying the file.
     rig.write("full", "");
     rig.start();
     let status = rig.until("waits", |status| {
@@ -183,7 +183,7 @@ fn what_was_prepared_half_way_is_undone() {
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
     assert!(rig.logged("is not undone yet"), "{}", rig.read("log"));
     assert!(rig.read(RECORD).contains("\"attempts\": []"));
-    // Not even by the next daemon is anything prepared from that.
+    // The next daemon does not arm anything on top of that either.
     rig.stop();
     rig.start();
     rig.until("waits", |status| {

@@ -1,4 +1,5 @@
-//! What bedplate-boot.service runs: it puts back what a reboot took away, and never holds up a boot for longer than it may.
+//! The command of bedplate-boot.service: restores settings that a reboot has reset, and delays the boot no longer than its
+//! limit.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::rig::{KEY, Rig, drifted, failed, fixed, right};
 
-/// As systemd starts it, with a udev that `udevadm settle` takes so long to wait for.
+/// Runs `bedplate boot` as systemd does, with a `udevadm settle` that runs this shell command.
 fn boot(rig: &Rig, settle: &str) -> (Output, Duration) {
     rig.program(
         "bin/udevadm",
@@ -31,7 +32,7 @@ fn text_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// With a change of a file beside the live one.
+/// Adds a file change to the runtime change.
 fn both(mut seen: Value) -> Value {
     let file = json!({
         "key": "fedcba9876543210", "id": "cmdline/etc/default/grub", "kind": "cmdline", "subject": "/etc/default/grub", "effect": "cold-boot",
@@ -43,7 +44,7 @@ fn both(mut seen: Value) -> Value {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
+fn only_runtime_changes_are_restored() {
     let rig = Rig::new();
     rig.look(&both(drifted(&rig)));
     rig.after(&both(fixed(&rig)));
@@ -59,7 +60,7 @@ fn what_acts_on_the_machine_is_put_back_and_nothing_else() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_observer_puts_nothing_back() {
+fn observe_mode_restores_nothing() {
     let rig = Rig::new();
     let mut seen = drifted(&rig);
     seen["agent"]["mode"] = json!("observe");
@@ -71,7 +72,7 @@ fn an_observer_puts_nothing_back() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_udev_that_never_ends_leaves_time_for_the_rest() {
+fn hanging_udev_leaves_time_for_the_changes() {
     let rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
@@ -88,11 +89,11 @@ fn a_udev_that_never_ends_leaves_time_for_the_rest() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_device_that_hangs_does_not_hold_up_the_boot() {
+fn hanging_device_does_not_delay_the_boot() {
     let rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
-    // The first look ends; one that is asked to change something does not.
+    // The first observation ends; one that must change something hangs.
     let worker = rig.read("worker").replace("*--only*)", "*--only*) exec sleep 1000;");
     rig.program("worker", &worker);
     let (output, took) = boot(&rig, "exit 0");
@@ -103,7 +104,7 @@ fn a_device_that_hangs_does_not_hold_up_the_boot() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_could_not_be_put_back_is_named() {
+fn failed_change_is_named() {
     let rig = Rig::new();
     let mut failed = failed(&rig);
     failed["warnings"] = json!(["the history was not written: No space left on device"]);
@@ -122,7 +123,7 @@ fn what_could_not_be_put_back_is_named() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_profile_that_cannot_be_used_fails_with_its_reason() {
+fn unusable_profile_fails_with_its_reason() {
     let rig = Rig::new();
     rig.look(&right(&rig));
     rig.write("fails", "error: no profile\n");

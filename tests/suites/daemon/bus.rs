@@ -1,5 +1,5 @@
-//! The daemon's interface as programs see it that nobody here wrote: its description is XML by the letter, and a client
-//! that goes by that description can read, call and listen.
+//! The daemon's interface as third-party programs see it: its description is well-formed XML, and a client that follows
+//! it can read, call and listen.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::rig::{Rig, right, waiting};
 
-/// zbus makes XML comments of doc comments, and does not look at what is in them: `--` ends the document for any parser
-/// that keeps to the standard (XML 1.0, section 2.5), and with it every client that reads the description.
+/// zbus turns doc comments into XML comments without checking them. `--` in one ends the document for every parser that
+/// follows the standard (XML 1.0, section 2.5), and for every client that reads the description.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn its_description_is_well_formed() {
+fn introspection_xml_is_well_formed() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -27,7 +27,7 @@ fn its_description_is_well_formed() {
         &(),
     ));
     let xml: String = answer.expect("it answers").body().deserialize().expect("a string");
-    // The document type is D-Bus' own, which the parser does not go to fetch.
+    // The document type is D-Bus' own; the parser does not fetch it.
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document = roxmltree::Document::parse_with_options(&xml, options)
         .unwrap_or_else(|error| panic!("{error}\n{xml}"));
@@ -54,7 +54,7 @@ fn its_description_is_well_formed() {
     not(all(has = "dbus-daemon", has = "target/python")),
     ignore = "needs dbus-daemon and target/python"
 )]
-fn a_client_of_another_make_understands_it() {
+fn python_client_reads_calls_and_listens() {
     let python = fixtures::python();
     let mut rig = Rig::new();
     rig.look(&right(&rig));
@@ -82,10 +82,10 @@ fn a_client_of_another_make_understands_it() {
     assert!(client.wait().expect("it was started").success());
 }
 
-/// It is kept, logged, and sent to every terminal of the host.
+/// The reason is stored, logged, and sent to every terminal of the host.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_reason_has_a_length() {
+fn reason_longer_than_the_limit_is_refused() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -96,7 +96,7 @@ fn a_reason_has_a_length() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_reboot_is_asked_for_within_a_year() {
+fn reboot_more_than_a_year_away_is_refused() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();

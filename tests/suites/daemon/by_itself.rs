@@ -1,5 +1,5 @@
-//! What the daemon does without any event: the re-check, the next try of what failed, the reminder, and what it reads again
-//! at a decision that no look precedes.
+//! Actions of the daemon without an event: the re-check, retries of failed changes, the reminder, and the hold that it
+//! reads again before a decision without an observation.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Verdict};
@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::rig::{Rig, drifted, failed, fixed, right, until, waiting};
 
-/// Where the hold lies that the operator's file leads to. Nobody watches it, so that writing it is no event.
+/// Target of the operator's hold link. The daemon does not watch it, so writing it causes no event.
 pub const ELSEWHERE: &str = "var/lib/elsewhere";
 pub const HOLD: &str =
     r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
 
-/// The operator's hold on enforcement as a link that leads to nothing yet.
+/// Makes the operator's hold on enforcement a dangling link.
 pub fn with_a_link_for_a_hold(rig: &Rig) {
     rig.write("var/lib/bedplate/README", "");
     let link = rig.path("var/lib/bedplate/enforce-hold.json");
@@ -26,7 +26,7 @@ fn checked_every_second(mut seen: serde_json::Value) -> serde_json::Value {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_hold_counts_at_a_decision_that_no_look_precedes() {
+fn decision_without_an_observation_reads_the_hold() {
     let mut rig = Rig::new();
     with_a_link_for_a_hold(&rig);
     rig.look(&waiting(&rig));
@@ -34,7 +34,7 @@ fn a_hold_counts_at_a_decision_that_no_look_precedes() {
     rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
     let looks = rig.calls().len();
     rig.write(ELSEWHERE, HOLD);
-    // Signals of logind ask for a decision only.
+    // Signals of logind cause a decision, not an observation.
     rig.inhibit(&[]);
     let status = rig.until("held", |status| status.held.is_some());
     assert!(matches!(status.reboot.state, RebootState::Waiting { .. }), "{:?}", status.reboot);
@@ -44,7 +44,7 @@ fn a_hold_counts_at_a_decision_that_no_look_precedes() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_re_check_finds_a_hold() {
+fn re_check_finds_a_hold() {
     let mut rig = Rig::new();
     with_a_link_for_a_hold(&rig);
     rig.look(&checked_every_second(right(&rig)));
@@ -54,10 +54,10 @@ fn the_re_check_finds_a_hold() {
     rig.until("held", |status| status.held.is_some());
 }
 
-/// The re-check has found a sign of a change: until the host was looked at it is not called ready.
+/// The re-check has found a possible change: the host is not ready until it has been observed.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_look_that_the_re_check_starts_is_work() {
+fn observation_by_the_re_check_clears_ready() {
     let mut rig = Rig::new();
     rig.look(&checked_every_second(right(&rig)));
     rig.start();
@@ -72,7 +72,7 @@ fn a_look_that_the_re_check_starts_is_work() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_look_for_the_next_try_is_work() {
+fn observation_for_a_retry_clears_ready() {
     let mut rig = Rig::new();
     let failed = failed(&rig);
     rig.look(&drifted(&rig));
@@ -89,7 +89,7 @@ fn a_look_for_the_next_try_is_work() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_loop_reminds_of_a_reboot_that_is_left_to_people() {
+fn manual_reboot_is_followed_by_a_reminder() {
     let mut rig = Rig::new();
     rig.args = vec!["--remind-every=1"];
     let mut seen = checked_every_second(waiting(&rig));

@@ -1,4 +1,4 @@
-//! After a boot: which reboot it was, said once, and only as far as it is known.
+//! The cause of the last reboot: reported once per boot, and only as far as it is known.
 
 use bedplate_core::profile::model::RebootMethod;
 use bedplate_core::reboot_record::last_boot::{LastBoot, RebootOrigin};
@@ -15,7 +15,7 @@ fn record(rig: &Rig) -> Value {
     serde_json::from_str(&rig.read("var/lib/bedplate/daemon/reboot.json")).expect("JSON")
 }
 
-/// When the kernel of this boot started.
+/// Sets the start time of this boot's kernel.
 fn began(rig: &Rig, at: Timestamp) {
     rig.write("proc/stat", &format!("cpu  1 2 3\nbtime {}\nprocesses 9\n", at.as_second()));
 }
@@ -32,7 +32,7 @@ fn times_said(rig: &Rig) -> usize {
     rig.read("log").matches(SAID).count()
 }
 
-/// A daemon that has announced a reboot; when it is due.
+/// Starts a daemon that schedules a reboot. Returns its time.
 fn announced(rig: &mut Rig) -> Timestamp {
     rig.look(&waiting(rig));
     rig.start();
@@ -43,7 +43,7 @@ fn announced(rig: &mut Rig) -> Timestamp {
     serde_json::from_value(due).expect("a time")
 }
 
-/// A boot after a reboot by this method that was announced for now and came at once.
+/// A boot after a reboot by this method, which was scheduled for now and happened at once.
 fn after(rig: &mut Rig, method: &str) -> LastBoot {
     let due = Timestamp::now();
     let attempt = json!({
@@ -62,7 +62,7 @@ fn after(rig: &mut Rig, method: &str) -> LastBoot {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_reboot_that_was_announced_is_named_once() {
+fn scheduled_reboot_is_named_once() {
     let mut rig = Rig::new();
     let due = announced(&mut rig);
     assert_eq!(looked(&rig).reboot.came, None, "nothing was announced before this boot");
@@ -75,7 +75,7 @@ fn the_reboot_that_was_announced_is_named_once() {
         (RebootOrigin::Announced(RebootMethod::Ordinary), Some(due), "boot-2")
     );
     assert!(rig.logged("the last reboot: an ordinary reboot, announced by bedplate for 20"));
-    // The announcement is forgotten once the host is right; what came of it is not.
+    // The attempt is forgotten once the host is converged; the cause is not.
     assert_eq!(record(&rig)["attempts"], json!([]));
     let (_, text) = rig.run(&["reboot", "status"]);
     assert!(text.contains("last boot an ordinary reboot, announced by bedplate for"), "{text}");
@@ -89,7 +89,7 @@ fn the_reboot_that_was_announced_is_named_once() {
     rig.start();
     assert_eq!(came(&rig), first);
     assert_eq!(times_said(&rig), 1, "{}", rig.read("log"));
-    // The next boot is another one, which nothing waited for.
+    // The next boot is a different one, for which no change was pending.
     rig.reboot("boot-3");
     assert_eq!(looked(&rig).reboot.came, None);
     assert_eq!(times_said(&rig), 1, "{}", rig.read("log"));
@@ -97,7 +97,7 @@ fn the_reboot_that_was_announced_is_named_once() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_reboot_before_its_time_is_not_bedplates() {
+fn early_reboot_is_not_attributed_to_bedplate() {
     let mut rig = Rig::new();
     announced(&mut rig);
     began(&rig, Timestamp::now());
@@ -111,7 +111,7 @@ fn a_reboot_before_its_time_is_not_bedplates() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_reset_by_the_firmware_is_named() {
+fn firmware_reset_is_named() {
     let mut rig = Rig::new();
     let came = after(&mut rig, "firmware");
     assert_eq!(came.by, RebootOrigin::Announced(RebootMethod::Firmware));
@@ -121,7 +121,7 @@ fn a_reset_by_the_firmware_is_named() {
 /// There is no BMC to ask.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_the_bmc_has_done_is_not_guessed() {
+fn bmc_power_cycle_without_a_bmc_is_unknown() {
     let mut rig = Rig::new();
     let came = after(&mut rig, "bmc");
     assert_eq!(came.by, RebootOrigin::Unknown);
@@ -132,7 +132,7 @@ fn what_the_bmc_has_done_is_not_guessed() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_boot_that_people_gave_is_news_when_something_waited_for_it() {
+fn manual_reboot_is_reported_when_a_change_was_pending() {
     let mut rig = Rig::new();
     let mut left_to_people = waiting(&rig);
     left_to_people["reboot"]["policy"] = json!("never");

@@ -1,5 +1,5 @@
-//! What an operator has called off stays called off: also when the daemon was away, the disk full, or the bus silent; and the
-//! operator's command that cycles the power runs once, at its time, or not at all.
+//! A cancelled reboot stays cancelled, also if the daemon was not running, the disk was full, or the bus silent. The
+//! operator's power-cycle command runs once, at its time, or not at all.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn schedules(rig: &Rig) -> usize {
     rig.asked_of_logind().iter().filter(|call| call.starts_with("schedule")).count()
 }
 
-/// An operator asks for a reboot in so many seconds.
+/// Requests a reboot in this many seconds, as an operator.
 fn schedule(rig: &Rig, seconds: i64) {
     let asked = async { rig.agent().await?.schedule_reboot("an operator", later(seconds)).await };
     let (state, said) = rig.runtime.block_on(asked).expect("root may");
@@ -27,13 +27,13 @@ fn later(seconds: i64) -> u64 {
     logind::usec(Timestamp::now() + SignedDuration::from_secs(seconds))
 }
 
-/// Seconds until what logind has scheduled.
+/// Seconds until the shutdown that logind has scheduled.
 fn left(rig: &Rig) -> Option<i64> {
     let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone()?;
     Some(logind::time(scheduled.1).duration_since(Timestamp::now()).as_secs())
 }
 
-/// logind has done its rehearsal, or `shutdown -c` was said; no event tells of it.
+/// logind has finished its dry run, or an operator ran `shutdown -c`; no event reports it.
 fn nothing_scheduled(rig: &Rig) {
     rig.login.lock().expect("not poisoned").scheduled = None;
 }
@@ -42,9 +42,9 @@ fn converged(rig: &Rig) {
     rig.until("converged", |status| status.state == State::Converged);
 }
 
-/// Reboots by a command that writes down that it ran, after three seconds.
+/// Reboots after three seconds by a command that records its run.
 fn by_command(rig: &Rig, mut seen: Value, exit: u8) -> Value {
-    // The probe looks for it below the root.
+    // The probe looks for the shell below the root directory.
     rig.program("bin/sh", "");
     seen["reboot"]["methods"] = json!(["command"]);
     seen["reboot"]["delay_s"] = json!(3);
@@ -59,7 +59,7 @@ fn announced(rig: &Rig) {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_request_is_not_done_at_once_after_the_profile_was_broken() {
+fn request_is_rescheduled_later_after_a_broken_profile() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -76,10 +76,10 @@ fn a_request_is_not_done_at_once_after_the_profile_was_broken() {
     assert!(left(&rig).is_some_and(|left| left > 3000), "{:?} s", left(&rig));
 }
 
-/// `shutdown -c` while the daemon is away, which comes back after the time.
+/// `shutdown -c` while the daemon is stopped; the daemon returns after the scheduled time.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn called_off_while_nobody_looked_it_stays_called_off() {
+fn cancellation_without_a_daemon_is_kept() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -87,7 +87,7 @@ fn called_off_while_nobody_looked_it_stays_called_off() {
     schedule(&rig, 600);
     rig.kill();
     nothing_scheduled(&rig);
-    // Sixteen minutes after the time.
+    // Sixteen minutes after the scheduled time.
     rig.edit_record(|record| {
         record["phase"]["arranged"]["usec"] = json!(later(-16 * 60));
         record["asked"]["at"] =
@@ -100,7 +100,7 @@ fn called_off_while_nobody_looked_it_stays_called_off() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_full_disk_does_not_bring_back_what_was_called_off() {
+fn full_disk_does_not_revive_a_cancelled_reboot() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -121,7 +121,7 @@ fn a_full_disk_does_not_bring_back_what_was_called_off() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_command_that_was_asked_for_runs_once_whatever_it_ends_with() {
+fn requested_command_runs_once_for_any_exit_status() {
     for exit in [0, 1] {
         let mut rig = Rig::new();
         rig.look(&by_command(&rig, right(&rig), exit));
@@ -148,10 +148,10 @@ fn the_command_that_was_asked_for_runs_once_whatever_it_ends_with() {
     }
 }
 
-/// `shutdown -c` seconds before the time, and no event tells of it.
+/// `shutdown -c` seconds before the scheduled time; no event reports it.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_command_that_was_called_off_just_before_its_time_does_not_run() {
+fn command_cancelled_shortly_before_its_time_does_not_run() {
     let mut rig = Rig::new();
     rig.look(&by_command(&rig, right(&rig), 0));
     rig.start();
@@ -167,7 +167,7 @@ fn a_command_that_was_called_off_just_before_its_time_does_not_run() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_hold_at_the_last_moment_keeps_the_command_from_running() {
+fn hold_at_the_last_moment_stops_the_command() {
     let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path("var/lib/bedplate")).expect("ours");
     rig.look(&by_command(&rig, waiting(&rig), 0));
@@ -182,11 +182,11 @@ fn a_hold_at_the_last_moment_keeps_the_command_from_running() {
     assert!(said.contains("called off  at its time: held"), "{said}");
 }
 
-/// logind has not begun its rehearsal yet. A cancel after that and before the command is run has less than a second, which
-/// no test here can hit for certain.
+/// logind has not started its dry run yet. A cancel between the dry run and the command has less than a second, which no
+/// test can hit reliably.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn cancel_at_the_last_moment_does_not_run_the_command() {
+fn cancel_at_the_last_moment_stops_the_command() {
     let mut rig = Rig::new();
     let mut seen = by_command(&rig, waiting(&rig), 0);
     seen["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 0.3"]);
@@ -200,10 +200,10 @@ fn cancel_at_the_last_moment_does_not_run_the_command() {
     assert_eq!(rig.read("ran"), "", "{said}\n{}", rig.read("log"));
 }
 
-/// The daemon was stopped before the time; everything is called off, and it starts after it.
+/// The daemon is stopped before the scheduled time, everything is cancelled, and the daemon starts after that time.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_daemon_that_starts_after_the_time_runs_nothing() {
+fn daemon_started_after_the_time_runs_no_command() {
     for held in [false, true] {
         let mut rig = Rig::new();
         rig.look(&by_command(&rig, waiting(&rig), 0));
@@ -221,10 +221,10 @@ fn a_daemon_that_starts_after_the_time_runs_nothing() {
     }
 }
 
-/// Nobody can say any more whether it was called off, and no bus may ever come.
+/// Without a bus the daemon cannot find out whether the reboot was cancelled, and the bus may never return.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_command_whose_time_passed_without_a_bus_is_called_off() {
+fn command_due_without_a_bus_is_cancelled() {
     let mut rig = Rig::new();
     rig.look(&by_command(&rig, waiting(&rig), 0));
     rig.stop_bus();
@@ -244,10 +244,10 @@ fn a_command_whose_time_passed_without_a_bus_is_called_off() {
     );
 }
 
-/// The bus is restarted while a look is under way.
+/// The bus is restarted during an observation.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_bus_that_is_restarted_during_a_look_is_found_again() {
+fn daemon_reconnects_to_a_bus_restarted_while_observing() {
     let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path("watched")).expect("ours");
     rig.look(&right(&rig));
@@ -262,10 +262,10 @@ fn a_bus_that_is_restarted_during_a_look_is_found_again() {
     until("back on the bus", || rig.status().is_some());
 }
 
-/// It accepts connections and says nothing.
+/// The bus accepts connections and answers nothing.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_silent_bus_keeps_nobody_from_the_host() {
+fn silent_bus_does_not_block_observations() {
     let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path("watched")).expect("ours");
     rig.look(&right(&rig));

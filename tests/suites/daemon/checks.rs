@@ -1,5 +1,5 @@
-//! A host that is what its profile says is ready only if the checks of `bedplate verify` say so, and everything that the daemon
-//! tells others follows from it.
+//! A converged host is ready only if the checks of `bedplate verify` allow it. Everything that the daemon publishes follows
+//! from that.
 
 use bedplate_core::verify::CHECKS;
 use bedplate_daemon::reboot::state::RebootState;
@@ -33,7 +33,7 @@ fn times_logged(rig: &Rig, text: &str) -> usize {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_check_that_fails_takes_ready_away_everywhere_and_gives_it_back() {
+fn failing_check_clears_ready_in_every_output() {
     let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path(FEATURES)).expect("ours");
     rig.look(&right(&rig));
@@ -89,10 +89,10 @@ fn a_check_that_fails_takes_ready_away_everywhere_and_gives_it_back() {
     assert!(rig.read(&format!("{FEATURES}/bedplate")).contains("bedplate.failed-checks=0\n"));
 }
 
-/// One line when it changes, none for each look.
+/// One line per change of the outcome, no line per observation.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_check_is_logged_when_it_changes() {
+fn check_is_logged_when_its_outcome_changes() {
     let mut rig = Rig::new();
     rig.look(&with_check(right(&rig), PORT, "fail", DOWN));
     rig.start();
@@ -120,7 +120,7 @@ fn a_check_is_logged_when_it_changes() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_a_check_cannot_tell_is_not_ready() {
+fn unknown_check_blocks_ready_unless_warn_level() {
     let mut rig = Rig::new();
     rig.look(&with_check(right(&rig), "pcie.mps", "unknown", "no config space"));
     rig.start();
@@ -130,7 +130,7 @@ fn what_a_check_cannot_tell_is_not_ready() {
     assert!(metrics(&rig).contains("bedplate_check{id=\"pcie.mps\",outcome=\"unknown\"} 1\n"));
     let (code, text) = rig.run(&["status"]);
     assert!(code == Some(5) && text.contains("checks that cannot tell\n  pcie.mps: "), "{text}");
-    // What could only be a warning is in nobody's way.
+    // A check that can only warn does not block ready, even if it is unknown.
     let mut seen = with_check(right(&rig), "pcie.log", "unknown", "no log");
     seen["checks"][1]["severity"] = json!("warn");
     rig.look(&seen);
@@ -138,10 +138,10 @@ fn what_a_check_cannot_tell_is_not_ready() {
     rig.until("ready", |status| status.verdict == Verdict::Ready);
 }
 
-/// Nobody is told `ready` on the word of a worker that did not judge, and no old judgement outlives what it was about.
+/// Without results of checks the verdict is never ready, and no old result outlives the state that it was about.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn without_a_judgement_nothing_is_ready() {
+fn missing_check_results_block_ready() {
     let mut rig = Rig::new();
     let mut seen = right(&rig);
     seen["checks"] = json!(null);
@@ -162,10 +162,11 @@ fn without_a_judgement_nothing_is_ready() {
     assert_eq!(on_the_bus(&rig), []);
 }
 
-/// What no event tells of is found by a look beside the loop, which takes `ready` away only once it has found something.
+/// A change without an event is found by an observation outside the loop, which clears `ready` only after it has found
+/// something.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_gives_no_sign_is_found_by_the_re_check() {
+fn failure_without_an_event_is_found_by_the_re_check() {
     let mut rig = Rig::new();
     let mut seen = right(&rig);
     seen["agent"]["interval_s"] = json!(11);
@@ -178,13 +179,13 @@ fn what_gives_no_sign_is_found_by_the_re_check() {
     not_ready(&rig);
 }
 
-/// Daemon and worker are real, and so is the machine: what its checks come to is not known here.
+/// Daemon, worker and machine are real, so the results of the checks are not predictable.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn the_worker_judges_by_every_check_but_those_that_the_profile_ignores() {
+fn worker_runs_all_checks_except_ignored_ones() {
     const PROFILE: &str = "etc/bedplate/profile.toml";
     let rig = Rig::new();
     let node = Node::new(&rig);

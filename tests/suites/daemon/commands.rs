@@ -1,4 +1,4 @@
-//! The commands beside a daemon, and other programs on the bus.
+//! Commands next to a daemon, and other programs on the bus.
 
 use std::process::Command;
 
@@ -44,10 +44,10 @@ fn a_reboot_is_asked_for_and_taken_back(rig: &Rig) {
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
 }
 
-/// The commands people use, against the daemon and without it.
+/// The operator's commands, with the daemon and without it.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_commands() {
+fn commands_work_with_and_without_a_daemon() {
     let mut rig = Rig::new();
     let run = Rig::run;
     let (code, said) = run(&rig, &["reboot", "status"]);
@@ -80,13 +80,13 @@ fn the_commands() {
     );
 }
 
-/// Tools that nobody here wrote can read what is on the bus.
+/// Third-party tools can read the interface.
 #[test]
 #[cfg_attr(
     not(all(has = "busctl", has = "dbus-daemon", has = "gdbus")),
     ignore = "needs busctl, dbus-daemon and gdbus"
 )]
-fn busctl_and_gdbus_understand_it() {
+fn busctl_and_gdbus_read_the_interface() {
     let mut rig = Rig::new();
     let (busctl, gdbus) = (fixtures::tool("busctl"), fixtures::tool("gdbus"));
     rig.look(&right(&rig));
@@ -129,13 +129,13 @@ fn busctl_and_gdbus_understand_it() {
     assert!(text.contains("bedplate_plan"), "{text}{}", String::from_utf8_lossy(&called.stderr));
 }
 
-/// Where there is no polkit, nobody but root changes anything; reading is for everybody.
+/// Without polkit only root can change anything; every user can read.
 #[test]
 #[cfg_attr(
     not(all(has = "busctl", has = "dbus-daemon", has = "root", has = "setpriv")),
     ignore = "needs busctl, dbus-daemon, root and setpriv"
 )]
-fn others_may_read_and_not_change() {
+fn unprivileged_users_can_read_but_not_change() {
     let mut rig = Rig::new();
     let (busctl, setpriv) = (fixtures::tool("busctl"), fixtures::tool("setpriv"));
     fixtures::root();
@@ -166,7 +166,7 @@ fn others_may_read_and_not_change() {
     ] {
         let refused = call(words);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        // busctl has words of its own for this error.
+        // busctl prints its own text for this error.
         assert!(!refused.status.success() && said.contains("Access denied"), "{words:?}: {said}");
     }
     assert!(rig.calls().iter().all(|call| call == "worker"), "{:?}", rig.calls());

@@ -1,4 +1,4 @@
-//! No reboot into a boot entry that is not known to be sound; and reboots that are moved, lost or forbidden late.
+//! No reboot into a boot entry that is not known to be sound; reboots that are moved, lost, or blocked late.
 
 use bedplate_daemon::reboot::state::{RebootState, WaitsFor};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn without_entry(mut seen: Value) -> Value {
     seen
 }
 
-/// The next observation finds this; no event tells of it.
+/// Sets the next observation without an event.
 fn quietly(rig: &Rig, seen: &Value) {
     rig.write("look.json", &seen.to_string());
 }
@@ -47,7 +47,7 @@ fn unsound_entry_forbids_policy_and_request_unless_forced() {
     let (code, said) = asks(&rig, &["--force"]);
     assert!(code == Some(0) && said.contains("may not come back"), "{said}");
     assert_eq!(rig.record()["asked"]["force"], true);
-    // It is for that request only.
+    // `--force` applies to that request only.
     let (code, said) = rig.run(&["reboot", "cancel"]);
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = asks(&rig, &[]);
@@ -56,10 +56,10 @@ fn unsound_entry_forbids_policy_and_request_unless_forced() {
     assert!(said.contains("next boot the next boot entry is not known to be sound"), "{said}");
 }
 
-/// The menu was emptied after the last observation, and nothing has told of it.
+/// The menu is emptied after the last observation, without an event.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn entry_is_read_again_before_logind_is_asked() {
+fn entry_is_read_again_before_scheduling() {
     let mut rig = Rig::new();
     rig.inhibit(&["backup"]);
     rig.look(&waiting(&rig));
@@ -87,7 +87,7 @@ fn reboot_is_cancelled_when_its_entry_is_lost() {
     waits_for_entry(&rig);
 }
 
-/// A reboot is announced that is due in 18 s. Returns the observation.
+/// Schedules a reboot that is due in 18 s. Returns the observation.
 fn due_soon(rig: &mut Rig) -> Value {
     let mut seen = waiting(rig);
     seen["reboot"]["delay_s"] = json!(18);
@@ -97,7 +97,7 @@ fn due_soon(rig: &mut Rig) -> Value {
     seen
 }
 
-/// A change is due whose tool runs until the file `at` is gone.
+/// Adds a due change whose tool runs until the file `at` is removed.
 fn change_without_end(rig: &Rig, mut seen: Value) {
     rig.after(&seen);
     rig.write("at", "at update-grub\n");
@@ -112,7 +112,7 @@ fn cancelled_within(rig: &Rig, seconds: u64) {
     assert!(std::time::Instant::now() < due, "{}", rig.read("log"));
 }
 
-/// A reboot that is due in seconds is looked at again, whether or not anything has happened.
+/// A reboot that is due in seconds is checked once more, with or without an event.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
@@ -127,10 +127,10 @@ fn last_seconds_find_a_lost_entry_and_a_kexec_kernel() {
     }
 }
 
-/// The menu is emptied in the last seconds, and the busy command takes longer than is left.
+/// The menu is emptied in the last seconds, and the busy command needs more time than remains.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn slow_busy_command_does_not_delay_the_last_look() {
+fn slow_busy_command_does_not_delay_the_final_check() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["reboot"]["delay_s"] = json!(18);
@@ -143,7 +143,7 @@ fn slow_busy_command_does_not_delay_the_last_look() {
     waits_for_entry(&rig);
 }
 
-/// Nothing tells that the entry is sound, nor that it is not.
+/// The observation hangs: the entry is neither known to be sound nor known to be broken.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
@@ -163,7 +163,7 @@ fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
 /// An observation hangs, and then the final check of the entry does.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn hanging_observation_does_not_delay_the_last_look() {
+fn hanging_observation_does_not_delay_the_final_check() {
     let mut rig = Rig::new();
     due_soon(&mut rig);
     rig.write("wait", "");
@@ -171,10 +171,10 @@ fn hanging_observation_does_not_delay_the_last_look() {
     cancelled_within(&rig, 17);
 }
 
-/// The daemon is started again shortly before a reboot, and its first observation hangs.
+/// The daemon is restarted shortly before a reboot, and its first observation hangs.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn next_daemon_that_cannot_observe_the_host_cancels_a_reboot() {
+fn restarted_daemon_with_hanging_worker_cancels_a_reboot() {
     let mut rig = Rig::new();
     due_soon(&mut rig);
     rig.kill();
@@ -183,10 +183,10 @@ fn next_daemon_that_cannot_observe_the_host_cancels_a_reboot() {
     cancelled_within(&rig, 17);
 }
 
-/// Changes that are under way in the last seconds may be changing the boot entry.
+/// Changes that are running in the last seconds may be changing the boot entry.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn reboot_is_cancelled_when_changes_are_under_way() {
+fn running_change_cancels_the_reboot() {
     let mut rig = Rig::new();
     let seen = due_soon(&mut rig);
     change_without_end(&rig, seen);
@@ -199,7 +199,7 @@ fn reboot_is_cancelled_when_changes_are_under_way() {
 /// logind ignores the first cancellation.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn cancelling_is_tried_again_while_changes_are_under_way() {
+fn cancellation_is_retried_while_a_change_runs() {
     let mut rig = Rig::new();
     let seen = due_soon(&mut rig);
     rig.login.lock().expect("not poisoned").keeps = true;
@@ -210,7 +210,7 @@ fn cancelling_is_tried_again_while_changes_are_under_way() {
     std::fs::remove_file(rig.path("at")).expect("ours");
 }
 
-/// No event tells when the package manager has ended.
+/// No event reports the end of the package manager.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn reboot_waits_for_a_package_manager() {
@@ -225,7 +225,7 @@ fn reboot_waits_for_a_package_manager() {
     assert!(text.contains("a package manager is running"), "{text}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
     quietly(&rig, &waiting(&rig));
-    // It is asked every 30 s.
+    // The daemon asks every 30 s.
     std::thread::sleep(std::time::Duration::from_secs(25));
     until("announced", || announced(&rig));
 }
@@ -247,7 +247,7 @@ fn schedule_moves_a_scheduled_reboot() {
     assert!(code == Some(0) && left(&rig) < 61, "{said}");
 }
 
-/// It discards logind's schedule, and nobody has called anything off.
+/// A soft-reboot discards logind's schedule; that is not a cancellation.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn soft_reboot_schedules_again() {
@@ -293,7 +293,7 @@ fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn record_of_another_version_is_refused_with_the_way_out() {
+fn record_of_another_version_is_refused_with_its_fix() {
     let mut rig = Rig::new();
     rig.write("var/lib/bedplate/daemon/reboot.json", "{\"version\":1,\"attempts\":[]}");
     rig.look(&waiting(&rig));

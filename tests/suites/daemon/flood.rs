@@ -1,4 +1,4 @@
-//! What an unprivileged user can do to the daemon by asking it, under the stock policy of the system bus: nothing.
+//! An unprivileged user cannot disturb the daemon by calling it, under the stock policy of the system bus.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +13,14 @@ use super::flooder::Flood;
 use super::policy;
 use super::rig::{Rig, difference, right, until, waiting};
 
-/// What the daemon has to stand, and for how long; a longer flood by BEDPLATE_FLOOD_SECONDS.
+/// Size and duration of the flood; BEDPLATE_FLOOD_SECONDS sets a longer one.
 const CONNECTIONS: usize = 60;
 const SECONDS: u64 = 10;
-/// An operator's cancel is answered within this.
+/// Maximum time until an operator's cancel is answered.
 const CANCEL: Duration = Duration::from_secs(2);
-/// And waited for this long, so that the test says how late it is.
+/// The test waits this long for the answer, so that a failure reports the actual delay.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What the daemon's memory may grow by in a flood.
+/// Maximum growth of the daemon's memory in a flood.
 const GROWTH_KIB: u64 = 48 * 1024;
 
 fn seconds() -> Duration {
@@ -35,11 +35,11 @@ fn large(mut seen: Value) -> Value {
     seen
 }
 
-/// Has the host drift, and says how long that lasts.
+/// Makes the host drift. Returns the time until it is converged again.
 fn heal(rig: &Rig) -> Duration {
     let healed = || rig.calls().iter().filter(|call| call.contains("--only")).count();
     let before = healed();
-    // Another one each time: the same would be taken for a tool that fights over it.
+    // A different change each time: a repeated one would count as a conflict with another tool.
     let mut change = difference();
     change["key"] = json!(format!("{before:016x}"));
     change["id"] = json!(format!("acs/{before:04x}:00:00.0"));
@@ -56,7 +56,7 @@ fn heal(rig: &Rig) -> Duration {
     took
 }
 
-/// Heals one drift after the other for a while.
+/// Causes one drift after another for this time.
 fn heal_for(rig: &Rig, time: Duration) -> Vec<Duration> {
     let begun = Instant::now();
     let mut heals = vec![heal(rig)];
@@ -66,8 +66,8 @@ fn heal_for(rig: &Rig, time: Duration) -> Vec<Duration> {
     heals
 }
 
-/// Runs something while two threads do nothing but keep processors busy, as the sender of a flood and the bus do: what that
-/// alone costs is no matter of the daemon's.
+/// Runs something while two threads keep processors busy, as the flood's sender and the bus do. The daemon is not
+/// responsible for that part of the delay.
 fn while_processors_are_busy<T>(run: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     let burn = || {
@@ -84,12 +84,12 @@ fn while_processors_are_busy<T>(run: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The most memory it had so far, in KiB.
+/// Peak memory so far, in KiB.
 fn peak(rig: &Rig) -> u64 {
     memory(rig, "VmHWM:")
 }
 
-/// Memory that it has now, in KiB.
+/// Current memory, in KiB.
 fn resident(rig: &Rig) -> u64 {
     memory(rig, "VmRSS:")
 }
@@ -105,7 +105,7 @@ fn memory(rig: &Rig, what: &str) -> u64 {
 #[cfg_attr(not(all(has = "dbus-daemon", has = "root")), ignore = "needs dbus-daemon and root")]
 fn a_flood_of_every_call_slows_nothing() {
     let rig = policy::converged();
-    // The slowest of as many as in the flood: this machine has other things to do, too.
+    // Compared by the slowest of equally long runs, because this machine also runs other work.
     let quiet = while_processors_are_busy(|| heal_for(&rig, seconds()));
     rig.look(&large(waiting(&rig)));
     rig.touch();
@@ -144,10 +144,10 @@ fn a_flood_of_every_call_slows_nothing() {
     rig.until("it is still there", |status| status.state == State::Converged);
 }
 
-/// What was asked for while the daemon was at something else is not done for a caller who has gone meanwhile.
+/// A request that was queued while the daemon was busy is dropped if its caller has disconnected.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_request_whose_caller_has_left_is_dropped() {
+fn request_of_a_disconnected_caller_is_dropped() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -168,11 +168,11 @@ fn a_request_whose_caller_has_left_is_dropped() {
     };
     let leaves = caller("Reload");
     let stays = caller("Reload");
-    // Both are in the daemon's queue: what it says of who may has been asked.
+    // Both calls are in the daemon's queue, and both callers were found to be authorized.
     rig.settle();
     drop(leaves);
     std::fs::remove_file(rig.path("wait")).expect("ours");
-    // Answered in order: after this there is nothing left to do.
+    // Answered in order: when this returns, the queue is empty.
     rig.runtime.block_on(async { rig.agent().await?.reload().await }).expect("root may");
     drop(stays);
     assert_eq!(
@@ -183,10 +183,10 @@ fn a_request_whose_caller_has_left_is_dropped() {
     );
 }
 
-/// However many ask for a look, and however often: they get what was seen a moment ago.
+/// Any number of requests for an observation get the result of a recent one.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn looks_that_anybody_asks_for_are_few_and_change_nothing() {
+fn repeated_plan_requests_reuse_one_observation() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -199,10 +199,10 @@ fn looks_that_anybody_asks_for_are_few_and_change_nothing() {
     assert_eq!(looks(), before, "it was looked at when the daemon started");
 }
 
-/// Reads do not wake the loop, and the memory that they cost goes back.
+/// Reads do not wake the loop, and the memory that they use is returned.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn memory_goes_back_after_a_burst_of_reads() {
+fn memory_is_returned_after_a_burst_of_reads() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();

@@ -1,5 +1,5 @@
-//! An unprivileged user who floods the daemon: many connections to the bus, each sending every method there is as fast as
-//! the bus takes it, and reading what comes back without looking at it.
+//! An unprivileged user who floods the daemon: many connections, each sending every method as fast as the bus accepts it
+//! and discarding the answers.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::num::NonZeroU32;
@@ -14,26 +14,26 @@ use zbus::message::Flags;
 
 /// `nobody` of a user namespace, and of most systems.
 const UID: u32 = 65534;
-/// What is written to one connection before it is the next one's turn.
+/// Bytes written to a connection before its next turn.
 const BLOCK: usize = 8192;
 /// Bytes of the header before the serial, and of the serial (D-Bus specification, "Message Format").
 const SERIAL: std::ops::Range<usize> = 8..12;
 
-/// It goes on until this is dropped.
+/// A flood that runs until it is dropped.
 pub struct Flood {
     stop: Arc<AtomicBool>,
-    /// Calls that the bus took.
+    /// Number of calls that the bus accepted.
     calls: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Flood {
-    /// From so many connections to the bus at this socket.
+    /// Starts a flood from this number of connections to the bus at this socket.
     pub fn start(socket: PathBuf, connections: usize) -> Self {
         let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (stop.clone(), calls.clone());
         let thread = std::thread::spawn(move || {
-            // Of this thread only; the bus asks the kernel who has connected.
+            // Of this thread only: the bus asks the kernel for the peer's user.
             let uid = rustix::process::Uid::from_raw(UID);
             rustix::thread::set_thread_res_uid(uid, uid, uid).expect("root may");
             let calls = every_call();
@@ -55,7 +55,7 @@ impl Flood {
         Flood { stop, calls, thread: Some(thread) }
     }
 
-    /// Calls so far.
+    /// Number of calls so far.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
@@ -116,10 +116,10 @@ enum Body<'a> {
 
 struct Caller {
     stream: UnixStream,
-    /// The call that comes next.
+    /// Index of the next call.
     next: usize,
     serial: u32,
-    /// What the bus has not taken yet.
+    /// Bytes that the bus has not accepted yet.
     left: Vec<u8>,
 }
 
@@ -150,7 +150,7 @@ impl Caller {
         Caller { stream, next, serial: 1, left: Vec::new() }
     }
 
-    /// Reads what has come and writes what the bus takes; how many calls were begun.
+    /// Reads the answers and writes as much as the bus accepts. Returns the number of calls started.
     fn turn(&mut self, calls: &[Vec<u8>]) -> u64 {
         let mut buffer = [0; 1 << 16];
         while self.stream.read(&mut buffer).is_ok_and(|read| read > 0) {}

@@ -1,14 +1,14 @@
-//! Files that the daemon publishes, and links that belong to other users.
+//! Published files, and links that belong to other users.
 
 use std::os::unix::fs::symlink;
 
 use bedplate_daemon::uninstall::remove_published_files;
 use bedplate_host::write::{remove_own_file, replace_public_file};
 
-/// The directory of a collector, or the one above, may belong to the collector.
+/// The collector's directory, or its parent, may belong to the collector.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn no_link_of_another_user_is_followed_nor_one_into_their_directory() {
+fn link_of_or_into_another_users_directory_is_not_followed() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
     for name in ["ours", "theirs", "shared"] {
@@ -23,7 +23,7 @@ fn no_link_of_another_user_is_followed_nor_one_into_their_directory() {
     give("shared/link");
     let write = |directory: &str| replace_public_file(&at(directory).join("x.prom"), b"x");
     write("by-root").unwrap();
-    // A directory of theirs without any link is where the collector reads.
+    // The collector reads from its own directory, which is not a link.
     write("theirs").unwrap();
     for directory in ["into-theirs", "shared/link"] {
         let error = write(directory).unwrap_err();
@@ -32,21 +32,21 @@ fn no_link_of_another_user_is_followed_nor_one_into_their_directory() {
     }
     std::fs::remove_file(at("ours/x.prom")).unwrap();
     assert_eq!(std::fs::read_dir(at("ours")).unwrap().count(), 0);
-    // Root has moved the tree, /var to /data/var: below it the directory may be a collector's.
+    // Root has moved the tree, /var to /data/var. Below it the directory may belong to a collector.
     std::fs::create_dir(at("ours/collector")).unwrap();
     give("ours/collector");
     write("by-root/collector").unwrap();
-    // A directory of theirs on the way to the target is as good as the link.
+    // A directory of another user in the path of the target is as dangerous as the link.
     std::fs::create_dir(at("theirs/inner")).unwrap();
     symlink(at("theirs/inner"), at("through-theirs")).unwrap();
     let error = write("through-theirs").unwrap_err();
     assert!(error.to_string().contains("leads to theirs"), "{error}");
 }
 
-/// The directory of a collector, or the one above, may belong to the collector.
+/// The collector's directory, or its parent, may belong to the collector.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn nothing_is_removed_through_a_link_of_another_user() {
+fn link_of_another_user_is_not_followed_for_removal() {
     let root = tempfile::tempdir().unwrap();
     let at = |path: &str| root.path().join(path);
     let kept = ["other/bedplate.prom", "other/bedplate/status.json"];

@@ -1,5 +1,4 @@
-//! logind is restarted, alone or with dbus: its signals are heard after that, and it is asked again after an answer that
-//! failed.
+//! logind is restarted, alone or with dbus: the daemon receives its signals again, and repeats a request that failed.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use super::rig::{Rig, right, until, waiting};
 /// Longest time until the daemon has noticed that logind answers again.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// A host that is right: nothing but a signal of logind makes the daemon decide, and so read the hold that no event tells of.
+/// On a converged host only a signal of logind makes the daemon decide, and so read the hold that causes no event.
 fn decides_by_a_signal(rig: &Rig) {
     let looks = rig.calls().len();
     rig.write(ELSEWHERE, HOLD);
@@ -22,7 +21,7 @@ fn decides_by_a_signal(rig: &Rig) {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_logind_that_was_restarted_is_heard() {
+fn signals_of_a_restarted_logind_are_received() {
     let mut rig = Rig::new();
     with_a_link_for_a_hold(&rig);
     rig.look(&right(&rig));
@@ -35,10 +34,10 @@ fn a_logind_that_was_restarted_is_heard() {
 /// Enough for the daemon's name on the bus, too few for logind's signals.
 const MATCH_RULES: u32 = 2;
 
-/// The bus takes no more subscriptions, so the watch over logind's signals ends as soon as it begins.
+/// The bus accepts no more subscriptions, so the subscription to logind's signals ends as soon as it starts.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_watch_that_ends_is_noticed_and_begun_again() {
+fn ended_subscription_is_reported_and_renewed() {
     let mut rig = Rig::new();
     let limit = |number: u32| {
         format!("<limit name=\"max_match_rules_per_connection\">{number}</limit></busconfig>")
@@ -60,14 +59,14 @@ fn a_watch_that_ends_is_noticed_and_begun_again() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn logind_whose_first_answer_failed_is_asked_again() {
+fn failed_logind_request_is_repeated() {
     let mut rig = Rig::new();
     rig.login.lock().expect("not poisoned").starting = true;
     rig.restart_logind();
     rig.look(&waiting(&rig));
     rig.start();
     until("asked in vain", || rig.logged("cannot ask logind what is scheduled"));
-    // Nobody signals it.
+    // No signal announces it.
     rig.logind_answers();
     let begun = Instant::now();
     until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
@@ -76,7 +75,7 @@ fn logind_whose_first_answer_failed_is_asked_again() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn reboot_can_be_asked_for_after_dbus_restart() {
+fn reboot_can_be_requested_after_dbus_restart() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -105,12 +104,12 @@ fn reboot_can_be_asked_for_after_dbus_restart() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn logind_that_comes_back_is_asked_at_once() {
+fn restarted_logind_is_asked_at_once() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
     until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
-    // Taken back while it is away; that is its own decision, so that no event but its return tells of it.
+    // The reboot is cancelled while logind is stopped. Only logind's return is an event.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.restart_logind();
     let begun = Instant::now();

@@ -1,5 +1,5 @@
-//! A host that an operator holds: nothing is enforced on it and nothing rebooted, and a revert stays. The revert is the real
-//! one: program, daemon and worker run in namespaces of their own, where `/etc`, `/run` and `/var/lib` are the rig's.
+//! A host with a hold on enforcement: nothing is enforced, no reboot happens, and a revert is not undone. The revert is
+//! real: program, daemon and worker run in their own namespaces, with the rig's `/etc`, `/run` and `/var/lib`.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Verdict};
@@ -15,7 +15,7 @@ const SAID: &str = "enforcement is held since 2026-03-01 12:00:00 UTC by ada: br
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_held_host_is_only_observed_until_it_is_released() {
+fn held_host_is_only_observed_until_released() {
     let mut rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
@@ -28,10 +28,10 @@ fn a_held_host_is_only_observed_until_it_is_released() {
         let (code, said) = rig.run(&["status"]);
         assert!(code == Some(4) && said.contains("  daemon   held: only observes"), "{said}");
         assert!(rig.logged(SAID));
-        // A caller who asks for it gets a look.
+        // A caller's request causes an observation.
         let asked = rig.runtime.block_on(async { rig.agent().await?.reconcile().await });
         assert_eq!(asked.expect("root may"), "drifted");
-        // It outlives the boot.
+        // The hold survives a reboot.
         rig.reboot("boot-2");
     }
     assert!(rig.calls().iter().all(|call| call == "worker"), "{:?}", rig.calls());
@@ -42,7 +42,7 @@ fn a_held_host_is_only_observed_until_it_is_released() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_held_host_is_not_rebooted_for_what_differs() {
+fn held_host_is_not_rebooted_for_a_change() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     // The unit's StateDirectory=.
@@ -53,15 +53,15 @@ fn a_held_host_is_not_rebooted_for_what_differs() {
     let held = |state: &RebootState| matches!(state, RebootState::Waiting { why, .. } if why.iter().any(|why| why.text == SAID));
     rig.until("it waits for the hold", |status| held(&status.reboot.state));
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
-    // An operator's own word counts.
+    // An operator's own request is allowed.
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
     assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
 }
 
-/// A hold on reboots is there to be seen before one is wanted.
+/// A hold on reboots is shown even if no reboot is pending.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_hold_on_reboots_is_always_shown() {
+fn hold_on_reboots_is_always_shown() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.write(
@@ -80,7 +80,7 @@ fn a_hold_on_reboots_is_always_shown() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_held_host_boots_without_being_put_right() {
+fn held_host_boots_without_changes() {
     let rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
@@ -97,10 +97,10 @@ fn a_held_host_boots_without_being_put_right() {
     assert_eq!(difference()["live"], json!(true), "else this shows nothing");
 }
 
-/// Uninstalled with the daemon stopped: logind would reboot the host all the same, with nobody left to say why.
+/// Uninstalled while the daemon is stopped: otherwise logind would reboot the host, and nothing would report why.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_is_withdrawn_calls_its_reboot_off() {
+fn withdraw_cancels_the_scheduled_reboot() {
     let mut rig = Rig::new();
     const RESET: &str = "sys/kernel/reboot/type";
     let usec = 4_102_444_800_000_000_u64;
@@ -128,7 +128,7 @@ fn what_is_withdrawn_calls_its_reboot_off() {
     assert_eq!(rig.asked_of_logind(), ["cancel"]);
     assert!(gone(&rig), "{said}");
 
-    // What others have scheduled is theirs.
+    // A shutdown scheduled by another tool stays.
     announce(&rig, Some(("poweroff", usec)));
     let (code, said) = rig.run(&withdraw);
     assert!(code == Some(0) && gone(&rig), "{said}");
@@ -146,7 +146,7 @@ fn what_is_withdrawn_calls_its_reboot_off() {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_revert_beside_a_daemon_that_enforces() {
+fn revert_with_an_enforcing_daemon_needs_a_hold() {
     let rig = Rig::new();
     let node = Node::new(&rig);
     let daemon = node.daemon();
@@ -169,7 +169,7 @@ fn a_revert_beside_a_daemon_that_enforces() {
     rig.until("held", |status| status.held.is_some() && status.state == State::Drifted);
     rig.settle();
     assert!(!node.applied(), "the daemon has undone the revert");
-    // Neither the worker under the lock, nor the next daemon, nor the next boot.
+    // The revert survives the worker under the lock, the next daemon and the next boot.
     let (code, said) = node.run(&["worker", &only(CHANGE)]);
     assert!(code == Some(0) && said.contains("\"done\":[]"), "{said}");
     drop(daemon);
@@ -183,7 +183,7 @@ fn a_revert_beside_a_daemon_that_enforces() {
     let (code, said) = node.run(&["release"]);
     assert!(code == Some(0) && said.contains("bedplate.service makes this host"), "{said}");
     until("the daemon makes it so again", || node.applied());
-    // The checks are made of a host that is right, but for whom nobody asks for a verdict.
+    // A converged host is checked, unless the caller wants no verdict.
     let (_, judged) = node.run(&["worker"]);
     let (code, unjudged) = node.run(&["worker", "--unjudged"]);
     assert!(judged.contains("\"checks\":["), "{judged}");
@@ -192,13 +192,13 @@ fn a_revert_beside_a_daemon_that_enforces() {
     assert!(code == Some(0) && said.contains("nothing is held"), "{said}");
 }
 
-/// Where no daemon enforces there is nothing to refuse.
+/// No daemon enforces a profile, so revert has no reason to refuse.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_revert_without_a_daemon() {
+fn revert_without_a_daemon_needs_no_hold() {
     let rig = Rig::new();
     let node = Node::new(&rig);
     let (code, said) = node.run(&["apply", "--yes"]);
@@ -208,13 +208,13 @@ fn a_revert_without_a_daemon() {
     assert_eq!(rig.read(HOLD), "");
 }
 
-/// Nothing to put back is no reason to leave the daemon at it; and a hold on reboots is another one.
+/// The hold is set although there is nothing to restore, and a hold on reboots is a different one.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_hold_is_set_where_nothing_is_to_be_put_back() {
+fn revert_with_nothing_to_restore_sets_the_hold() {
     let rig = Rig::new();
     let node = Node::new(&rig);
     let (code, said) = node.run(&["revert", "--dry-run", "--hold"]);
@@ -235,13 +235,13 @@ fn a_hold_is_set_where_nothing_is_to_be_put_back() {
     assert!(code == Some(0) && said.contains(expected), "{said}");
 }
 
-/// The shipped profile that fits the hardware best is a guess: it is not applied without a question.
+/// The shipped profile that fits the hardware best is a guess, so it is never applied without a question.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_host_without_a_profile_is_not_changed_unasked() {
+fn apply_without_a_profile_is_refused() {
     let rig = Rig::new();
     let node = Node::new(&rig);
     std::fs::rename(rig.path("etc/bedplate/profile.toml"), rig.path("etc/own.toml")).expect("ours");

@@ -1,5 +1,5 @@
-//! A profile with a lint of level error: nothing of it is enforced until it is corrected or let pass with a reason. The
-//! worker is the real one, in namespaces of its own.
+//! A profile with an error-level lint: nothing of it is enforced until it is corrected or the lint is allowed with a
+//! reason. The worker is real, in its own namespaces.
 
 use bedplate_daemon::status::State;
 
@@ -9,7 +9,7 @@ use super::rig::{Rig, until};
 const PROFILE: &str = "etc/bedplate/profile.toml";
 const LINT: &str = "no-such-module";
 
-/// `loop`, as [`Node::new`] has it, and what is no module.
+/// Requests `loop`, as [`Node::new`] does, and a module that does not exist.
 fn profile(sections: &str) -> String {
     format!(
         "schema = 1\nname = \"node\"\n[modules]\ngpudirect = \"none\"\nload = [\"loop\", {{ name = \"dma_buf\", load = \"boot\" }}]\n{sections}"
@@ -21,7 +21,7 @@ fn profile(sections: &str) -> String {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn what_can_never_be_right_is_not_enforced() {
+fn profile_with_an_error_lint_is_not_enforced() {
     let rig = Rig::new();
     let node = Node::new(&rig);
     rig.write(PROFILE, &profile("[reboot]\npolicy = \"schedule\"\n"));
@@ -42,7 +42,7 @@ fn what_can_never_be_right_is_not_enforced() {
     let nothing_to_do = said.contains("\"changes\":[]") && said.contains("\"stopped\":true");
     assert!(code == Some(0) && nothing_to_do, "{said}");
     assert!(said.contains("\"policy\":\"schedule\""), "the policy is the profile's: {said}");
-    // Nor by a worker that was told of changes before.
+    // A worker that gets the change by its id also refuses it.
     let (code, said) = node.run(&["worker", &only(CHANGE)]);
     assert!(code == Some(4) && said.contains(&format!("{LINT} at /{PROFILE}:")), "{said}");
     assert!(!node.applied());

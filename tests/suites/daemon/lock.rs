@@ -1,4 +1,4 @@
-//! The fleet's lock: taken before the reboot, kept until the host is right again, and given back when no reboot comes.
+//! The reboot lock (FleetLock): taken before the reboot, held until the host is well again, released if no reboot happens.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,28 +13,28 @@ use super::rig::{Rig, right, until, waiting};
 mod given_back;
 mod kept;
 
-/// A server that answers each request with the next of its answers, the last one for ever.
+/// A server that answers each request with the next of its answers, and repeats the last one.
 pub struct Server {
     pub url: String,
     answers: Answers,
-    /// To /v1/steady-state, if they are others.
+    /// Answers of /v1/steady-state, if different.
     to_steady_state: Answers,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 pub const YES: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-/// As poseidon/fleetlock says it.
+/// Answer of poseidon/fleetlock.
 const TAKEN: &str = "HTTP/1.1 423 Locked\r\nContent-Length: 42\r\nConnection: close\r\n\r\n\
                      {\"kind\":\"lock_held\",\"value\":\"reboot lease\"}";
-/// As airlock says it.
+/// Answer of airlock.
 const FULL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 72\r\nConnection: close\r\n\r\n\
                     {\"kind\":\"failed_lock\",\"value\":\"all 1 semaphore slots currently locked..\"}";
 type Answers = Arc<Mutex<Vec<&'static str>>>;
 
-/// Takes the request and says nothing.
+/// The server reads the request and closes the connection without an answer.
 const DROPPED: &str = "";
 
-/// What goes through a connection, laid bare.
+/// A connection after decryption.
 pub trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
@@ -44,7 +44,7 @@ impl Server {
         Server::over("http", answers, |stream| Box::new(stream))
     }
 
-    /// A server that speaks HTTP over what `lay_bare` makes of a connection.
+    /// Starts a server that speaks HTTP over the result of `lay_bare` for each connection.
     pub fn over(
         scheme: &str,
         answers: &[&'static str],
@@ -67,7 +67,7 @@ impl Server {
                         Ok(length) => request.extend_from_slice(&buffer[..length]),
                     }
                 }
-                // Nobody who does not trust this server asks it anything.
+                // A client that does not trust this server's certificate sends no request.
                 if request.is_empty() {
                     continue;
                 }
@@ -85,12 +85,12 @@ impl Server {
         Server { url, answers, to_steady_state, asked }
     }
 
-    /// From now on it answers so when a slot is given back.
+    /// Sets the answers for released slots from now on.
     fn at_steady_state(&self, answers: &[&'static str]) {
         *self.to_steady_state.lock().expect("not poisoned") = answers.to_vec();
     }
 
-    /// The same server by another name of this host.
+    /// The same server under another name of this host.
     pub fn at(mut self, host: &str) -> Self {
         self.url = self.url.replace("127.0.0.1", host);
         self
@@ -112,7 +112,7 @@ pub fn announced(rig: &Rig) -> bool {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_slot_is_taken_before_and_given_back_after() {
+fn slot_is_taken_before_the_reboot_and_released_after() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.look(&server.in_profile(waiting(&rig)));
@@ -120,12 +120,12 @@ fn a_slot_is_taken_before_and_given_back_after() {
     until("announced", || announced(&rig));
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
     assert!(rig.status().expect("it answers").reboot.lock.is_some_and(|lock| lock.certain));
-    // It comes back wrong: the slot stays taken.
+    // The host is not converged after the reboot: the slot stays taken.
     rig.reboot("boot-2");
     rig.until("stuck", |status| status.state == State::Stuck);
     rig.settle();
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
-    // It comes back right: given back, once.
+    // The host is converged after the reboot: the slot is released, once.
     rig.look(&server.in_profile(right(&rig)));
     rig.reboot("boot-3");
     until("given back", || server.asked().len() == 2);
@@ -138,7 +138,7 @@ fn a_slot_is_taken_before_and_given_back_after() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn no_slot_no_reboot() {
+fn reboot_without_a_slot_is_not_scheduled() {
     for answer in [TAKEN, FULL, DROPPED] {
         let mut rig = Rig::new();
         let server = Server::start(&[answer]);
@@ -152,7 +152,7 @@ fn no_slot_no_reboot() {
         rig.settle();
         assert_eq!(rig.asked_of_logind(), [""; 0], "{answer}");
         assert_eq!(server.asked().len(), 1, "events do not hurry the server: {:?}", server.asked());
-        // What may be held is given back when it is no longer needed.
+        // A slot that may be held is released when it is no longer needed.
         *server.answers.lock().expect("not poisoned") = vec![YES];
         rig.look(&server.in_profile(right(&rig)));
         rig.reboot("boot-2");
@@ -164,7 +164,7 @@ fn no_slot_no_reboot() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_dead_server_means_no_reboot() {
+fn reboot_with_a_dead_server_is_not_scheduled() {
     let mut rig = Rig::new();
     let nobody = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = nobody.local_addr().expect("bound");
@@ -180,7 +180,7 @@ fn a_dead_server_means_no_reboot() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_healthy_host_says_so_at_every_boot() {
+fn healthy_host_reports_steady_state_at_every_boot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.look(&server.in_profile(right(&rig)));
@@ -188,7 +188,7 @@ fn a_healthy_host_says_so_at_every_boot() {
     until("told", || server.asked() == ["/v1/steady-state"]);
 }
 
-/// A server that waits before it writes, `most` bytes at a time.
+/// A server that waits before each write of at most `most` bytes.
 struct Slow {
     stream: TcpStream,
     wait: std::time::Duration,
@@ -226,7 +226,7 @@ fn slow_server_keeps_nobody_waiting() {
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start_blindly();
     until("the server is asked", || !server.asked().is_empty());
-    // The second has nothing to cancel: only the time of its answer counts.
+    // The second cancel has nothing to cancel: only its response time matters.
     for _ in 0..2 {
         let begun = std::time::Instant::now();
         let (_, said) = rig.run(&["reboot", "cancel"]);
@@ -235,10 +235,10 @@ fn slow_server_keeps_nobody_waiting() {
     }
 }
 
-/// The step that comes after the answer takes it, and the slot goes back.
+/// The next step of the daemon uses the late answer, and the slot is released afterwards.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn late_answer_counts() {
+fn late_answer_is_used() {
     let mut rig = Rig::new();
     let server = Slow::start(std::time::Duration::from_secs(2), usize::MAX);
     rig.look(&server.in_profile(waiting(&rig)));

@@ -1,4 +1,4 @@
-//! A logind that does what it is told and writes it down.
+//! A fake logind that obeys its callers and records the calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,31 +10,31 @@ use super::rig::Rig;
 
 #[derive(Default)]
 pub struct Login {
-    /// Kind and time of what is scheduled.
+    /// Kind and time of the scheduled shutdown.
     pub scheduled: Option<(String, u64)>,
-    /// What, who, why, mode, uid, pid.
+    /// Inhibitors: what, who, why, mode, uid, pid.
     pub inhibitors: Vec<(String, String, String, String, u32, u32)>,
-    /// Every call that changes something.
+    /// Calls that change something.
     pub calls: Vec<String>,
-    /// Refuse to schedule.
+    /// Refuses to schedule.
     pub refuses: bool,
-    /// PID 1 has a job to go down.
+    /// PID 1 has a shutdown job.
     pub stops: bool,
     /// A shutdown is under way.
     pub preparing: bool,
-    /// How often userspace was started again within the boot.
+    /// Number of restarts of userspace within the boot.
     pub soft_reboots: u64,
-    /// Takes a cancellation and forgets nothing.
+    /// Accepts a cancellation but keeps the schedule.
     pub keeps: bool,
-    /// How long it takes to answer what changes something.
+    /// Delay of the answers to calls that change something.
     pub slow: Duration,
-    /// How long it takes until it has scheduled what it was asked for.
+    /// Delay until a requested shutdown is scheduled.
     pub slow_schedule: Duration,
-    /// It has its name and fails every call.
+    /// Owns its name but fails every call.
     pub starting: bool,
-    /// Units of PID 1 that are active.
+    /// Active units of PID 1.
     pub active: Vec<String>,
-    /// Every change of these: `start NAME`, `stop NAME`.
+    /// Changes of these units: `start NAME`, `stop NAME`.
     pub jobs: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ impl FakeLogind {
 
 const PATH: &str = "/org/freedesktop/login1";
 
-/// Puts both on the bus.
+/// Serves logind and PID 1 on the bus.
 pub fn serve(
     runtime: &tokio::runtime::Runtime,
     address: &str,
@@ -179,14 +179,14 @@ pub fn serve(
 }
 
 impl Rig {
-    /// logind with `starting` begins to answer, without a signal.
+    /// Ends `starting`: logind answers from now on, without a signal.
     pub fn logind_answers(&self) {
         self.login.lock().expect("not poisoned").starting = false;
         let served = self.logind.object_server().at(PATH, FakeLogind(self.login.clone()));
         assert!(self.runtime.block_on(served).expect("it is served").is_none());
     }
 
-    /// Sets the inhibitors and says so on the bus, as logind does.
+    /// Sets the inhibitors and sends the signal for them, as logind does.
     pub fn inhibit(&self, who: &[&str]) {
         let inhibitor = |who: &&str| {
             ("shutdown".into(), (*who).to_owned(), "a job".into(), "block".into(), 0, 42)

@@ -1,4 +1,4 @@
-//! The daemon on a private bus: what it does about drift and about reboots, and what it says of it.
+//! The daemon on a private bus: its actions on drift and reboots, and its reports.
 
 mod absent;
 mod armed;
@@ -43,7 +43,7 @@ use serde_json::json;
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_differs_is_put_right_and_told() {
+fn drift_is_remediated_and_reported() {
     let mut rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
@@ -53,17 +53,17 @@ fn what_differs_is_put_right_and_told() {
     assert_eq!(rig.calls()[..2], ["worker", &format!("worker --only={}", rig::KEY)]);
     assert!(rig.logged("not as the profile says: port 0000:22:00.0 ACS control: 001d → 0011"));
     assert!(rig.logged("done: port 0000:22:00.0"));
-    // The same in files, for programs without a bus.
+    // The files have the same state, for programs without a bus.
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 1\n"));
     let file: serde_json::Value =
         serde_json::from_str(&rig.read("run/bedplate/status.json")).expect("JSON");
     assert_eq!(file["state"], "converged");
 }
 
-/// The host is right and bedplate's own files are not: revert will lack something, and nobody is there to see it.
+/// The host is converged but bedplate's own files are not: a later revert will lack an entry, and no operator is present.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_could_not_be_kept_is_told() {
+fn lost_history_entry_is_reported() {
     let mut rig = Rig::new();
     let mut seen = fixed(&rig);
     seen["warnings"] = json!(["the history was not written: No space left on device"]);
@@ -74,10 +74,10 @@ fn what_could_not_be_kept_is_told() {
     assert!(rig.logged("the history was not written: No space left on device"));
 }
 
-/// What cannot be read is one story: not ready, and never "as the profile says" beside it.
+/// An unreadable item makes the host not ready, and the profile is not logged as converged at the same time.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_cannot_be_read_is_not_called_right() {
+fn unreadable_item_is_not_reported_as_converged() {
     let mut rig = Rig::new();
     let mut seen = right(&rig);
     seen["unknowns"] = json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "remedy": "" }]);
@@ -97,7 +97,7 @@ fn what_cannot_be_read_is_not_called_right() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_observer_never_applies() {
+fn observe_mode_never_applies() {
     let mut rig = Rig::new();
     let mut seen = drifted(&rig);
     seen["agent"]["mode"] = json!("observe");
@@ -114,10 +114,10 @@ fn an_observer_never_applies() {
     );
 }
 
-/// Another bedplate is at it: the host is known all the same, and it is tried again.
+/// Another bedplate process is running: the host's state is known nevertheless, and the change is retried.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_worker_that_cannot_begin_is_a_failed_change() {
+fn worker_that_cannot_start_is_a_failed_change() {
     let mut rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
@@ -135,7 +135,7 @@ fn a_worker_that_cannot_begin_is_a_failed_change() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_burst_of_events_costs_one_look() {
+fn burst_of_events_causes_one_observation() {
     let mut rig = Rig::new();
     std::fs::create_dir(rig.path("watched")).expect("ours");
     rig.look(&right(&rig));
@@ -152,7 +152,7 @@ fn a_burst_of_events_costs_one_look() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn who_takes_it_back_three_times_has_it() {
+fn three_reverts_mark_change_contested() {
     let mut rig = Rig::new();
     rig.after(&fixed(&rig));
     rig.look(&right(&rig));
@@ -163,7 +163,7 @@ fn who_takes_it_back_three_times_has_it() {
     for times in 1..=3 {
         rig.look(&drifted(&rig));
         std::fs::write(rig.path("watched/x"), times.to_string()).expect("ours");
-        // Said when the worker has ended.
+        // Logged when the worker has ended.
         until("it is put back", || rig.read("log").matches("done: port").count() == times);
         rig.until("converged", |status| status.state == State::Converged);
     }
@@ -174,7 +174,7 @@ fn who_takes_it_back_three_times_has_it() {
     assert!(rig.logged("was changed back 3 times and is left alone; last seen: ACS control: 001d"));
     let (_, said) = rig.run(&["status"]);
     assert!(said.contains("`bedplate reconcile` tries it now"), "{said}");
-    // An operator who has seen to it.
+    // An operator who has fixed the cause.
     let answered = rig.runtime.block_on(async { rig.agent().await?.reconcile().await });
     assert_eq!(answered.expect("root may"), "converged");
     assert_eq!(applied(&rig), 4);
@@ -182,7 +182,7 @@ fn who_takes_it_back_three_times_has_it() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_fails_is_tried_again_later() {
+fn failed_change_is_retried_later() {
     let mut rig = Rig::new();
     let failed = failed(&rig);
     rig.look(&drifted(&rig));
@@ -191,10 +191,10 @@ fn what_fails_is_tried_again_later() {
     let status = rig.until("failed", |status| status.state == State::Failed);
     assert!(status.reason.contains("no such port"), "{}", status.reason);
     let applied = |rig: &Rig| rig.calls().iter().filter(|call| call.contains("--only")).count();
-    // Events do not make it hurry; time does.
+    // Events do not trigger the retry; time does.
     rig.touch_watched();
     assert_eq!(applied(&rig), 1);
-    // The look that was only a look has not forgotten why.
+    // The observation without a change keeps the reason.
     let (_, said) = rig.run(&["status"]);
     for part in [
         "not ready: port 0000:22:00.0: no such port",
@@ -217,7 +217,7 @@ impl Rig {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_profile_that_cannot_be_used_is_said_and_changes_nothing() {
+fn unusable_profile_is_reported_and_changes_nothing() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -233,7 +233,7 @@ fn a_profile_that_cannot_be_used_is_said_and_changes_nothing() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_second_daemon_does_not_start() {
+fn second_daemon_does_not_start() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -249,7 +249,7 @@ fn a_second_daemon_does_not_start() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn without_a_bus_the_host_is_kept_right_all_the_same() {
+fn drift_is_remediated_without_a_bus() {
     let rig = Rig::new();
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
@@ -267,10 +267,10 @@ fn without_a_bus_the_host_is_kept_right_all_the_same() {
     let _ = daemon.wait();
 }
 
-/// Whatever moment it is killed at, the next one goes on.
+/// After a kill at any moment the next daemon continues.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn killed_at_any_moment_it_goes_on() {
+fn daemon_killed_at_any_moment_continues() {
     let mut rig = Rig::new();
     rig.after(&fixed(&rig));
     for number in 0..12 {

@@ -1,4 +1,4 @@
-//! The whole program on the rig's directories: daemon and worker are real, in namespaces of their own.
+//! The whole program on the rig's directories: daemon and worker are real, in their own namespaces.
 
 use std::path::Path;
 use std::process::{Child, Command, Output};
@@ -8,21 +8,21 @@ use bedplate_tests::{fixtures, program};
 
 use super::rig::Rig;
 
-/// The rig's directories as those of the running machine.
+/// Mounts the rig's directories over those of the running machine.
 pub struct Node<'a>(&'a Rig);
 
-/// What the profile's module is written to.
+/// File that lists the profile's modules.
 pub const LIST: &str = "etc/modules-load.d/bedplate.conf";
-/// The change that writes it.
+/// Id of the change that writes it.
 pub const CHANGE: &str = "modules/etc/modules-load.d/bedplate.conf";
 
-/// The argument that asks the worker for the change with this id.
+/// Returns the worker's argument for the change with this id.
 pub fn only(id: &str) -> String {
     format!("--only={}", ChangeKey::of(id))
 }
 
 impl Node<'_> {
-    /// A node with a profile that asks for a module, which is loaded.
+    /// A node whose profile requests a module that is loaded.
     pub fn new(rig: &Rig) -> Node<'_> {
         fixtures::user_namespaces();
         rig.write("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
@@ -38,7 +38,7 @@ impl Node<'_> {
         Node(rig)
     }
 
-    /// The rig's directories as they are.
+    /// A node on the rig's directories without changes.
     pub fn new_as_it_is(rig: &Rig) -> Node<'_> {
         Node(rig)
     }
@@ -78,7 +78,7 @@ impl Node<'_> {
     }
 }
 
-/// It runs until this is dropped.
+/// A daemon that runs until it is dropped.
 pub struct Daemon(Child);
 
 impl Drop for Daemon {

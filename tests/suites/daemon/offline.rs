@@ -13,7 +13,7 @@ use super::rig::{RECORD, Rig, right, until, waiting};
 const WHY: [&str; 2] = ["--why", "training run 7"];
 
 impl Rig {
-    /// `bedplate reboot …` on this host.
+    /// Runs `bedplate reboot …` on this host.
     fn reboot_command(&self, args: &[&str]) -> (Option<i32>, String) {
         let root = format!("--state-root={}", self.dir.path().display());
         self.run(&[&["reboot"], args, &[root.as_str()]].concat())
@@ -37,7 +37,7 @@ fn left_behind() -> Rig {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn stopped_daemon_leaves_a_reboot_that_everybody_sees() {
+fn reboot_of_a_stopped_daemon_is_reported() {
     let rig = left_behind();
     assert!(rig.logged("systemd-logind keeps the reboot scheduled for 20"), "{}", rig.read("log"));
     assert!(rig.logged("`shutdown -c` cancels it"), "{}", rig.read("log"));
@@ -58,7 +58,7 @@ fn hold_without_daemon_cancels_at_logind() {
     assert!(code == Some(0) && said.contains("is cancelled"), "{said}");
     assert!(!rig.has_schedule());
     assert_eq!(rig.phase(), "rest");
-    // The next daemon does not take it for a word of other people's.
+    // The next daemon does not take it for a cancellation by an operator.
     rig.start();
     rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     let (code, said) = rig.reboot_command(&["release"]);
@@ -79,10 +79,10 @@ fn cancel_without_daemon_cancels_at_logind() {
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
 }
 
-/// Exit 0 means that logind does not have it any more.
+/// Exit status 0 means that logind no longer has the reboot scheduled.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn hold_fails_loudly_where_logind_may_keep_the_reboot() {
+fn hold_fails_when_logind_may_keep_the_reboot() {
     for bus in [true, false] {
         let mut rig = left_behind();
         match bus {
@@ -99,7 +99,7 @@ fn hold_fails_loudly_where_logind_may_keep_the_reboot() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn hold_fails_loudly_when_the_machine_goes_down() {
+fn hold_fails_during_a_shutdown() {
     for daemon in [true, false] {
         let mut rig = left_behind();
         rig.login.lock().expect("not poisoned").preparing = true;
@@ -112,10 +112,10 @@ fn hold_fails_loudly_when_the_machine_goes_down() {
     }
 }
 
-/// A daemon that has looked for a hold, and whose request logind answers after seconds.
+/// The daemon has already checked for a hold, and logind answers its request after seconds.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn hold_waits_for_a_daemon_that_asks_logind() {
+fn hold_waits_for_the_daemons_request_to_logind() {
     let mut rig = Rig::new();
     rig.login.lock().expect("not poisoned").slow_schedule = Duration::from_secs(2);
     rig.look(&waiting(&rig));
@@ -130,8 +130,8 @@ fn hold_waits_for_a_daemon_that_asks_logind() {
     rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
 }
 
-/// The same without a daemon that would notice: it has asked logind and died, or it goes on. The command reads logind once it
-/// has the lock, however long it waits for that.
+/// The same without a daemon that would notice, because it died after its request to logind or is still waiting. The
+/// command reads logind's schedule once it has the lock, however long that takes.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn commands_read_logind_under_the_record_lock() {
@@ -166,10 +166,10 @@ fn commands_read_logind_under_the_record_lock() {
     }
 }
 
-/// Where another process may have logind schedule it while a command decides, nothing but logind's own word counts.
+/// Another process may schedule the reboot while a command decides, so only logind's own answer counts.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn cancel_while_logind_is_about_to_be_asked_lasts() {
+fn cancel_just_before_the_request_to_logind_is_kept() {
     let mut rig = Rig::new();
     rig.login.lock().expect("not poisoned").slow = Duration::from_secs(2);
     rig.look(&waiting(&rig));
@@ -186,7 +186,7 @@ fn cancel_while_logind_is_about_to_be_asked_lasts() {
 /// A command returns when the status shows its result.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn status_after_a_command_is_the_new_one() {
+fn status_after_a_command_shows_its_result() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -213,7 +213,7 @@ fn status_after_a_command_is_the_new_one() {
     assert!(announced(&rig));
 }
 
-/// Nobody can tell whose reboot logind has.
+/// Without the record the owner of logind's schedule is unknown.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn hold_with_a_damaged_record_does_not_claim_success() {

@@ -1,5 +1,5 @@
-//! Ledgers and requests of an attacker who controls the daemon. The program is real, in namespaces of its own: it applies root's
-//! profile and nothing else.
+//! Ledgers and requests planted by an attacker who controls the daemon. The program is real, in its own namespaces: it
+//! applies root's profile and nothing else.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::rig::Rig;
 
 const PROFILE: &str = "etc/bedplate/profile.toml";
 const LEDGER: &str = "var/lib/bedplate/ledger.json";
-/// Made by planted commands, and in all planted content.
+/// File name that planted commands create, and part of all planted content.
 const MARK: &str = "pwned";
 
-/// A node with a profile in this mode that asks for a module.
+/// A node whose profile requests a module, in this mode.
 fn node<'a>(rig: &'a Rig, mode: &str) -> Node<'a> {
     let node = Node::new(rig);
     let profile = rig.read(PROFILE).replace("\"enforce\"", &format!("{mode:?}"));
@@ -28,7 +28,7 @@ fn node<'a>(rig: &'a Rig, mode: &str) -> Node<'a> {
     node
 }
 
-/// A state of a file whose content is saved.
+/// Returns the record of a file's state, and saves the content.
 fn saved(rig: &Rig, content: Option<&str>) -> Value {
     let Some(content) = content else { return json!({ "state": "absent" }) };
     let sha = Sha::digest(content.as_bytes());
@@ -46,7 +46,7 @@ fn plant(rig: &Rig, ledger: &Value) {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn worker_applies_nothing_in_mode_observe() {
+fn worker_applies_nothing_in_observe_mode() {
     for (mode, applies) in [("observe", false), ("enforce", true)] {
         let rig = Rig::new();
         let node = node(&rig, mode);
@@ -56,13 +56,13 @@ fn worker_applies_nothing_in_mode_observe() {
     }
 }
 
-/// The roll-back of a tool that fails would write both files.
+/// The rollback of a failed tool would write both files.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn roll_back_writes_no_commands() {
+fn rollback_writes_no_planted_commands() {
     for mode in ["observe", "enforce"] {
         let rig = Rig::new();
         let node = node(&rig, mode);
@@ -100,7 +100,7 @@ fn roll_back_writes_no_commands() {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn kernel_parameters_that_name_programs_are_not_put_back() {
+fn kernel_parameters_naming_programs_are_not_restored() {
     let rig = Rig::new();
     let node = node(&rig, "enforce");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux");
@@ -119,17 +119,17 @@ fn kernel_parameters_that_name_programs_are_not_put_back() {
     }
 }
 
-/// No file has planted content, and no planted command was run.
+/// Checks that no file has planted content and that no planted command ran.
 fn assert_unharmed(rig: &Rig, what: &str) {
     assert!(!rig.path("etc").join(MARK).exists(), "{what}");
-    // In modules-load.d every line is the name of a module.
+    // In modules-load.d each line is only the name of a module.
     for (path, content) in files(rig).iter().filter(|(path, _)| !path.ends_with(LIST)) {
         assert!(!content.contains(MARK), "{path}: {content}\n{what}");
     }
     assert_eq!(rig.read("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n", "{what}");
 }
 
-/// The files below /etc, with their content.
+/// Returns the files below /etc with their content.
 fn files(rig: &Rig) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut directories = vec![rig.path("etc")];
@@ -183,7 +183,7 @@ const CHANGES: [&str; 4] = [
 ];
 
 prop_compose! {
-    /// Path, content found first, content before a change that was cut short, its id, and a tool that makes it.
+    /// Path, original content, content and id of an interrupted change, and a tool that generates the file.
     fn record()(
         path in 0..PATHS.len(),
         original in 0..CONTENTS.len(),
@@ -197,10 +197,10 @@ prop_compose! {
 proptest! {
     #![proptest_config(bedplate_tests::property::config(24))]
 
-    /// Whatever is planted, and whatever is asked for, nothing of it is run or written.
+    /// No planted content is written and no planted command is run, for any request.
     #[test]
     #[cfg_attr(not(all(has = "dbus-daemon", has = "user-namespaces")), ignore = "needs dbus-daemon and user-namespaces")]
-    fn nothing_planted_is_done(
+    fn planted_records_have_no_effect(
         records in proptest::collection::vec(record(), 1..4),
         owed in proptest::option::of((0..TOOLS.len(), 0..CHANGES.len())),
         only in 0..CHANGES.len(),

@@ -1,5 +1,5 @@
-//! Who may ask the daemon what, under the bus policy that is shipped and the stock one of the system bus: a bus that denies
-//! method calls unless a service's own file allows them, and a polkit that keeps what it was asked.
+//! Authorization of the daemon's callers under the shipped bus policy and the stock one of the system bus: the bus denies
+//! method calls unless a service's own file allows them. A fake polkit records its requests.
 
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ const POLICY: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd/dbus/org.bedplate.Agent1.conf");
 const ALLOW_USER_INTERACTION: u32 = 1;
 
-/// A polkit that says yes, and keeps the flags of every question.
+/// A polkit that authorizes everything and records the flags of each request.
 struct Polkit(Arc<Mutex<Vec<(String, u32)>>>);
 
 type Subject = (String, std::collections::HashMap<String, zbus::OwnedVariant>);
@@ -34,7 +34,8 @@ impl Polkit {
     }
 }
 
-/// The stock policy of /usr/share/dbus-1/system.conf, and the shipped file. Root has its names as on a real bus.
+/// Configures the stock policy of /usr/share/dbus-1/system.conf plus the shipped file. Root owns its names as on a real
+/// bus.
 fn stock(rig: &Rig) {
     let shipped = std::fs::read_to_string(POLICY).expect("it is shipped");
     let (_, shipped) = shipped.split_once("<busconfig>").expect("a configuration of a bus");
@@ -56,7 +57,7 @@ fn stock(rig: &Rig) {
     });
 }
 
-/// A rig that another user reaches, converged. Needs root.
+/// A converged rig that another user can reach. Needs root.
 pub fn converged() -> Rig {
     fixtures::root();
     let mut rig = Rig::new();
@@ -69,7 +70,7 @@ pub fn converged() -> Rig {
     rig
 }
 
-/// What another user's busctl answers.
+/// Runs busctl as another user.
 fn other(rig: &Rig, args: &[&str]) -> Output {
     let (busctl, setpriv) = (fixtures::tool("busctl"), fixtures::tool("setpriv"));
     Command::new(setpriv)
@@ -86,7 +87,7 @@ fn other(rig: &Rig, args: &[&str]) -> Output {
     not(all(has = "busctl", has = "dbus-daemon", has = "root", has = "setpriv")),
     ignore = "needs busctl, dbus-daemon, root and setpriv"
 )]
-fn four_interfaces_pass_the_bus_and_no_other() {
+fn bus_admits_four_interfaces_only() {
     let rig = converged();
     let call = |interface: &str, method: &str, args: &[&str]| {
         let words = ["call", "org.bedplate.Agent1", "/org/bedplate/Agent1", interface, method];
@@ -107,18 +108,18 @@ fn four_interfaces_pass_the_bus_and_no_other() {
     {
         let answer = call(interface, "GetManagedObjects", &[]);
         let said = String::from_utf8_lossy(&answer.stderr).into_owned();
-        // The bus says so, not the daemon, which would say that it has no such interface.
+        // The bus denies this. The daemon would report an unknown interface.
         assert!(!answer.status.success() && said.contains("Access denied"), "{interface}: {said}");
     }
 }
 
-/// A program without a terminal must not make a password prompt appear on a user's screen.
+/// A program without a terminal must not open a password prompt on a user's screen.
 #[test]
 #[cfg_attr(
     not(all(has = "busctl", has = "dbus-daemon", has = "root", has = "setpriv")),
     ignore = "needs busctl, dbus-daemon, root and setpriv"
 )]
-fn polkit_asks_people_only_where_the_caller_allows_it() {
+fn polkit_prompts_only_if_the_caller_allows_it() {
     let rig = converged();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let polkit = rig.runtime.block_on(async {

@@ -1,5 +1,5 @@
-//! While the profile is gone and may come back, nothing is decided on it: an announced reboot is not called off, none is
-//! announced, and no command is run.
+//! While the profile is missing and may return, the daemon makes no decision on it: it does not cancel a scheduled reboot,
+//! schedules none, and runs no command.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::State;
@@ -8,13 +8,13 @@ use serde_json::json;
 use super::rig::{Rig, until, waiting};
 
 const OWN: &str = "etc/bedplate/profile.toml";
-/// What is logged when the profile stays away for longer than it is waited for.
+/// Logged when the profile is missing for longer than the daemon waits.
 const GONE: &str = "there is no profile";
-/// A machine so slow that the two seconds pass every time shows nothing; that is not silently passed over.
+/// On a machine so slow that the two seconds always pass, the test would show nothing, and must fail.
 const TRIES: usize = 10;
 
-/// Takes the profile away, has logind speak, and has time pass until it was heard (or `acted`); then the profile comes back.
-/// False: it was away for too long, and what then happened is another story.
+/// Removes the profile, triggers a signal of logind, and waits until the daemon could have handled it (or `acted`). Returns
+/// `false` if the profile was missing for too long, which makes the try invalid.
 fn in_the_quiet_seconds(rig: &Rig, speak: impl FnOnce(), acted: impl Fn() -> bool) -> bool {
     rig.write("no-profile", "");
     std::fs::remove_file(rig.path(OWN)).expect("ours");
@@ -22,7 +22,7 @@ fn in_the_quiet_seconds(rig: &Rig, speak: impl FnOnce(), acted: impl Fn() -> boo
         status.reason.contains("waiting for it to come back") || rig.logged(GONE)
     });
     speak();
-    // Events are gathered for 200 ms; that none was acted on can only be seen by waiting.
+    // The daemon collects events for 200 ms, so only waiting can show that it did not act.
     for _ in 0..40 {
         if acted() {
             break;
@@ -44,7 +44,7 @@ fn asked(rig: &Rig, call: &str) -> bool {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_is_announced_is_not_called_off_while_the_profile_is_gone() {
+fn scheduled_reboot_is_kept_while_the_profile_is_missing() {
     for _ in 0..TRIES {
         let mut rig = Rig::new();
         rig.look(&waiting(&rig));
@@ -55,7 +55,7 @@ fn what_is_announced_is_not_called_off_while_the_profile_is_gone() {
         if in_time {
             assert!(!asked(&rig, "cancel"), "{:?}", rig.asked_of_logind());
             profile_is_back(&rig);
-            // What was heard meanwhile counts now.
+            // The signal received in the meantime takes effect now.
             return until("called off", || asked(&rig, "cancel"));
         }
     }
@@ -64,7 +64,7 @@ fn what_is_announced_is_not_called_off_while_the_profile_is_gone() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn nothing_is_announced_while_the_profile_is_gone() {
+fn no_reboot_is_scheduled_while_the_profile_is_missing() {
     for _ in 0..TRIES {
         let mut rig = Rig::new();
         rig.look(&waiting(&rig));
@@ -83,7 +83,7 @@ fn nothing_is_announced_while_the_profile_is_gone() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn no_command_is_run_while_the_profile_is_gone() {
+fn no_command_is_run_while_the_profile_is_missing() {
     for _ in 0..TRIES {
         let mut rig = Rig::new();
         let mut seen = waiting(&rig);
@@ -99,11 +99,11 @@ fn no_command_is_run_while_the_profile_is_gone() {
         let its_time_comes = || {
             let passed = || bedplate_daemon::logind::usec(jiff::Timestamp::now()) > due;
             until("its time has come", || passed() || rig.logged(GONE));
-            // logind has rehearsed, and says that no shutdown is under way.
+            // logind has finished its dry run and reports that no shutdown is under way.
             rig.login.lock().expect("not poisoned").scheduled = None;
             rig.inhibit(&[]);
         };
-        // Close before its time: the quiet seconds are to outlast it.
+        // Shortly before the scheduled time, so that the quiet seconds outlast it.
         let soon = due - 1_000_000;
         until("soon", || bedplate_daemon::logind::usec(jiff::Timestamp::now()) > soon);
         let in_time = in_the_quiet_seconds(&rig, its_time_comes, || rig.path("ran").exists());

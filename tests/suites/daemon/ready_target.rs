@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::rig::{Rig, drifted, right, until};
 
-/// Longest time in which the target may be behind the verdict.
+/// Maximum delay of the target after the verdict.
 const BEHIND: Duration = Duration::from_secs(1);
 
 impl Rig {
@@ -24,7 +24,7 @@ impl Rig {
         self.path(MARKER.trim_start_matches('/')).exists()
     }
 
-    /// The verdict becomes this, and the target follows in time.
+    /// Waits for this verdict, and checks that the target follows in time.
     fn target_follows(&self, verdict: Verdict) {
         self.until("the verdict", |status| status.verdict == verdict && status.work.is_none());
         let begun = Instant::now();
@@ -41,7 +41,7 @@ fn observing(mut seen: Value) -> Value {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn target_follows_verdict_in_mode_observe() {
+fn target_follows_verdict_in_observe_mode() {
     let mut rig = Rig::new();
     rig.look(&observing(right(&rig)));
     rig.start();

@@ -1,4 +1,4 @@
-//! How a reboot is made: rehearsed, by the firmware, by the operator's command.
+//! Reboot methods: dry run, firmware, and the operator's command.
 
 use bedplate_daemon::reboot::state::{RebootState, WaitsFor};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::reboots::{announced, schedules};
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_rehearsal_is_one_and_changes_nothing() {
+fn dry_run_reboots_nothing_and_is_no_attempt() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["reboot"]["rehearse"] = json!(true);
@@ -25,15 +25,15 @@ fn a_rehearsal_is_one_and_changes_nothing() {
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
     assert_eq!(why[0].waits_for, WaitsFor::Rehearsal, "{why:?}");
     assert_eq!(schedules(&rig), 1);
-    // And it was no attempt.
+    // The dry run did not count as an attempt.
     rig.reboot("boot-2");
     until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
 }
 
-/// The coldest reset of the platform is asked for when the reboot is announced, and taken back with it.
+/// The platform's coldest reset is armed when the reboot is scheduled, and disarmed when it is cancelled.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_firmware_method_is_prepared_and_undone() {
+fn firmware_method_is_armed_and_disarmed() {
     let mut rig = Rig::new();
     rig.write("sys/kernel/reboot/mode", "warm\n");
     rig.write("sys/kernel/reboot/type", "acpi\n");
@@ -57,7 +57,7 @@ fn the_firmware_method_is_prepared_and_undone() {
     let written =
         |rig: &Rig| (rig.read("sys/kernel/reboot/mode"), rig.read("sys/kernel/reboot/type"));
     assert_eq!(written(&rig), ("cold".into(), "pci".into()));
-    // Another daemon takes it back.
+    // The next daemon disarms it.
     rig.kill();
     rig.start();
     rig.inhibit(&["apt"]);
@@ -67,7 +67,7 @@ fn the_firmware_method_is_prepared_and_undone() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_method_that_cannot_work_is_not_promised() {
+fn unusable_method_schedules_no_reboot() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["reboot"]["methods"] = json!(["bmc"]);
@@ -79,16 +79,16 @@ fn a_method_that_cannot_work_is_not_promised() {
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 
-/// logind announces and rehearses; then the command runs, once.
+/// logind schedules and does its dry run; then the command runs, once.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_operators_command_runs_once_when_its_time_has_come() {
+fn power_cycle_command_runs_once_at_its_time() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["reboot"]["methods"] = json!(["command"]);
     seen["reboot"]["delay_s"] = json!(2);
     let ran = rig.path("ran");
-    // The probe looks for it below the root.
+    // The probe looks for the shell below the root directory.
     rig.program("bin/sh", "");
     seen["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
     rig.look(&seen);

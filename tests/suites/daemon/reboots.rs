@@ -1,4 +1,4 @@
-//! Reboots: announced once, called off by whatever comes in the way, counted by boot, never in a loop.
+//! Reboots: scheduled once, cancelled by every obstacle, counted by boot, never in a loop.
 
 use bedplate_daemon::reboot::state::{RebootState, WaitsFor};
 use bedplate_daemon::status::State;
@@ -16,7 +16,7 @@ pub fn schedules(rig: &Rig) -> usize {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn it_is_announced_once_whatever_happens_to_the_daemon() {
+fn reboot_is_scheduled_once_despite_daemon_restarts() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -25,7 +25,7 @@ fn it_is_announced_once_whatever_happens_to_the_daemon() {
     assert_eq!(calls.last().map(String::as_str), Some("schedule reboot"), "{calls:?}");
     assert!(calls[0].starts_with("wall true bedplate reboots this host at 20"), "{calls:?}");
     assert!(calls[0].contains("iommu=pt of profile test"), "{calls:?}");
-    // Remembered before it was asked for.
+    // Recorded before the request to logind.
     let record: serde_json::Value =
         serde_json::from_str(&rig.read("var/lib/bedplate/daemon/reboot.json")).expect("JSON");
     assert_eq!(
@@ -44,12 +44,12 @@ fn it_is_announced_once_whatever_happens_to_the_daemon() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_host_that_comes_back_right_forgets_and_one_that_does_not_is_stuck() {
+fn ineffective_reboot_is_stuck_until_the_host_converges() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
     until("announced", || announced(&rig));
-    // Three boots that do not help: not one more is asked for.
+    // Three boots have no effect: no further reboot is requested.
     for boot in ["boot-2", "boot-3", "boot-4"] {
         rig.reboot(boot);
         let status = rig.until("stuck", |status| status.state == State::Stuck);
@@ -60,12 +60,12 @@ fn a_host_that_comes_back_right_forgets_and_one_that_does_not_is_stuck() {
         "the host was rebooted for this, and it is not in effect: the default entry carries it"
     ));
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_state{state=\"stuck\"} 1"));
-    // An operator repairs it.
+    // An operator fixes the cause.
     rig.look(&right(&rig));
     rig.reboot("boot-5");
     let status = rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(status.reboot.attempts, 0);
-    // The same again is a new attempt.
+    // The same change later starts a new attempt.
     rig.look(&waiting(&rig));
     rig.touch();
     until("announced", || announced(&rig));
@@ -73,7 +73,7 @@ fn a_host_that_comes_back_right_forgets_and_one_that_does_not_is_stuck() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_was_stuck_and_is_mended_without_a_boot_is_right() {
+fn stuck_host_fixed_without_a_boot_is_converged() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -89,10 +89,10 @@ fn what_was_stuck_and_is_mended_without_a_boot_is_right() {
     assert!(rig.logged("this host is what profile test says"));
 }
 
-/// The power goes after the announcement was noted and before it was made: it costs the attempt.
+/// Power fails after the attempt is recorded and before the reboot is scheduled: the attempt counts.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_power_cut_between_note_and_announcement_is_no_second_attempt() {
+fn power_cut_before_scheduling_counts_as_the_attempt() {
     let mut rig = Rig::new();
     rig.login.lock().expect("not poisoned").refuses = false;
     rig.look(&waiting(&rig));
@@ -103,11 +103,11 @@ fn a_power_cut_between_note_and_announcement_is_no_second_attempt() {
     assert_eq!(schedules(&rig), 0);
 }
 
-/// The machine is going down: logind has nothing scheduled any more and takes no new schedule. The attempt stays counted,
-/// or the next boot would not know of it.
+/// The host is going down: logind has nothing scheduled and accepts no schedule. The attempt stays counted, otherwise the
+/// next boot would not know of it.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_event_while_the_machine_goes_down_costs_nothing() {
+fn event_during_shutdown_keeps_the_attempt() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["reboot"]["delay_s"] = json!(0);
@@ -129,10 +129,10 @@ fn an_event_while_the_machine_goes_down_costs_nothing() {
     rig.until("stuck", |status| status.state == State::Stuck);
 }
 
-/// logind's job was cancelled after the reboot had begun: logind keeps what it had scheduled, and nothing goes down.
+/// logind's job is cancelled after the shutdown has started: logind keeps its schedule, and the host stays up.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_reboot_that_does_not_come_has_an_end() {
+fn abandoned_shutdown_is_reported() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -168,14 +168,14 @@ fn a_reboot_that_does_not_come_has_an_end() {
     assert!(rig.logged("the announced reboot did not happen"), "{}", rig.read("log"));
     assert_eq!(rig.record()["attempts"][0]["boot_id"], "boot-1");
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
-    // What logind had kept is not taken for another's.
+    // The schedule that logind has kept is not attributed to another program.
     let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };
     assert_eq!(rig.runtime.block_on(asked).expect("root may").0, "announced");
 }
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_logind_that_refuses_costs_no_attempt() {
+fn refusal_by_logind_counts_no_attempt() {
     let mut rig = Rig::new();
     rig.login.lock().expect("not poisoned").refuses = true;
     rig.look(&waiting(&rig));
@@ -190,7 +190,7 @@ fn a_logind_that_refuses_costs_no_attempt() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_foreign_schedule_is_left_alone() {
+fn foreign_schedule_is_left_alone() {
     let mut rig = Rig::new();
     rig.login.lock().expect("not poisoned").scheduled =
         Some(("poweroff".into(), 4_000_000_000_000_000));
@@ -206,7 +206,7 @@ fn a_foreign_schedule_is_left_alone() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn who_takes_the_announcement_back_is_heard() {
+fn cancellation_at_logind_is_respected() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -223,7 +223,7 @@ fn who_takes_the_announcement_back_is_heard() {
     rig.start();
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
-    // Until an operator asks.
+    // Until an operator requests it.
     let said =
         rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
     assert_eq!(said.expect("root may").0, "announced");
@@ -232,7 +232,7 @@ fn who_takes_the_announcement_back_is_heard() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn inhibitors_are_waited_for_by_their_signal() {
+fn released_inhibitor_signal_schedules_the_reboot() {
     let mut rig = Rig::new();
     rig.inhibit(&["backup"]);
     rig.look(&waiting(&rig));
@@ -244,7 +244,7 @@ fn inhibitors_are_waited_for_by_their_signal() {
     let begun = std::time::Instant::now();
     rig.inhibit(&[]);
     until("announced", || announced(&rig));
-    // Its own look at vetoes comes only every half minute.
+    // The daemon checks inhibitors on its own only every half minute.
     assert!(begun.elapsed().as_secs() < 15, "not by the signal: {:?}", begun.elapsed());
     rig.inhibit(&["apt"]);
     until("taken back", || !announced(&rig));
@@ -253,7 +253,7 @@ fn inhibitors_are_waited_for_by_their_signal() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_hold_takes_the_announcement_back_and_its_end_brings_it_again() {
+fn hold_cancels_and_its_release_reschedules() {
     let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path("var/lib/bedplate")).expect("ours");
     rig.look(&waiting(&rig));
@@ -273,14 +273,14 @@ fn a_hold_takes_the_announcement_back_and_its_end_brings_it_again() {
     );
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
     until("announced again", || announced(&rig));
-    // A hold that cannot be read is one.
+    // An unreadable hold counts as a hold.
     rig.write("var/lib/bedplate/hold.json", "{");
     until("taken back", || !announced(&rig));
 }
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_loaded_kexec_kernel_and_a_busy_command_are_in_the_way() {
+fn loaded_kexec_kernel_and_busy_command_block_the_reboot() {
     let mut rig = Rig::new();
     rig.write("sys/kernel/kexec_loaded", "1\n");
     let mut seen = waiting(&rig);
@@ -296,7 +296,7 @@ fn a_loaded_kexec_kernel_and_a_busy_command_are_in_the_way() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_closed_window_is_waited_for() {
+fn reboot_waits_for_its_window() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     let now = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC);
@@ -314,7 +314,7 @@ fn a_closed_window_is_waited_for() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_record_that_cannot_be_read_means_no_reboot() {
+fn unreadable_record_blocks_the_reboot() {
     let mut rig = Rig::new();
     rig.write("var/lib/bedplate/daemon/reboot.json", "{");
     rig.look(&waiting(&rig));
@@ -326,10 +326,10 @@ fn a_record_that_cannot_be_read_means_no_reboot() {
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 
-/// Who counts the boots is gone: the announcement is taken back, and the record stays as it is, for people.
+/// With a damaged record boots cannot be counted: the reboot is cancelled, and the record is kept for the operator.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_damaged_record_is_not_replaced_by_an_empty_one() {
+fn damaged_record_is_not_replaced_by_an_empty_one() {
     for fails in [false, true] {
         let mut rig = Rig::new();
         rig.look(&waiting(&rig));
@@ -349,7 +349,7 @@ fn a_damaged_record_is_not_replaced_by_an_empty_one() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_host_that_cannot_be_compared_any_more_is_not_rebooted() {
+fn failed_observation_cancels_the_reboot() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -361,7 +361,7 @@ fn a_host_that_cannot_be_compared_any_more_is_not_rebooted() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_observer_reboots_nothing() {
+fn observe_mode_never_reboots() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["agent"]["mode"] = json!("observe");
@@ -375,7 +375,7 @@ fn an_observer_reboots_nothing() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_mark_is_for_others() {
+fn mark_policy_writes_the_marker_and_schedules_nothing() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
     seen["reboot"]["policy"] = json!("mark");
@@ -389,10 +389,10 @@ fn a_mark_is_for_others() {
     assert!(!rig.path("run/reboot-required").exists());
 }
 
-/// It goes to the terminal of everybody who is logged in, and holds texts of the host and of people.
+/// The message is shown on every terminal, and contains texts of the host and of operators.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_wall_message_is_one_harmless_line() {
+fn wall_message_is_one_line_without_control_characters() {
     const EVIL: &str = "x\u{1b}[2J\u{9b}31m\u{202e}\r\nroot: all is well";
     let mut rig = Rig::new();
     let mut round = waiting(&rig);

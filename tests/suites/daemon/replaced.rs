@@ -1,4 +1,4 @@
-//! A profile that tools replace by removing it first: what lies beside it is not enforced in between.
+//! A profile that tools replace by removing it first: no other profile is enforced in between.
 
 use bedplate_daemon::status::State;
 
@@ -8,7 +8,7 @@ use super::rig::{Rig, until};
 const OWN: &str = "etc/bedplate/profile.toml";
 const WAITS: &str = "waiting for it to come back";
 
-/// A node whose own profile loads `loop`, and beside it the profile of a fleet, which asks for nothing.
+/// A node whose own profile loads `loop`, with a fleet profile next to it that requests nothing.
 fn node<'a>(rig: &'a Rig, fits: &str) -> Node<'a> {
     let node = Node::new(rig);
     let fleet = format!(
@@ -22,13 +22,13 @@ fn this_machine() -> String {
     format!("arch = \"{}\"", std::env::consts::ARCH)
 }
 
-/// Neither one that fits this machine nor one that fits none, which is an error.
+/// Tests a fleet profile that fits this machine, and one that fits no machine, which is an error.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
+fn other_profile_is_not_enforced_during_a_replacement() {
     for fits in [this_machine(), "product_name = \"no such machine\"".to_owned()] {
         let rig = Rig::new();
         let node = node(&rig, &fits);
@@ -42,7 +42,7 @@ fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
         rig.write(OWN, &own);
         let status = rig.until("converged", |status| status.state == State::Converged);
         assert_eq!(status.profile, "node");
-        // The fleet's profile takes the module's file away.
+        // The fleet's profile would remove the module's file.
         assert!(
             node.applied() && !rig.logged("fleet") && !rig.logged("ERROR"),
             "{}",
@@ -51,13 +51,13 @@ fn another_profile_is_not_enforced_while_ones_own_is_replaced() {
     }
 }
 
-/// The profile without one of its layers is another one, too.
+/// The profile without one of its layers is a different profile, too.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_layer_that_is_gone_is_named() {
+fn missing_layer_is_named() {
     const LAYER: &str = "etc/bedplate/profile.d/10-site.toml";
     let rig = Rig::new();
     let node = node(&rig, &this_machine());
@@ -74,7 +74,7 @@ fn a_layer_that_is_gone_is_named() {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn another_profile_is_enforced_once_ones_own_stays_away() {
+fn other_profile_is_enforced_after_a_removal() {
     let rig = Rig::new();
     let node = node(&rig, &this_machine());
     let _daemon = node.daemon();
@@ -86,13 +86,13 @@ fn another_profile_is_enforced_once_ones_own_stays_away() {
     until("the module's file is taken away", || !node.applied());
 }
 
-/// The daemon names changes of the profile that it saw; the worker, a moment later, may see another one.
+/// The daemon names changes of the profile that it read. A moment later the worker may read another profile.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
+fn worker_applies_nothing_of_a_replaced_profile() {
     let rig = Rig::new();
     let node = node(&rig, &this_machine());
     let only = only(CHANGE);
@@ -102,10 +102,10 @@ fn the_worker_applies_nothing_of_a_profile_that_took_its_place() {
     assert!(code == Some(0) && node.applied(), "{said}");
 }
 
-/// A tool's output, or a file's name, need not be UTF-8.
+/// A tool's output or a file name may be invalid UTF-8.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_the_worker_is_at_need_not_be_text() {
+fn progress_line_that_is_not_utf8_is_shown() {
     let mut rig = Rig::new();
     rig.look(&super::rig::drifted(&rig));
     rig.after(&super::rig::fixed(&rig));

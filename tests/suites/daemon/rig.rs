@@ -1,5 +1,5 @@
-//! A daemon with nothing real around it: a bus of its own, a fake logind on it, a worker that answers what the test wants
-//! and writes down what it was asked for, and a directory that stands for `/`.
+//! A daemon in a fake environment: its own bus with a fake logind, a worker that returns the test's answers and records its
+//! calls, and a directory in place of `/`.
 
 mod bus;
 
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 
 use super::logind::{Login, serve as serve_logind};
 
-/// Longest wait for something that is to happen. Nothing here takes a second by itself.
+/// Maximum wait for an expected event. No step here takes a second by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The trust store of the daemon; not there until a test writes it.
+/// The daemon's trust store. It does not exist until a test writes it.
 pub const AUTHORITIES: &str = "etc/authorities.pem";
 
 /// The persisted state of reboots.
 pub const RECORD: &str = "var/lib/bedplate/daemon/reboot.json";
 
-/// By this key the worker is asked for [`difference`].
+/// Key by which the daemon requests [`difference`] from the worker.
 pub const KEY: &str = "0123456789abcdef";
 
 /// The host's profile.
@@ -37,7 +37,7 @@ pub struct Rig {
     pub runtime: tokio::runtime::Runtime,
     /// More arguments of the daemon.
     pub args: Vec<&'static str>,
-    /// What is started as the daemon.
+    /// Program started as the daemon.
     pub program: PathBuf,
     /// Whether the daemon connects to `helpers/NAME` instead of starting children.
     pub sockets: bool,
@@ -54,7 +54,7 @@ impl Drop for Rig {
 }
 
 impl Rig {
-    /// A bus with a logind, and no daemon yet.
+    /// A bus with a fake logind, and no daemon yet.
     pub fn new() -> Self {
         fixtures::tool("dbus-daemon");
         let dir = tempfile::tempdir().expect("a directory");
@@ -67,7 +67,7 @@ impl Rig {
         );
         std::fs::write(&config, text).expect("ours");
         let bus = bus::start(&config);
-        // Its socket is there a moment before it listens.
+        // The socket exists a moment before the bus listens.
         let socket = dir.path().join("bus");
         until("the bus is there", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -104,7 +104,7 @@ impl Rig {
     pub fn write(&self, path: &str, text: &str) {
         let file = self.path(path);
         std::fs::create_dir_all(file.parent().expect("below the root")).expect("ours");
-        // Never half a file: the worker may be reading it.
+        // Renamed into place: the worker may be reading the file.
         let new = file.with_extension("rig-new");
         std::fs::write(&new, text).expect("ours");
         std::fs::rename(new, file).expect("ours");
@@ -114,15 +114,16 @@ impl Rig {
         std::fs::read_to_string(self.path(path)).unwrap_or_default()
     }
 
-    /// A file that can be run.
+    /// Writes an executable file.
     pub fn program(&self, path: &str, text: &str) {
         self.write(path, text);
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(self.path(path), mode).expect("ours");
     }
 
-    /// A program that logs how it was called, answers `after.json` to `--only` (once: then that is what a look finds) and
-    /// `look.json` otherwise. With a file `fails` it fails with its text; with a file `wait` a look lasts until that is gone.
+    /// Writes a worker that records its arguments and prints `after.json` for `--only` (the next observation then finds
+    /// `next.json`), and `look.json` otherwise. If `fails` exists, the worker fails with that text. While `wait` exists, an
+    /// observation hangs.
     fn worker(&self) {
         let text = format!(
             "#!/bin/sh\ncd {} || exit 1\necho \"$*\" >>calls\n\
@@ -137,16 +138,16 @@ impl Rig {
         self.program("worker", &text);
     }
 
-    /// What a look finds.
+    /// Sets the result of the next observation, and causes one.
     pub fn look(&self, seen: &Value) {
         self.write("look.json", &seen.to_string());
-        // Not written for nothing: that would be an event.
+        // Only if the profile differs: each write is an event.
         if self.read(PROFILE) != self.profile() {
             self.touch();
         }
     }
 
-    /// What the small tasks read of what a look finds.
+    /// The profile as read by helper tasks, with the settings of `look.json`.
     fn profile(&self) -> String {
         let seen: Value = serde_json::from_str(&self.read("look.json")).unwrap_or_default();
         let reboot = |key: &str| format!("{key} = {}\n", seen["reboot"][key]);
@@ -154,7 +155,7 @@ impl Rig {
         format!("schema = 1\nname = \"test\"\n[reboot]\n{keys}")
     }
 
-    /// What comes of applying.
+    /// Sets the result of applying the change.
     pub fn after(&self, seen: &Value) {
         self.write("after.json", &seen.to_string());
         let mut next = seen.clone();
@@ -162,12 +163,12 @@ impl Rig {
         self.write("next.json", &next.to_string());
     }
 
-    /// How the worker was called, one line a call.
+    /// Arguments of the worker's calls, one line per call.
     pub fn calls(&self) -> Vec<String> {
         self.read("calls").lines().map(str::to_owned).collect()
     }
 
-    /// Starts it and waits for its first look.
+    /// Starts the daemon and waits for its first observation.
     pub fn start(&mut self) {
         self.start_blindly();
         until("the daemon has looked", || {
@@ -175,7 +176,7 @@ impl Rig {
         });
     }
 
-    /// SIGTERM, and waits for its end.
+    /// Sends SIGTERM and waits for the daemon's end.
     pub fn stop(&mut self) {
         let Some(mut daemon) = self.daemon.take() else { return };
         let pid = nix::unistd::Pid::from_raw(daemon.id().cast_signed());
@@ -183,7 +184,7 @@ impl Rig {
         assert!(daemon.wait().expect("it ends").success());
     }
 
-    /// logind alone is restarted: another connection has its name, on the same bus.
+    /// Restarts logind alone: another connection owns its name, on the same bus.
     pub fn restart_logind(&mut self) {
         for name in ["org.freedesktop.login1", "org.freedesktop.systemd1"] {
             self.runtime.block_on(self.logind.release_name(name)).expect("it has the name");
@@ -209,7 +210,7 @@ impl Rig {
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
             .env("SSL_CERT_FILE", self.path(AUTHORITIES))
             .env_remove("SSL_CERT_DIR")
-            // A proxy of the user who runs the tests is not to see what goes over loopback.
+            // The user's proxy must not see requests to loopback.
             .env("NO_PROXY", "*")
             .env_remove("no_proxy")
             .env_remove("JOURNAL_STREAM")
@@ -222,7 +223,7 @@ impl Rig {
         self.daemon = Some(daemon);
     }
 
-    /// What a command says beside this daemon, and its exit status.
+    /// Runs a command next to this daemon. Returns its exit status and output.
     pub fn run(&self, args: &[&str]) -> (Option<i32>, String) {
         let output = program::bedplate(args)
             .env("DBUS_SYSTEM_BUS_ADDRESS", self.address())
@@ -237,7 +238,7 @@ impl Rig {
         format!("unix:path={}", self.path("bus").display())
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             let _ = daemon.kill();
@@ -245,7 +246,7 @@ impl Rig {
         }
     }
 
-    /// As the machine after a reboot: another boot id, an empty /run, nothing scheduled.
+    /// Simulates a reboot: new boot id, empty /run, no schedule.
     pub fn reboot(&mut self, boot_id: &str) {
         self.kill();
         self.write("proc/sys/kernel/random/boot_id", &format!("{boot_id}\n"));
@@ -257,7 +258,7 @@ impl Rig {
         self.start();
     }
 
-    /// What the daemon says, through the bus.
+    /// The daemon's status, read through the bus.
     pub fn status(&self) -> Option<Status> {
         let asked = async {
             let asked = async { self.agent().await?.status_json().await };
@@ -268,14 +269,14 @@ impl Rig {
     }
 
     pub async fn agent(&self) -> zbus::Result<Agent1Proxy<'static>> {
-        // The rig's own connection: its caller is root or this user, as the bus sees it.
+        // The rig's own connection: the bus sees root or this user as the caller.
         Agent1Proxy::builder(&self.logind)
             .cache_properties(zbus::proxy::CacheProperties::No)
             .build()
             .await
     }
 
-    /// Waits until the status is so.
+    /// Waits for a status that satisfies `good`.
     pub fn until(&self, what: &str, good: impl Fn(&Status) -> bool) -> Status {
         let begun = Instant::now();
         loop {
@@ -306,7 +307,7 @@ impl Rig {
         self.record()["phase"]["phase"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// An event that makes the daemon look.
+    /// Causes an event that makes the daemon observe the host.
     pub fn touch(&self) {
         self.write(PROFILE, &self.profile());
     }
@@ -315,7 +316,7 @@ impl Rig {
         self.read("log").contains(text)
     }
 
-    /// What was asked of logind.
+    /// Calls to logind that change something.
     pub fn asked_of_logind(&self) -> Vec<String> {
         self.login.lock().expect("not poisoned").calls.clone()
     }
@@ -325,7 +326,7 @@ impl Rig {
     }
 }
 
-/// Waits for something.
+/// Waits until `good` holds.
 pub fn until(what: &str, good: impl Fn() -> bool) {
     let begun = Instant::now();
     while !good() {
@@ -334,7 +335,7 @@ pub fn until(what: &str, good: impl Fn() -> bool) {
     }
 }
 
-/// An observation that finds nothing, in mode enforce; policy schedule without windows and with a long delay.
+/// An observation without differences: enforce mode, policy schedule without windows, and a long delay.
 pub fn right(rig: &Rig) -> Value {
     json!({
         "profile": "test",
@@ -363,14 +364,14 @@ pub fn with_devices(mut seen: Value, devices: &[&str]) -> Value {
     seen
 }
 
-/// The observation of a host that is as the profile says, with one more check that came to this.
+/// The observation of a converged host with one more check, which has this outcome.
 pub fn with_check(mut seen: Value, id: &str, outcome: &str, text: &str) -> Value {
     let check = json!({ "id": id, "outcome": outcome, "severity": "fail", "text": text, "remedy": "look at it" });
     seen["checks"].as_array_mut().expect("a list").push(check);
     seen
 }
 
-/// A difference.
+/// A change to a drifted port.
 pub fn difference() -> Value {
     json!({
         "key": KEY, "id": "acs/0000:22:00.0", "kind": "acs", "subject": "port 0000:22:00.0", "effect": "every-boot", "live": true,
@@ -378,7 +379,7 @@ pub fn difference() -> Value {
     })
 }
 
-/// An observation that finds a difference.
+/// An observation with a difference.
 pub fn drifted(rig: &Rig) -> Value {
     let mut seen = right(rig);
     seen["changes"] = json!([difference()]);
@@ -393,14 +394,14 @@ pub fn failed(rig: &Rig) -> Value {
     seen
 }
 
-/// An observation that has done it.
+/// An observation whose change was applied.
 pub fn fixed(rig: &Rig) -> Value {
     let mut seen = right(rig);
     seen["done"] = json!([{ "change": difference(), "failure": null }]);
     seen
 }
 
-/// An observation that finds something waiting for a cold boot.
+/// An observation with a change that is pending until a cold boot.
 pub fn waiting(rig: &Rig) -> Value {
     let mut seen = right(rig);
     seen["pending"] = json!([{

@@ -1,5 +1,5 @@
-//! Secrets in files that root alone may read, next to what bedplate reads there, with and without syntax errors: nothing that
-//! everybody may read of the daemon has one of them. Daemon and worker are real.
+//! Secrets in root-only files next to values that bedplate reads, with and without syntax errors. Nothing that the daemon
+//! publishes to unprivileged users contains one. Daemon and worker are real.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::node::Node;
 use super::rig::Rig;
 
-/// In every secret.
+/// Part of every secret.
 const MARK: &str = "hunter2";
 
 const PROFILE: &str = r#"schema = 1
@@ -88,7 +88,7 @@ fn files(more: &[(&'static str, &str)]) -> Files {
     files
 }
 
-/// What everybody may read, by where it is read.
+/// Texts that every user can read, by their source.
 fn public(rig: &Rig) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let asked = async {
@@ -116,8 +116,8 @@ fn public(rig: &Rig) -> BTreeMap<String, String> {
     found
 }
 
-/// Has the daemon look at a host with these files, 0600 each, and gives back what it shows; `expected` has to be in it, so that
-/// the files count.
+/// Checks what the daemon publishes about a host with these files (mode 0600): no secret, and all of `expected`, which
+/// proves that the files were read.
 fn assert_shown(files: &Files, expected: &[&str]) {
     let rig = Rig::new();
     Node::new(&rig);
@@ -146,7 +146,7 @@ fn assert_shown(files: &Files, expected: &[&str]) {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_plan_shows_none() {
+fn plan_shows_no_secret() {
     assert_shown(
         &files(&[]),
         &[
@@ -160,13 +160,13 @@ fn a_plan_shows_none() {
     );
 }
 
-/// What is as the profile wants it already, beside lines of others for the same name.
+/// Values that are already as requested, next to unmanaged lines for the same name.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn what_is_settled_shows_none() {
+fn unchanged_values_show_no_secret() {
     let conf = "# BEGIN bedplate\nNCCL_DEBUG_FILE=hunter2-file\nNCCL_NET=hunter2-net\n# END bedplate\nNCCL_NET=hunter2-theirs\n";
     let cufile = r#"{"site": {"token": "hunter2-new-token", "kept": "hunter2-kept"}}"#;
     let files = files(&[("etc/nccl.conf", conf), ("etc/cufile.json", cufile)]);
@@ -179,7 +179,7 @@ fn what_is_settled_shows_none() {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_file_that_is_wrong_shows_none() {
+fn invalid_file_shows_no_secret() {
     let cufile =
         r#"{"properties": {"use_pci_p2pdma": "hunter2-value"}, "site": {"token": "hunter2"}}"#;
     assert_shown(&files(&[("etc/cufile.json", cufile)]), &["/etc/cufile.json"]);
@@ -190,7 +190,7 @@ fn a_file_that_is_wrong_shows_none() {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn syntax_errors_next_to_them_show_none() {
+fn syntax_errors_show_no_secret() {
     let grub = GRUB.replace("MY_TOKEN='hunter2-variable'", "MY_TOKEN='hunter2-never-closed");
     assert_shown(&files(&[("etc/default/grub", &grub)]), &["/etc/default/grub:3"]);
     let grub = GRUB.replace("MY_TOKEN=", "eval hunter2-eval; MY_TOKEN=`hunter2-run`");
@@ -210,7 +210,7 @@ fn syntax_errors_next_to_them_show_none() {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn boot_entries_show_none() {
+fn boot_entries_show_no_secret() {
     let host = |entry: &str| {
         let os = "ID=rhel\nVERSION_ID=\"9.4\"\nID_LIKE=fedora\n";
         let cfg = "blscfg\npassword_pbkdf2 root grub.pbkdf2.hunter2\n";
@@ -237,7 +237,7 @@ fn boot_entries_show_none() {
     not(all(has = "dbus-daemon", has = "user-namespaces")),
     ignore = "needs dbus-daemon and user-namespaces"
 )]
-fn a_profile_that_cannot_be_used_shows_none() {
+fn unusable_profile_shows_no_secret() {
     let broken = |from: &str, to: &str| PROFILE.replace(from, to);
     for (profile, expected) in [
         (broken("[iommu]", "[iommu\nx = hunter2-bare"), "profile.toml:5:"),
@@ -253,7 +253,7 @@ fn a_profile_that_cannot_be_used_shows_none() {
     ] {
         assert_shown(&files(&[("etc/bedplate/profile.toml", &profile)]), &[expected]);
     }
-    // A user and a password in a URL of the right scheme: the daemon refuses it when it asks for the slot.
+    // A URL of the right scheme with a user and a password. The daemon refuses it when it requests the slot.
     let user = broken("http://127.0.0.1:9/", "http://me:hunter2@127.0.0.1:9/");
     assert_shown(&files(&[("etc/bedplate/profile.toml", &user)]), &["rd.luks.key=…"]);
     let layer = "schema = 1\n[cmdline]\nargs = [\"a=hunter2\", hunter2]\n";

@@ -1,5 +1,5 @@
-//! What needs rights done by processes that are not the daemon's children: here the test starts them for each connection to a
-//! socket, as PID 1 does under systemd.
+//! Privileged work in processes that are not the daemon's children. The test starts one for each connection to a socket, as
+//! PID 1 does under systemd.
 
 mod builds;
 mod down;
@@ -23,7 +23,7 @@ fn note(file: &Path, line: &str) {
     std::io::Write::write_all(&mut log.expect("ours"), line.as_bytes()).expect("ours");
 }
 
-/// As `bedplate-NAME.socket` with `Accept=yes`. What was asked for is in the file `asked`, the name first.
+/// Serves a socket as `bedplate-NAME.socket` with `Accept=yes` does. Logs each request in the file `asked`, by name.
 pub fn serve(rig: &Rig, name: &'static str, relay: &Path) {
     let socket = rig.path("helpers").join(name);
     std::fs::create_dir_all(rig.path("helpers")).expect("ours");
@@ -41,7 +41,7 @@ pub fn serve(rig: &Rig, name: &'static str, relay: &Path) {
             let asked = asked.clone();
             std::thread::spawn(move || {
                 serve.status().expect("it starts");
-                // PID 1 keeps the connection until nothing of the unit is left.
+                // PID 1 keeps the connection until all processes of the unit have ended.
                 std::thread::sleep(Duration::from_millis(300));
                 note(&asked, &format!("{name} ended"));
                 drop(serve);
@@ -64,7 +64,7 @@ fn asked(rig: &Rig, name: &str) -> usize {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_host_is_put_right_by_processes_of_others() {
+fn helper_units_remediate_the_host() {
     let mut rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.look(&drifted(&rig));
@@ -78,7 +78,7 @@ fn a_host_is_put_right_by_processes_of_others() {
     );
     assert_eq!(asked(&rig, "loader"), 0, "nothing of it has to do with modules");
 
-    // What loads a module is done by the unit that may.
+    // A change that loads a module is applied by the unit that may load modules.
     let mut seen = drifted(&rig);
     seen["changes"][0]["modules"] = json!(true);
     rig.look(&seen);
@@ -86,7 +86,7 @@ fn a_host_is_put_right_by_processes_of_others() {
     until("the loader is asked", || asked(&rig, "loader") == 1);
     rig.until("put right", |status| status.state.name() == "converged");
 
-    // Others are asked for a reboot by the one that may write there, once.
+    // The reboot marker is written once, by the unit that may write there.
     let mut seen = waiting(&rig);
     seen["reboot"]["policy"] = json!("mark");
     rig.look(&seen);
@@ -98,10 +98,10 @@ fn a_host_is_put_right_by_processes_of_others() {
     assert_eq!(asked(&rig, "check"), 2);
 }
 
-/// Whether the host is in use is looked at by processes of their own, and one that cannot be asked is no "no".
+/// Separate processes check whether the host is in use. A failed check never means "not in use".
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_cannot_be_asked_keeps_the_host_up() {
+fn failed_busy_check_blocks_the_reboot() {
     let mut rig = rig();
     ["observer", "worker", "check"]
         .iter()
@@ -123,10 +123,10 @@ fn what_cannot_be_asked_keeps_the_host_up() {
     assert_eq!(rig.asked_of_logind(), [""; 0], "a reboot was asked for");
 }
 
-/// A hanging pass ends with the daemon, and so does what it started.
+/// A hanging observation ends with the daemon, together with its child processes.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_nobody_waits_for_ends() {
+fn worker_ends_with_its_daemon() {
     let mut rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.program(
@@ -143,13 +143,13 @@ fn what_nobody_waits_for_ends() {
     until("the worker is gone", || !runs());
 }
 
-/// Whatever the socket's mode: a connection of another user than root gets no answer.
+/// A connection of an unprivileged user gets no answer, whatever the socket's mode.
 #[test]
 #[cfg_attr(
     not(all(has = "dbus-daemon", has = "perl", has = "root")),
     ignore = "needs dbus-daemon, perl and root"
 )]
-fn a_unit_works_for_the_daemon_only() {
+fn unit_refuses_other_users() {
     let perl = fixtures::tool("perl");
     fixtures::root();
     let rig = rig();
@@ -175,11 +175,11 @@ fn a_unit_works_for_the_daemon_only() {
     assert_eq!(answer(65534), "");
 }
 
-/// `systemctl stop bedplate` in the middle of a look: the daemon does not wait for its answer, and has the unit end before it
+/// `systemctl stop bedplate` during an observation: the daemon does not wait for the result, and ends the unit before it
 /// ends itself.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn told_to_end_it_ends_what_works_for_it_first() {
+fn stopping_daemon_ends_its_units_first() {
     let mut rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.look(&right(&rig));
@@ -190,11 +190,11 @@ fn told_to_end_it_ends_what_works_for_it_first() {
     assert_eq!(asked(&rig, "observer ended"), 1, "{}", rig.read("asked"));
 }
 
-/// PID 1 starts no unit once the machine is to go down, and `systemctl reboot` makes logind forget what was announced: the
-/// attempt has to count all the same, or the next boot would try again what did not help.
+/// PID 1 starts no unit during a shutdown, and `systemctl reboot` makes logind forget the scheduled reboot. The attempt
+/// must count, otherwise the next boot would repeat a reboot that had no effect.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_way_down_takes_no_attempt_back() {
+fn shutdown_keeps_the_attempt() {
     let mut rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     let mut seen = waiting(&rig);
@@ -223,16 +223,16 @@ fn the_way_down_takes_no_attempt_back() {
         assert!(!rig.logged("is taken back") && !rig.logged("cannot start"), "{}", rig.read("log"));
         std::fs::rename(rig.path("stopped"), rig.path("helpers")).expect("ours");
     }
-    // It has come to nothing: `systemctl reboot` was withdrawn (`shutdown.target` has no job any more).
+    // `systemctl reboot` was cancelled (`shutdown.target` has no job any more).
     rig.login.lock().expect("not poisoned").stops = false;
     rig.touch();
     rig.until("called off", |status| matches!(status.reboot.state, RebootState::Cancelled { .. }));
 }
 
-/// Where the marker cannot be written that is said once, and no unit is started for it whenever there is news.
+/// An unwritable marker is reported once, and its unit is not started again at every event.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_marker_that_cannot_be_written_is_left_alone_for_a_while() {
+fn unwritable_marker_is_not_retried_at_every_event() {
     let mut rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.write("run/reboot-required.pkgs/in-the-way", "");
@@ -247,7 +247,7 @@ fn a_marker_that_cannot_be_written_is_left_alone_for_a_while() {
     assert!(asked(&rig, "observer") > 3, "{}", rig.read("asked"));
     assert_eq!(asked(&rig, "check"), 1, "{}", rig.read("asked"));
     assert_eq!(rig.read("log").matches("cannot write /run/reboot-required").count(), 1);
-    // Another thing is wanted.
+    // A different state of the marker is requested.
     rig.look(&right(&rig));
     rig.touch();
     until("tried", || asked(&rig, "check") == 2);

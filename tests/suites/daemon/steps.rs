@@ -1,4 +1,4 @@
-//! A daemon that is told to end in the middle of a step of a reboot: the step is run to its end first.
+//! A daemon that is stopped in the middle of a step of a reboot completes the step first.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn called(rig: &Rig, what: &str) -> bool {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_announcement_is_made_whole() {
+fn stopped_daemon_completes_a_schedule() {
     let mut rig = Rig::new();
     slow(&rig, 1);
     rig.look(&waiting(&rig));
@@ -36,7 +36,7 @@ fn an_announcement_is_made_whole() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_announcement_is_taken_back_whole() {
+fn stopped_daemon_completes_a_cancellation() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -49,14 +49,14 @@ fn an_announcement_is_taken_back_whole() {
     slow(&rig, 0);
     rig.inhibit(&[]);
     rig.start();
-    // It would wait for an operator, had people called it off.
+    // After a cancellation by an operator it would wait for a request.
     until("announced again", || announced(&rig));
 }
 
-/// systemd would kill it in the middle of something else.
+/// Otherwise systemd would kill the daemon in the middle of a later step.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_step_that_does_not_end_is_cut_in_time() {
+fn hanging_step_is_aborted_before_the_stop_timeout() {
     let mut rig = Rig::new();
     slow(&rig, 600);
     rig.look(&waiting(&rig));
@@ -67,9 +67,9 @@ fn a_step_that_does_not_end_is_cut_in_time() {
     assert!(rig.logged("within 15 s"), "{}", rig.read("log"));
 }
 
-/// Reboots by a command that writes down that it ran, after two seconds.
+/// Reboots after two seconds by a command that records its run.
 fn by_command(rig: &Rig, mut seen: Value) -> Value {
-    // The probe looks for it below the root.
+    // The probe looks for the shell below the root directory.
     rig.program("bin/sh", "");
     seen["reboot"]["methods"] = json!(["command"]);
     seen["reboot"]["delay_s"] = json!(2);
@@ -78,7 +78,7 @@ fn by_command(rig: &Rig, mut seen: Value) -> Value {
     seen
 }
 
-/// Has logind do its rehearsal when the time of the announcement has come.
+/// Simulates logind's dry run at the scheduled time.
 fn its_time_comes(rig: &Rig) {
     until("announced", || rig.login.lock().expect("not poisoned").scheduled.is_some());
     std::thread::sleep(Duration::from_millis(2300));
@@ -86,7 +86,7 @@ fn its_time_comes(rig: &Rig) {
     rig.touch();
 }
 
-/// Starts what a unit does in another way while the command is to be run: the file says that it was.
+/// Writes a relay that runs `then` first once the record says that the command was run.
 fn relay(rig: &Rig, then: &str) {
     let (kept, program) = (rig.path(RECORD), program::path());
     let (kept, program) = (kept.display(), program.display());
@@ -96,10 +96,10 @@ fn relay(rig: &Rig, then: &str) {
     rig.program("relay", &text);
 }
 
-/// PID 1 takes its time to start the unit.
+/// PID 1 needs a second to start the unit.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_command_that_counts_as_run_is_run() {
+fn command_recorded_as_run_is_run() {
     let mut rig = rig();
     relay(&rig, "sleep 1");
     ["observer", "worker"].iter().for_each(|unit| serve(&rig, unit, &rig.path("relay")));
@@ -114,10 +114,10 @@ fn a_command_that_counts_as_run_is_run() {
     assert_eq!(rig.read("ran"), "ran\n", "{}", rig.read("log"));
 }
 
-/// An upgrade in the last second: the unit of the other build refuses, and the next daemon does it.
+/// An upgrade in the last second: the unit of the new build refuses, and the next daemon runs the command.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_command_that_another_build_refuses_is_announced_again() {
+fn command_refused_by_another_build_is_scheduled_again() {
     let mut rig = rig();
     let other = rig.path("other");
     std::fs::copy(program::path(), &other).expect("ours");
@@ -145,10 +145,10 @@ fn a_command_that_another_build_refuses_is_announced_again() {
     assert_eq!((rig.read("ran"), schedules(&rig)), ("ran\n".into(), 2), "{}", rig.read("log"));
 }
 
-/// PID 1 has no socket for it: nothing was run, and nothing says so.
+/// PID 1 has no socket for the unit: nothing runs, and the record does not count it.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_command_that_cannot_be_started_does_not_count_as_run() {
+fn unstarted_command_does_not_count_as_run() {
     let mut rig = rig();
     ["observer", "worker"].iter().for_each(|unit| serve(&rig, unit, program::path().as_ref()));
     rig.look(&by_command(&rig, right(&rig)));

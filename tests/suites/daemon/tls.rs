@@ -1,5 +1,5 @@
-//! The fleet's lock over TLS: a slot counts only from a server whom this host has reason to believe, and a host that has no
-//! such server is told why, and what helps. The rig's daemon trusts what is in [`AUTHORITIES`], and nobody else.
+//! The reboot lock over TLS: a slot counts only from a server that the host trusts, and a failure is reported with its
+//! reason and fix. The rig's daemon trusts only the certificates in [`AUTHORITIES`].
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,17 +14,17 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use super::lock::{Server, Stream, YES, announced};
 use super::rig::{AUTHORITIES, Rig, right, until, waiting};
 
-/// Where the server is, as address and as name.
+/// The server's address and name.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 /// First and last year of a certificate.
 const VALID: (i32, i32) = (2020, 2120);
-/// What every fault of the certificate begins with.
+/// Beginning of every error about the certificate.
 const NOT_TRUSTED: &str = "the server's certificate is not trusted: ";
 const UNKNOWN: &str = "no authority in this host's trust store has signed it; install the certificate of its CA there \
                        (update-ca-certificates, update-ca-trust), or name that file as SSL_CERT_FILE in a drop-in of \
                        bedplate.service";
 
-/// A CA.
+/// A certificate authority.
 struct Authority {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
@@ -42,7 +42,7 @@ impl Authority {
         Authority { certificate, key: own, issuer: Issuer::new(parameters, key) }
     }
 
-    /// Its certificate as a trust store has it.
+    /// Its certificate as stored in a trust store.
     fn pem(&self) -> String {
         let text = BASE64_STANDARD.encode(&self.certificate);
         let lines =
@@ -61,7 +61,7 @@ impl Authority {
         over_tls(certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
     }
 
-    /// A server that shows the CA's own certificate, as `openssl req -x509` makes it.
+    /// A server that presents the CA's own certificate, as `openssl req -x509` creates it.
     fn as_server(&self) -> Server {
         over_tls(self.certificate.clone(), self.key.clone_key())
     }
@@ -82,7 +82,7 @@ fn over_tls(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -
     })
 }
 
-/// A daemon that wants a reboot, and trusts whom the text names.
+/// A daemon with a pending reboot that trusts these authorities.
 fn rig(server: &Server, authorities: &str) -> Rig {
     let mut rig = Rig::new();
     rig.write(AUTHORITIES, authorities);
@@ -91,7 +91,7 @@ fn rig(server: &Server, authorities: &str) -> Rig {
     rig
 }
 
-/// Nothing was asked of the server, nothing of logind, and the operator reads exactly these words.
+/// Checks that nothing was requested from the server or from logind, and that the operator sees exactly this text.
 fn refused(rig: &Rig, server: &Server, words: &str) {
     let waits = |state: &RebootState| matches!(state, RebootState::Waiting { .. });
     let status = rig.until("waits", |status| waits(&status.reboot.state));
@@ -103,7 +103,7 @@ fn refused(rig: &Rig, server: &Server, words: &str) {
         let file: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         file["reboot"]["lock_said"] == fault.as_str()
     };
-    // The file comes after the bus.
+    // The file is written after the bus is updated.
     until("in the file", in_file);
     let (_, said) = rig.run(&["reboot", "status"]);
     assert!(said.contains(&fault), "{fault} is not in\n{said}");
@@ -115,11 +115,11 @@ fn refused(rig: &Rig, server: &Server, words: &str) {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_server_that_the_host_trusts_gives_the_slot() {
+fn trusted_server_grants_the_slot() {
     let authority = Authority::new("Fleet CA");
     for host in HERE {
         let server = authority.server(&HERE, VALID).at(host);
-        // One of many, as in a trust store.
+        // One of several certificates, as in a trust store.
         let authorities = Authority::new("Another CA").pem() + &authority.pem();
         let mut rig = rig(&server, &authorities);
         until("announced", || announced(&rig));
@@ -133,10 +133,10 @@ fn a_server_that_the_host_trusts_gives_the_slot() {
     }
 }
 
-/// A CA that is installed later counts at the next call, without a restart.
+/// A CA that is installed later is used for the next request, without a restart.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_unknown_authority_is_believed_once_it_is_installed() {
+fn unknown_authority_is_trusted_after_installation() {
     let (authority, other) = (Authority::new("Fleet CA"), Authority::new("Another CA"));
     let server = authority.server(&HERE, VALID);
     let rig = rig(&server, &other.pem());
@@ -146,10 +146,10 @@ fn an_unknown_authority_is_believed_once_it_is_installed() {
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
 }
 
-/// A CA made again has the name of the old one and another key.
+/// A reissued CA has the same name and another key.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_authority_of_the_same_name_is_another() {
+fn authority_with_the_same_name_is_not_trusted() {
     let (authority, old) = (Authority::new("Fleet CA"), Authority::new("Fleet CA"));
     let server = authority.server(&HERE, VALID);
     let rig = rig(&server, &old.pem());
@@ -160,7 +160,7 @@ fn an_authority_of_the_same_name_is_another() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_certificate_for_another_server_is_not_this_ones() {
+fn certificate_for_another_server_is_refused() {
     let authority = Authority::new("Fleet CA");
     let cases = [
         (HERE[0], &["fleetlock.example", "192.0.2.1"][..], "fleetlock.example, 192.0.2.1"),
@@ -180,7 +180,7 @@ fn a_certificate_for_another_server_is_not_this_ones() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_certificate_counts_in_its_time_only() {
+fn certificate_outside_its_validity_is_refused() {
     let authority = Authority::new("Fleet CA");
     let expired = "it expired at 2021-01-01 00:00:00 UTC; renew it, or set this host's clock if that is wrong";
     let early = "it is not valid before 2119-01-01 00:00:00 UTC; set this host's clock if that is wrong, or have the \
@@ -194,7 +194,7 @@ fn a_certificate_counts_in_its_time_only() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_authoritys_own_certificate_is_no_servers() {
+fn ca_certificate_as_server_certificate_is_refused() {
     let authority = Authority::new("Fleet CA");
     let server = authority.as_server();
     let rig = rig(&server, &authority.pem());
@@ -204,7 +204,7 @@ fn an_authoritys_own_certificate_is_no_servers() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn without_a_trust_store_there_is_no_trust() {
+fn empty_trust_store_is_reported() {
     let server = Authority::new("Fleet CA").server(&HERE, VALID);
     let rig = rig(&server, "no certificate\n");
     let fault = "no certificate can be trusted: this host's trust store is empty; install ca-certificates, or, where \
@@ -213,7 +213,7 @@ fn without_a_trust_store_there_is_no_trust() {
     refused(&rig, &server, fault);
 }
 
-/// As Go's and nginx's servers do it: what is no request is told so.
+/// Rejects a request that is not HTTP, as Go's and nginx's servers do.
 fn as_it_is(mut stream: TcpStream) -> Box<dyn Stream> {
     let _ = stream.read(&mut [0; 4096]);
     let _ = stream
@@ -223,7 +223,7 @@ fn as_it_is(mut stream: TcpStream) -> Box<dyn Stream> {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_server_without_tls_is_told_from_one_that_is_not_trusted() {
+fn server_without_tls_is_reported_as_such() {
     let server = Server::over("https", &[YES], as_it_is);
     let rig = rig(&server, &Authority::new("Fleet CA").pem());
     let fault = "what answers there does not speak TLS; have the server do so, or begin the URL with http:// if the \

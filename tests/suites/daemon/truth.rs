@@ -1,5 +1,5 @@
-//! What an operator must be able to trust: nothing is enforced on a guess, `ready` is never older than what is going on, what
-//! others read does not outlive the daemon, and who calls a reboot off is heard.
+//! Guarantees to the operator: nothing is enforced on a guess, `ready` is never stale, published files do not outlive the
+//! daemon, and a cancelled reboot stays cancelled.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ fn schedule(rig: &Rig) -> String {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn without_the_operators_profile_nothing_is_enforced_and_nothing_reboots() {
+fn missing_profile_stops_enforcement_and_reboots() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -72,17 +72,17 @@ fn without_the_operators_profile_nothing_is_enforced_and_nothing_reboots() {
         rig.read("var/lib/bedplate/daemon/reboot.json").matches("\"asked\": null").count(),
         1
     );
-    // It is back.
+    // The profile is restored.
     std::fs::remove_file(rig.path("no-profile")).expect("ours");
     rig.touch();
     rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(applied(&rig), 1);
 }
 
-/// `rm` and `cp`, as some tools replace a file: nobody is told that there was no profile for a moment.
+/// Some tools replace a file by `rm` and `cp`: the moment without a profile is not reported.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_profile_that_is_replaced_by_remove_and_write_does_not_flap() {
+fn profile_replaced_by_remove_and_write_does_not_flap() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -91,7 +91,7 @@ fn a_profile_that_is_replaced_by_remove_and_write_does_not_flap() {
     std::fs::remove_file(rig.path("etc/bedplate/profile.toml")).expect("ours");
     let looks = rig.calls().len();
     until("it has looked", || rig.calls().len() > looks);
-    // The observation itself is work, too.
+    // The observation itself also counts as work.
     rig.until("waits", |status| {
         status.state == State::Working && status.reason.contains("waiting for it to come back")
     });
@@ -105,7 +105,7 @@ fn a_profile_that_is_replaced_by_remove_and_write_does_not_flap() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn shutdown_c_withdraws_an_operators_request_too() {
+fn shutdown_c_also_cancels_an_operators_request() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -124,7 +124,7 @@ fn shutdown_c_withdraws_an_operators_request_too() {
     rig.settle();
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
     assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"asked\": null"));
-    // Asked again, it is announced again; and called off by name.
+    // Requested again, the reboot is scheduled again; then it is cancelled by its command.
     assert_eq!(schedule(&rig), "announced");
     let (code, said) = rig.run(&["reboot", "cancel"]);
     assert_eq!(code, Some(0), "{said}");
@@ -134,7 +134,7 @@ fn shutdown_c_withdraws_an_operators_request_too() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_request_that_cannot_be_done_now_stays_and_says_so() {
+fn request_during_a_hold_is_kept_and_reported() {
     let mut rig = Rig::new();
     rig.write(
         "var/lib/bedplate/hold.json",
@@ -146,7 +146,7 @@ fn a_request_that_cannot_be_done_now_stays_and_says_so() {
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("a demo") && said.contains("The request stays, for this boot"), "{said}");
     assert_eq!(schedules(&rig), 0);
-    // The hold is lifted: not the time of the old request, but the whole delay, an hour here.
+    // After the release the reboot is not due at the old time, but after the whole delay, here an hour.
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
     until("announced", || announced(&rig));
     let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone().expect("something");
@@ -156,7 +156,7 @@ fn a_request_that_cannot_be_done_now_stays_and_says_so() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn now_is_a_time_too() {
+fn now_and_zero_are_valid_times() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.start();
@@ -174,7 +174,7 @@ fn now_is_a_time_too() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn at_work_it_says_what_and_never_ready() {
+fn running_tool_is_named_and_blocks_ready() {
     let mut rig = Rig::new();
     rig.look(&right(&rig));
     rig.after(&fixed(&rig));
@@ -195,10 +195,10 @@ fn at_work_it_says_what_and_never_ready() {
     rig.until("converged", |status| status.state == State::Converged);
 }
 
-/// An event ends what is known, also while nobody has looked yet.
+/// An event clears `ready` before the next observation starts.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn from_an_event_to_the_look_it_is_not_ready() {
+fn event_clears_ready_until_the_observation() {
     let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path("watched")).expect("ours");
     rig.look(&right(&rig));
@@ -212,13 +212,13 @@ fn from_an_event_to_the_look_it_is_not_ready() {
     rig.until("converged", |status| status.state == State::Converged);
 }
 
-// ---- before the first look, off the bus, after the end -------------------------------------------------------------------
+// ---- before the first observation, off the bus, after the end ----------------------------------------------------------
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn before_the_first_look_nothing_is_said_of_reboots() {
+fn reboot_need_is_unknown_before_the_first_observation() {
     let mut rig = Rig::new();
-    // Of a daemon before this one.
+    // Left by an earlier daemon.
     rig.write("run/bedplate/bedplate.prom", "bedplate_ready 1\n");
     rig.look(&right(&rig));
     rig.write("slow", "3");
@@ -236,7 +236,7 @@ fn before_the_first_look_nothing_is_said_of_reboots() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_end_takes_ready_back() {
+fn stopped_daemon_publishes_not_ready() {
     let mut rig = Rig::new();
     std::fs::create_dir_all(rig.path("etc/kubernetes/node-feature-discovery/features.d"))
         .expect("ours");
@@ -265,10 +265,10 @@ fn the_end_takes_ready_back() {
     );
 }
 
-/// The re-check refreshes what is said, whether or not there is anything to look at.
+/// The re-check refreshes the published status, whether or not anything has changed.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_re_check_is_a_heartbeat() {
+fn re_check_updates_the_heartbeat() {
     let mut rig = Rig::new();
     let mut seen = right(&rig);
     seen["agent"]["interval_s"] = json!(2);
@@ -284,7 +284,7 @@ fn the_re_check_is_a_heartbeat() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn the_bus_goes_and_comes_back() {
+fn daemon_returns_after_a_bus_restart() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
@@ -304,7 +304,7 @@ fn the_bus_goes_and_comes_back() {
     assert_eq!(schedules(&rig), 1);
 }
 
-/// A profile that others may write is refused, and `chmod` is the advice: both are noticed at once.
+/// A profile that others can write is refused, and the fix is `chmod`: both mode changes are noticed at once.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn profile_mode_change_is_noticed() {
@@ -336,7 +336,7 @@ fn profile_mode_change_is_noticed() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_nic_that_is_gone_is_not_ready() {
+fn missing_nic_is_not_ready() {
     let mut rig = Rig::new();
     let all =
         ["GPU 10de:2330 0000:18:00.0", "NIC 15b3:1021 0000:19:00.0", "NIC 15b3:1021 0000:1a:00.0"];
@@ -348,7 +348,7 @@ fn a_nic_that_is_gone_is_not_ready() {
     let status = rig.until("missed", |status| status.state == State::Blocked);
     assert_eq!(status.verdict, Verdict::NotReady);
     assert!(status.reason.contains("NIC 15b3:1021 at 0000:1a:00.0"), "{}", status.reason);
-    // Another daemon and another boot know it too.
+    // The next daemon and the next boot miss the device as well.
     rig.kill();
     rig.start();
     rig.until("missed", |status| status.state == State::Blocked);
@@ -361,7 +361,7 @@ fn a_nic_that_is_gone_is_not_ready() {
     );
     rig.reboot("boot-3");
     rig.until("converged", |status| status.state == State::Converged);
-    // Back again, and gone again.
+    // The device returns, and another one is missing.
     rig.look(&with_devices(right(&rig), &all));
     rig.touch();
     std::thread::sleep(Duration::from_millis(800));

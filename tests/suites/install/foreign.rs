@@ -1,4 +1,4 @@
-//! Directories that another user owns, or can replace, below and above DIR.
+//! Directories below and above DIR that another user owns or can replace.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use bedplate_tests::program::install_sh as script;
 
 use super::files;
 
-/// Another user could put a link there after the check.
+/// Another user could place a link there after the check.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn directory_of_another_user_is_refused() {
@@ -22,7 +22,7 @@ fn directory_of_another_user_is_refused() {
         let image = root.path().join("image");
         std::fs::create_dir_all(&image).expect("ours");
         foreign(&root.path().join(below));
-        // So that there is something to uninstall.
+        // Gives `--uninstall` something to remove.
         std::fs::create_dir_all(image.join("usr/bin")).expect("ours");
         std::fs::write(image.join("usr/bin/bedplate"), "").expect("ours");
         let before = files(&image).into_keys().collect::<Vec<_>>();
@@ -37,10 +37,10 @@ fn directory_of_another_user_is_refused() {
     }
 }
 
-/// Root's directories, reached by another user's links.
+/// Root's directories, reached through another user's links.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn links_of_another_user_lead_nowhere() {
+fn links_of_another_user_are_refused() {
     fixtures::root();
     let root = tempfile::tempdir().expect("a directory");
     let foreign = root.path().join("image/usr");
@@ -55,16 +55,16 @@ fn links_of_another_user_lead_nowhere() {
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("others than root and you may write"), "{said}");
     assert_eq!(files(&root.path().join("image/real")), BTreeMap::new());
-    // Nothing is made on the way to a directory that is not there.
+    // No directory is created on the way to one that does not exist.
     let elsewhere = foreign.join("new/deep");
     assert_eq!(script(&["--destdir", &elsewhere.display().to_string()]).status.code(), Some(1));
     assert!(!foreign.join("new").exists());
 }
 
-/// A link of root's through another user's directory, where that user can exchange the next link.
+/// A link of root leads through another user's directory, where that user can replace the next link.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
-fn links_through_directories_of_others_are_refused() {
+fn links_through_foreign_directories_are_refused() {
     fixtures::root();
     let root = tempfile::tempdir().expect("a directory");
     let image = root.path().join("image");
@@ -89,7 +89,7 @@ fn links_through_directories_of_others_are_refused() {
     assert_eq!(newline.status.code(), Some(64), "a name that reads as another");
 }
 
-/// Links that the owner of a directory puts there all the time.
+/// The owner of a directory creates links there all the time.
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn root_writes_through_no_link_of_another_user() {
@@ -105,7 +105,7 @@ fn root_writes_through_no_link_of_another_user() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // It fails while one is there.
+                // This fails while a link exists.
                 let _ = std::os::unix::fs::symlink(&victim, completions.join("bedplate"));
             }
         });

@@ -1,4 +1,4 @@
-//! `install.sh` puts in place what the units, the bus and the journal need, and takes all of it out again.
+//! `install.sh` installs the files for systemd, the bus and the journal, and removes all of them.
 
 mod foreign;
 mod upgrade;
@@ -32,7 +32,7 @@ fn files(root: &Path) -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn what_is_installed_is_taken_out_again() {
+fn uninstall_removes_all_installed_files() {
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();
     for _ in 0..2 {
@@ -80,7 +80,7 @@ fn what_is_installed_is_taken_out_again() {
         let is_there = is_there.map(|at| installed.contains_key(&format!("{at}{path}")));
         assert!(is_there.contains(&true), "{path} is not installed");
     }
-    // Every action that the daemon asks polkit about is one that polkit knows.
+    // polkit must know every action that the daemon asks about.
     let policy = root.path().join("usr/share/polkit-1/actions/org.bedplate.policy");
     let policy = std::fs::read_to_string(policy).expect("installed");
     for action in ["reconcile", "reload", "schedule-reboot", "cancel-reboot"] {
@@ -92,9 +92,9 @@ fn what_is_installed_is_taken_out_again() {
     assert_eq!(files(root.path()), BTreeMap::new(), "what stays");
 }
 
-/// A built program, named from another directory, whose path has a blank in it; no cargo is there.
+/// A built program, given by a relative path with a blank in it, without cargo.
 #[test]
-fn a_built_program_needs_no_cargo() {
+fn built_program_needs_no_cargo() {
     let root = tempfile::tempdir().expect("a directory");
     let built = root.path().join("a b");
     std::fs::create_dir_all(root.path().join("etc")).expect("ours");
@@ -108,7 +108,7 @@ fn a_built_program_needs_no_cargo() {
     };
     let done = install(&["--program", "a b", "--destdir", "."]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    // What comes next is for the image, not for the host that it is made on.
+    // The next steps are for the image, not for this host.
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(
         said.contains("bedplate profile init --root ") && said.contains("systemctl --root="),
@@ -122,13 +122,13 @@ fn a_built_program_needs_no_cargo() {
         "{installed:#?}"
     );
 
-    // One that does not run is not installed over one that does.
+    // A program that does not run is not installed over one that does.
     std::fs::write(root.path().join("broken"), "no program").expect("ours");
     let failed = install(&["--program", "broken", "--destdir", "elsewhere"]);
     assert_eq!(failed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&failed.stderr).contains("does not run here"));
     assert!(!root.path().join("elsewhere").exists());
-    // One that runs and is another program is not installed either.
+    // A different program is not installed either.
     let other = install(&["--program", "/bin/echo", "--destdir", "elsewhere"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&other.stderr).contains("/bin/echo is not bedplate"));
@@ -138,7 +138,7 @@ fn a_built_program_needs_no_cargo() {
     assert!(String::from_utf8_lossy(&usage.stdout).contains("[--program FILE]"));
 }
 
-/// A usage error is one line and 64, and nothing was begun.
+/// A usage error is one line with status 64, and changes nothing.
 #[test]
 fn usage_errors_are_one_line() {
     for (args, says) in [
@@ -156,7 +156,7 @@ fn usage_errors_are_one_line() {
 }
 
 #[test]
-fn where_nothing_is_installed_it_says_so() {
+fn uninstall_without_an_installation_says_so() {
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();
     for args in [&["--uninstall"][..], &["--uninstall", "--revert"]] {
@@ -167,9 +167,9 @@ fn where_nothing_is_installed_it_says_so() {
     }
 }
 
-/// An image may hold anything under the name of bedplate.
+/// An image may contain any file under the name of bedplate.
 #[test]
-fn nothing_of_an_image_is_run() {
+fn programs_of_an_image_are_not_run() {
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().join("image").display().to_string();
     assert!(script(&["--destdir", &dir]).status.success());
@@ -184,7 +184,7 @@ fn nothing_of_an_image_is_run() {
     }
 }
 
-/// Root must not write or delete files of the host through a link of an image.
+/// Root must not write or delete files of the host through a link in an image.
 #[test]
 fn a_link_out_of_an_image_is_not_followed() {
     for link in ["usr/bin", "usr/share/man", "etc", "usr/lib/systemd/system"] {
@@ -197,7 +197,7 @@ fn a_link_out_of_an_image_is_not_followed() {
         std::fs::write(host.join("bedplate.service"), "the host's").expect("ours");
         std::os::unix::fs::symlink(&host, &link).expect("ours");
         let dir = image.display().to_string();
-        // So that there is something to uninstall, whatever the link is.
+        // Gives `--uninstall` something to remove for any link.
         std::fs::create_dir_all(image.join("usr/share/fish/vendor_completions.d")).expect("ours");
         std::fs::write(image.join("usr/share/fish/vendor_completions.d/bedplate.fish"), "")
             .expect("ours");
@@ -213,7 +213,7 @@ fn a_link_out_of_an_image_is_not_followed() {
         let left = files(&host).into_keys().collect::<Vec<_>>();
         assert_eq!(left, ["/bedplate", "/bedplate.service"]);
     }
-    // A file of ours that is a link there: to a directory, or to a file, of the host.
+    // Installed files that are links in the image, to a directory or file of the host.
     let root = tempfile::tempdir().expect("a directory");
     let (image, host) = (root.path().join("image"), root.path().join("host"));
     std::fs::create_dir_all(&host).expect("ours");
@@ -227,7 +227,7 @@ fn a_link_out_of_an_image_is_not_followed() {
         std::fs::create_dir_all(link.parent().expect("below")).expect("ours");
         std::os::unix::fs::symlink(target, link).expect("ours");
     }
-    // Nor is a pipe waited for.
+    // install.sh does not wait for a pipe either.
     let drop_in = image.join("etc/systemd/system/bedplate.service.d/cold-reboot.conf");
     std::fs::create_dir_all(drop_in.parent().expect("below")).expect("ours");
     nix::unistd::mkfifo(&drop_in, nix::sys::stat::Mode::S_IRWXU).expect("ours");
@@ -237,7 +237,7 @@ fn a_link_out_of_an_image_is_not_followed() {
     assert_eq!(files(&host).into_keys().collect::<Vec<_>>(), ["/file"]);
     assert_eq!(std::fs::read_to_string(host.join("file")).expect("ours"), "the host's");
     assert!(image.join("usr/bin/bedplate").symlink_metadata().expect("there").is_file());
-    // Links that stay inside are how images are made.
+    // Images may have links that stay inside.
     let root = tempfile::tempdir().expect("a directory");
     std::fs::create_dir_all(root.path().join("usr/local/bin")).expect("ours");
     std::os::unix::fs::symlink("local/bin", root.path().join("usr/bin")).expect("ours");
@@ -246,7 +246,7 @@ fn a_link_out_of_an_image_is_not_followed() {
 }
 
 #[test]
-fn without_cargo_it_says_what_to_do() {
+fn missing_cargo_is_reported_with_a_fix() {
     let tools = tempfile::tempdir().expect("a directory");
     for tool in ["sh", "sed", "dirname"] {
         let found = fixtures::tool(tool);
@@ -267,10 +267,10 @@ fn without_cargo_it_says_what_to_do() {
     );
 }
 
-/// What bedplate has changed is named before the program goes that can take it back, and goes back if that is wanted; what
-/// it told others goes with it.
+/// Uninstalling names bedplate's changes, because the program that can undo them is removed, and undoes them with
+/// `--revert`. Published files are removed as well.
 #[test]
-fn what_is_still_applied_is_named_and_can_go_back() {
+fn applied_changes_are_named_and_can_be_reverted() {
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();
     let put = |path: &str, text: &str| {
@@ -307,7 +307,7 @@ fn what_is_still_applied_is_named_and_can_go_back() {
         said
     };
     set_up();
-    // Nobody is asked: there is no terminal.
+    // No question is asked without a terminal.
     let said = uninstall(&[]);
     for part in ["/etc/modules-load.d/bedplate.conf: removed", "--uninstall --revert"] {
         assert!(said.contains(part), "{part} is not in\n{said}");
@@ -318,7 +318,7 @@ fn what_is_still_applied_is_named_and_can_go_back() {
     assert!(!list.exists(), "{said}");
     assert!(script(&["--destdir", &dir]).status.success());
     assert!(!uninstall(&[]).contains("--revert"));
-    // The record of what was changed is lost: what is there is named, and nothing claims to be put back.
+    // Without the record of changes the remaining files are named, and nothing claims to be undone.
     set_up();
     std::fs::remove_dir_all(root.path().join("var/lib/bedplate")).expect("ours");
     let done = script(&["--uninstall", "--revert", "--destdir", &dir]);
@@ -334,9 +334,9 @@ fn what_is_still_applied_is_named_and_can_go_back() {
     uninstall(&["--revert"]);
 }
 
-/// An image's own tools are run by whoever builds it: what bedplate wrote is put back, and it goes.
+/// The image's builder runs its tools: bedplate's files are undone and bedplate is removed.
 #[test]
-fn what_an_image_owes_keeps_nothing_installed() {
+fn pending_tool_of_an_image_does_not_block_uninstall() {
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();
     for (path, text) in [
@@ -359,9 +359,9 @@ fn what_an_image_owes_keeps_nothing_installed() {
     assert!(!root.path().join("etc/default/grub.d/zz-bedplate.cfg").exists(), "{said}");
 }
 
-/// /etc/bedplate may be on a read-only file system, or another tool's.
+/// /etc/bedplate may be on a read-only file system, or belong to another tool.
 #[test]
-fn a_directory_of_profiles_that_cannot_be_changed_is_warned_of() {
+fn read_only_profile_directory_causes_a_warning() {
     let root = tempfile::tempdir().expect("a directory");
     let text = "#!/bin/sh\necho read-only >&2\nexit 1\n";
     let done = with_tool(root.path(), "chmod", text, &program::path());
@@ -374,7 +374,7 @@ fn a_directory_of_profiles_that_cannot_be_changed_is_warned_of() {
     assert!(page.exists(), "it went on");
 }
 
-/// Runs `install.sh` into `root`, with a tool of the same name as one of the system's before it.
+/// Runs `install.sh` into `root`, with a fake tool that comes before the system's in PATH.
 fn with_tool(root: &Path, name: &str, text: &str, program: &Path) -> Output {
     let (dir, tools) = (root.join("image"), root.join("tools"));
     std::fs::create_dir_all(&tools).expect("ours");
@@ -391,9 +391,9 @@ fn with_tool(root: &Path, name: &str, text: &str, program: &Path) -> Output {
         .expect("it starts")
 }
 
-/// Directories are looked at in the order of their names: without it, none would be.
+/// install.sh checks directories in sorted order: without the list it would check none.
 #[test]
-fn where_directories_cannot_be_listed_nothing_is_installed() {
+fn unlisted_directories_prevent_the_installation() {
     let root = tempfile::tempdir().expect("a directory");
     let done = with_tool(root.path(), "sort", "#!/bin/sh\nexit 1\n", &program::path());
     let said = String::from_utf8_lossy(&done.stderr);
@@ -401,9 +401,9 @@ fn where_directories_cannot_be_listed_nothing_is_installed() {
     assert!(!root.path().join("image/usr").exists());
 }
 
-/// It has no daemon for the units, and cannot withdraw what a daemon published.
+/// A program without the daemon has no daemon for the units, and cannot remove published files.
 #[test]
-fn a_program_without_the_daemon_is_not_installed() {
+fn program_without_the_daemon_is_not_installed() {
     let root = tempfile::tempdir().expect("a directory");
     let text = "#!/bin/sh\n[ \"$1\" = --version ] && echo bedplate 0.1.0 || exit 64\n";
     let done =
@@ -414,7 +414,7 @@ fn a_program_without_the_daemon_is_not_installed() {
     assert!(!root.path().join("image/usr").exists());
 }
 
-/// Root's umask may be 077 (hardened hosts) or 002: what is installed is readable by all and written by root alone.
+/// Root's umask may be 077 (hardened hosts) or 002. Installed files are readable by all users and writable by root only.
 #[test]
 fn modes_do_not_follow_the_umask() {
     for umask in ["000", "002", "077"] {

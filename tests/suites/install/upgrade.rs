@@ -1,13 +1,13 @@
-//! From a bedplate whose daemon did everything itself, with drop-ins for it.
+//! Upgrade from a bedplate whose daemon did all work itself, with drop-ins for it.
 
 use std::path::Path;
 
 use bedplate_tests::program::install_sh as script;
 
-/// Drop-ins for a daemon that did everything itself: the rights go to the units that need them now, with nothing lost that
-/// an operator has written.
+/// Drop-ins for a daemon that did all work itself: their rights move to the units that need them now, and nothing that an
+/// operator wrote is lost.
 #[test]
-fn an_upgrade_moves_the_drop_ins() {
+fn upgrade_moves_the_drop_ins() {
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();
     assert!(script(&["--destdir", &dir]).status.success());
@@ -24,7 +24,7 @@ fn an_upgrade_moves_the_drop_ins() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8_lossy(&done.stderr).into_owned()
     };
-    // As they were shipped.
+    // As shipped at the time.
     put("vf-attributes.conf", VF_ATTRIBUTES);
     put("cold-reboot.conf", COLD_REBOOT);
     assert_eq!(upgrade(), "");
@@ -46,7 +46,7 @@ fn an_upgrade_moves_the_drop_ins() {
         );
     }
 
-    // The operator's own: what is new is there, and nothing of theirs is lost.
+    // The operator's own files: the new ones are installed, and nothing of theirs is lost.
     let worker = units.join("bedplate-worker@.service.d/cold-reboot.conf");
     std::fs::write(&worker, "# ours\n").expect("ours");
     put("cold-reboot.conf", &format!("{COLD_REBOOT}# ours\n"));
@@ -64,7 +64,7 @@ fn an_upgrade_moves_the_drop_ins() {
     assert_eq!(said.lines().count(), 3, "{said}");
     assert_eq!(read(&worker), "# ours\n");
     assert!(old.join("cold-reboot.conf").exists());
-    // What is there after the upgrade is the operator's business.
+    // Files that exist after the upgrade belong to the operator.
     assert_eq!(String::from_utf8_lossy(&script(&["--destdir", &dir]).stderr), "");
 }
 

@@ -1,4 +1,4 @@
-//! `packaging/integrations`: what is shipped for schedulers and monitoring does what it says, and is what its readers read.
+//! `packaging/integrations`: the files shipped for schedulers and monitoring work and are valid for their consumers.
 
 mod kubernetes;
 mod monitoring;
@@ -8,7 +8,7 @@ mod slurm;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// One of the shipped files.
+/// Path of a shipped file.
 fn shipped(file: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/integrations")).join(file)
 }
@@ -17,12 +17,12 @@ fn text(file: &str) -> String {
     std::fs::read_to_string(shipped(file)).expect("it is shipped")
 }
 
-/// A YAML file of one document, as JSON.
+/// Reads a YAML file of one document as JSON.
 fn yaml(file: &str) -> serde_json::Value {
     serde_saphyr::from_str(&text(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// A program that does what a shell script says.
+/// Writes a program from a shell script.
 fn fake(directory: &Path, name: &str, script: &str) -> PathBuf {
     let path = directory.join(name);
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("ours");
@@ -30,9 +30,9 @@ fn fake(directory: &Path, name: &str, script: &str) -> PathBuf {
     path
 }
 
-/// Every file is in the overview, by its path or by its directory.
+/// The overview lists every file, by its path or its directory.
 #[test]
-fn the_overview_names_every_file() {
+fn overview_lists_every_file() {
     let overview = text("README.md");
     for file in [
         "kubernetes/kubelet.conf",

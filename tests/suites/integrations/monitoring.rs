@@ -1,4 +1,4 @@
-//! Rules and the dashboard: read by the real promtool, and about metrics that the daemon writes.
+//! Alert rules and the dashboard: valid for promtool, and limited to metrics that the daemon writes.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::{shipped, text};
 
-/// The names of bedplate's own metrics in a text.
+/// Names of bedplate's metrics in a text.
 fn named(text: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let words = text.split(|c| !word(c)).filter(|word| word.starts_with("bedplate_"));
     words.map(str::to_owned).collect()
 }
 
-/// The families that the daemon writes.
+/// Metric families that the daemon writes.
 fn written() -> BTreeSet<String> {
     let text = metrics(&Status::starting("b".into()));
     let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
@@ -42,7 +42,7 @@ fn rules_pass_promtool_and_their_own_tests() {
     }
 }
 
-/// Every alert has a case of its own in which it fires.
+/// Every alert has a test case in which it fires.
 #[test]
 fn every_alert_is_tested() {
     let tests = text("prometheus/bedplate.test.yml");
@@ -66,7 +66,7 @@ fn metrics_in_rules_and_dashboard_exist() {
         let unknown: Vec<_> = named.difference(&written).collect();
         assert!(unknown.is_empty(), "{file}: no such metrics: {unknown:?}");
     }
-    // The states that alerts look for are states.
+    // The states in alerts exist.
     let all = metrics(&Status::starting("b".into()));
     for state in ["bedplate_state{state=\"error\"}", "bedplate_state{state=\"failed\"}"] {
         assert!(all.contains(state), "{state}");
@@ -74,9 +74,9 @@ fn metrics_in_rules_and_dashboard_exist() {
     assert!(all.contains("bedplate_reboot_state{state=\"stuck\"}"));
 }
 
-/// The shape that Grafana's import wants: panels with a type, a place of their own, a data source and queries.
+/// The shape that Grafana's import requires: panels with a type, a separate position, a data source and queries.
 #[test]
-fn the_dashboard_is_one() {
+fn dashboard_is_valid() {
     let dashboard: Value = serde_json::from_str(&text("prometheus/dashboard.json")).expect("JSON");
     assert!(dashboard["schemaVersion"].as_u64().is_some_and(|version| version >= 36));
     assert!(dashboard["uid"].is_string() && dashboard["title"].is_string());

@@ -1,4 +1,4 @@
-//! The Ansible role and the cloud-init snippet, by the real programs; the profiles in both by bedplate.
+//! The Ansible role and the cloud-init snippet, checked by the real programs; bedplate checks the profiles in both.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use bedplate_tests::{fixtures, program};
 
 use super::{shipped, yaml};
 
-/// A profile that is good.
+/// Checks that a profile is valid.
 fn checked(directory: &Path, profile: &str) {
     let file = directory.join("profile.toml");
     std::fs::write(&file, profile).expect("ours");
@@ -16,7 +16,7 @@ fn checked(directory: &Path, profile: &str) {
 
 #[test]
 #[cfg_attr(not(has = "ansible-playbook"), ignore = "needs ansible-playbook")]
-fn the_role_is_one() {
+fn role_is_valid() {
     let ansible = fixtures::tool("ansible-playbook");
     let directory = tempfile::tempdir().expect("a directory");
     let play = directory.path().join("play.yml");
@@ -44,7 +44,7 @@ fn the_role_is_one() {
 
 #[test]
 #[cfg_attr(not(has = "cloud-init"), ignore = "needs cloud-init")]
-fn the_user_data_is_valid() {
+fn user_data_is_valid() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = yaml("cloud-init/bedplate.yaml");
     checked(directory.path(), data["write_files"][0]["content"].as_str().expect("a profile"));

@@ -1,11 +1,11 @@
-//! Slurm's health check, with a `scontrol` that keeps a node in two files.
+//! Slurm's health check, with a fake `scontrol` that stores a node in two files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{fake, shipped, text};
 
-/// A node as Slurm has it, and a bedplate that says one line.
+/// A node as Slurm stores it, and a bedplate that prints one line.
 struct Node(tempfile::TempDir);
 
 impl Node {
@@ -45,7 +45,7 @@ esac"#
         self.0.path().join(name)
     }
 
-    /// The health check runs, and bedplate says this: state and reason afterwards, and how often something was changed.
+    /// Runs the health check with this output of bedplate. Returns state and reason afterwards, and the number of updates.
     fn checked(&self, says: &str) -> (String, String, usize) {
         let bedplate = fake(self.0.path(), "bedplate", says);
         let _ = std::fs::remove_file(self.at("asked"));
@@ -71,14 +71,14 @@ fn after(state: &str, reason: &str, changed: usize) -> (String, String, usize) {
 }
 
 #[test]
-fn a_node_is_drained_with_the_line_and_resumed() {
+fn node_is_drained_with_the_reason_and_resumed() {
     let node = Node::new("IDLE", "");
     assert_eq!(node.checked(READY), after("IDLE", "", 0));
     let why = "bedplate: not ready: ACS of 0000:22:00.0";
     assert_eq!(node.checked(NOT_READY), after("IDLE+DRAIN", why, 1));
-    // Said once: the time in the reason is that of the first.
+    // Updated once: the time in the reason is that of the first update.
     assert_eq!(node.checked(NOT_READY), after("IDLE+DRAIN", why, 0));
-    // Another reason is said.
+    // Another reason is an update.
     let unknown = "bedplate: unknown: one thing could not be read";
     assert_eq!(
         node.checked("echo 'unknown: one thing could not be read'; exit 4"),
@@ -88,7 +88,7 @@ fn a_node_is_drained_with_the_line_and_resumed() {
 }
 
 #[test]
-fn what_others_drained_is_left_alone() {
+fn node_drained_by_another_tool_is_left_alone() {
     for (state, reason) in [
         ("IDLE+DRAIN", "memory errors"),
         ("IDLE+DRAIN", "ticket 7: bedplate: is it right?"),
@@ -105,26 +105,26 @@ fn what_others_drained_is_left_alone() {
 
 /// No daemon, no program, quotes in the line: never ready, and never an error.
 #[test]
-fn what_is_not_an_answer_drains() {
+fn invalid_answer_drains_the_node() {
     let (state, reason, _) = Node::new("IDLE", "").checked("exit 1");
     assert_eq!((state.as_str(), reason.as_str()), ("IDLE+DRAIN", "bedplate: it does not answer"));
     let (_, reason, _) = Node::new("IDLE", "").checked("echo \"not ready: it's \\\"x\\\"\"");
     assert_eq!(reason, "bedplate: not ready: its x");
-    // The words have to stand at the beginning.
+    // The verdict must be at the beginning of the line.
     let (state, ..) = Node::new("MIXED", "").checked("echo 'error: not ready: or ready: '");
     assert_eq!(state, "IDLE+DRAIN");
 }
 
 #[test]
-fn without_slurm_nothing_is_done() {
+fn failing_scontrol_changes_nothing() {
     let node = Node::new("IDLE", "");
     fake(node.0.path(), "scontrol", "exit 1");
     assert_eq!(node.checked(NOT_READY), after("IDLE", "", 0));
 }
 
-/// slurmd kills the check after 60 seconds: all its bounds together are less.
+/// slurmd kills the check after 60 seconds: all its timeouts together are shorter.
 #[test]
-fn the_check_is_bounded() {
+fn health_check_time_is_bounded() {
     let script = text("slurm/bedplate-health");
     let bounds = script.split("timeout ").skip(1).filter_map(|rest| rest.split(' ').next());
     let seconds: Vec<u32> = bounds.map(|word| word.parse().expect("seconds")).collect();
@@ -133,7 +133,7 @@ fn the_check_is_bounded() {
 }
 
 #[test]
-fn a_reboot_goes_through_bedplate() {
+fn reboot_program_schedules_through_bedplate() {
     let directory = tempfile::tempdir().expect("a directory");
     let asked = directory.path().join("asked");
     let bedplate =
@@ -145,10 +145,10 @@ fn a_reboot_goes_through_bedplate() {
     assert_eq!(run(&bedplate).expect("it starts").status.code(), Some(3));
     let line = std::fs::read_to_string(&asked).expect("it was asked");
     assert_eq!(line, "reboot schedule --in now --why Slurm asked for it\n");
-    // The real one understands the line; without a daemon it refuses.
+    // The real program accepts the command line, and refuses without a daemon.
     let real = run(&bedplate_tests::program::path()).expect("it starts");
     assert_ne!(real.status.code(), Some(64), "{}", String::from_utf8_lossy(&real.stderr));
-    // What the configuration names is shipped.
+    // The programs named in the configuration are shipped.
     let configuration = text("slurm/slurm.conf");
     for name in ["bedplate-health", "bedplate-reboot"] {
         assert!(configuration.contains(&format!("/usr/lib/bedplate/{name}\n")));

@@ -1,4 +1,4 @@
-//! The .deb and the .rpm, as `packaging/build` makes them of the program under test.
+//! The .deb and the .rpm that `packaging/build` makes of the program under test.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use bedplate_tests::program::install_sh;
 
 use super::{REPOSITORY, output_of, packages, tools};
 
-/// Path to mode, of every file that a directory holds.
+/// Returns path and mode of every file below a directory.
 fn tree(root: &Path) -> BTreeMap<String, String> {
     let listed =
         output_of(Command::new("find").arg(root).args(["-type", "f", "-printf", "/%P %m\n"]));
@@ -16,7 +16,7 @@ fn tree(root: &Path) -> BTreeMap<String, String> {
     listed.lines().filter_map(row).collect()
 }
 
-/// What install.sh installs, with pages compressed as distributions have them.
+/// Returns the files that install.sh installs, with pages compressed as in distributions.
 fn installed(debian: bool) -> BTreeMap<String, String> {
     let root = tempfile::tempdir().expect("a directory");
     if debian {
@@ -32,7 +32,8 @@ fn installed(debian: bool) -> BTreeMap<String, String> {
     files.map(|(path, mode)| (compressed(path), mode)).collect()
 }
 
-/// The files of a package beside those that install.sh installs; panics where one of these lacks or has another mode.
+/// Returns the files of a package that install.sh does not install. Panics if the package lacks a file of install.sh or has
+/// it with another mode.
 fn beside(package: &Path, debian: bool) -> Vec<String> {
     let mut packed = tree(package);
     for (path, mode) in installed(debian) {
@@ -68,14 +69,14 @@ fn deb(package: &Path, directory: &Path) {
         script(&std::fs::read_to_string(root.join("DEBIAN").join(name)).expect("a script"));
     }
     let control = tree(&root.join("DEBIAN"));
-    // Nothing below /etc is the package's: what is there is the operator's, and stays on every upgrade.
+    // Files below /etc belong to the operator, and survive every upgrade.
     assert!(!control.contains_key("/conffiles"), "{control:?}");
     std::fs::remove_dir_all(root.join("DEBIAN")).expect("ours");
     let others = ["changelog.Debian.gz", "copyright", "/usr/share/lintian/overrides/bedplate"];
     assert_eq!(beside(&root, true), documents(&others));
     let mut errors = Command::new("lintian");
     errors.args(["--allow-root", "--fail-on", "error"]).arg(package);
-    // What is tested is linked dynamically; what is handed out is not.
+    // The tested program is linked dynamically; the released one is not.
     errors.args(["--suppress-tags", "undeclared-elf-prerequisites,unused-override"]);
     println!("{}", output_of(&mut errors));
 }
@@ -83,14 +84,14 @@ fn deb(package: &Path, directory: &Path) {
 fn rpm(package: &Path, directory: &Path) {
     let root = directory.join("rpm");
     std::fs::create_dir(&root).expect("ours");
-    // Into an empty root: nothing of the host is looked at, and no script is run.
+    // Installed into an empty root: rpm reads nothing of the host and runs no script.
     let root = root.display().to_string();
     output_of(
         Command::new("rpm")
             .args(["--install", "--noscripts", "--nodeps", "--root", &root])
             .arg(package),
     );
-    // Its own record: where that is differs among builds of rpm.
+    // rpm's own database: its location differs among builds of rpm.
     let database = ["root", "var", "usr/lib/sysimage"].map(|path| format!("{root}/{path}"));
     database.iter().for_each(|path| _ = std::fs::remove_dir_all(path));
     assert_eq!(beside(Path::new(&root), false), documents(&["LICENSE-APACHE", "LICENSE-MIT"]));
@@ -111,7 +112,7 @@ fn rpm(package: &Path, directory: &Path) {
     println!("{}", output_of(&mut errors));
 }
 
-/// A shell reads it, and it enables and starts nothing.
+/// Checks that a shell parses the script, and that it enables and starts nothing.
 fn script(text: &str) {
     assert!(text.starts_with("#!/bin/sh\nset -e\n"), "{text}");
     output_of(Command::new("sh").args(["-n", "-c", text]));
@@ -137,7 +138,7 @@ fn script(text: &str) {
     )),
     ignore = "needs cargo-deb, cargo-generate-rpm, dpkg-deb, lintian, rpm, rpmlint, strip and unshare"
 )]
-fn both_packages_hold_what_install_sh_installs() {
+fn packages_contain_the_files_of_install_sh() {
     tools();
     let directory = tempfile::tempdir().expect("a directory");
     let (deb_file, rpm_file) = packages(directory.path(), "9.8.7");

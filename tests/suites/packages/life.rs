@@ -1,4 +1,4 @@
-//! Both packages' scripts, run by dpkg and rpm over a copy of this system that is thrown away: no systemd runs there
+//! Scripts of both packages, run by dpkg and rpm over a temporary copy of this system. No systemd runs there
 //! (`packages::life` of the VM suite has one).
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use bedplate_tests::fixtures;
 
 use super::{output_of, packages, tools};
 
-/// Mounts that copy, for its own process alone, and runs a script in it. $1: a directory for it, $2: the script.
+/// Mounts the copy in a private mount namespace and runs a script in it. $1: the directory for it, $2: the script.
 const COPY: &str = "set -e
 mount -t tmpfs tmpfs \"$1\"
 mkdir \"$1/upper\" \"$1/work\" \"$1/root\"
@@ -16,7 +16,7 @@ mount -t overlay overlay -o \"lowerdir=/,upperdir=$1/upper,workdir=$1/work\" \"$
 mount -t proc proc \"$1/root/proc\"
 exec chroot \"$1/root\" sh -eu -c \"$2\" 2>&1";
 
-/// What is said in such a copy, where `HERE` is the directory.
+/// Returns a script's output in such a copy. `HERE` is the directory.
 fn in_a_copy(directory: &Path, script: &str) -> String {
     let mount = directory.join("copy");
     std::fs::create_dir(&mount).expect("ours");
@@ -28,7 +28,7 @@ fn in_a_copy(directory: &Path, script: &str) -> String {
     said
 }
 
-/// Everything that has bedplate's name, but what the tests keep.
+/// Lists all files with bedplate's name, except those of the tests.
 const FIND: &str = "find /boot /etc /opt /run /srv /usr /var -xdev -path /var/tmp -prune -o \\
     -name '*bedplate*' -print | grep -vE '^/var/lib/dpkg/|^/usr/local/' || true";
 
@@ -47,7 +47,7 @@ const FIND: &str = "find /boot /etc /opt /run /srv /usr /var -xdev -path /var/tm
     )),
     ignore = "needs cargo-deb, cargo-generate-rpm, dpkg-deb, lintian, root, rpm, rpmlint, strip and unshare"
 )]
-fn a_debian_package_comes_and_goes() {
+fn debian_package_is_installed_upgraded_and_purged() {
     fixtures::root();
     tools();
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
@@ -78,7 +78,7 @@ fn a_debian_package_comes_and_goes() {
     let link = "/etc/systemd/system/multi-user.target.wants/bedplate.service\n";
     assert!(upgraded.ends_with(&format!(" -\n{link}")), "{said}");
     let removed = part("remove");
-    // What it has changed is named while it can still be put back.
+    // The changes are named while they can still be undone.
     assert!(removed.contains("/etc/modules-load.d/bedplate.conf: removed"), "{said}");
     assert!(removed.contains("profile.toml\n") && removed.contains("ledger.json\n"), "{said}");
     assert!(!removed.contains("/etc/systemd/"), "{said}");
@@ -101,7 +101,7 @@ fn a_debian_package_comes_and_goes() {
     )),
     ignore = "needs cargo-deb, cargo-generate-rpm, dpkg-deb, lintian, root, rpm, rpmlint, strip and unshare"
 )]
-fn an_rpm_comes_and_goes() {
+fn rpm_is_installed_upgraded_and_erased() {
     fixtures::root();
     tools();
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");

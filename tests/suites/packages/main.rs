@@ -1,4 +1,4 @@
-//! What bedplate is handed out as: the packed crate, and the packages that `packaging/build` makes of a built program.
+//! Release artifacts of bedplate: the packed crate, and the packages that `packaging/build` makes of a built program.
 
 mod built;
 mod life;
@@ -11,7 +11,7 @@ use bedplate_tests::{fixtures, program};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// stdout of a program that must succeed.
+/// Returns stdout of a program that must succeed.
 fn output_of(command: &mut Command) -> String {
     let done = command.output().expect("it starts");
     let out = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -20,7 +20,7 @@ fn output_of(command: &mut Command) -> String {
     out
 }
 
-/// Everything that is needed to make packages and to look into them.
+/// Requires the tools that build and inspect packages.
 fn tools() {
     for tool in ["dpkg-deb", "lintian", "rpm", "rpmlint", "strip", "unshare"] {
         fixtures::tool(tool);
@@ -29,7 +29,7 @@ fn tools() {
     fixtures::cargo_tool("cargo-generate-rpm");
 }
 
-/// Both packages in a directory. The program is stripped, as the one that is handed out: one with debug information is ten
+/// Builds both packages in a directory. The program is stripped like the released one: with debug information it is ten
 /// times as large.
 fn packages(directory: &Path, version: &str) -> (PathBuf, PathBuf) {
     let program = directory.join("bedplate");

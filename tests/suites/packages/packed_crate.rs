@@ -1,4 +1,4 @@
-//! `cargo package` packs each crate alone: what it embeds has to be inside.
+//! `cargo package` packs each crate alone, so the files that it embeds must be inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::REPOSITORY;
 
-/// What cargo would pack of a crate, relative to it.
+/// Returns the files that cargo would pack of a crate, relative to it.
 fn packed(name: &str) -> BTreeSet<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let listed = Command::new(cargo)
@@ -19,7 +19,7 @@ fn packed(name: &str) -> BTreeSet<PathBuf> {
     String::from_utf8_lossy(&listed.stdout).lines().map(PathBuf::from).collect()
 }
 
-/// `a/b/../c` is `a/c`; what leads out of the crate keeps its `..`.
+/// Turns `a/b/../c` into `a/c`. A path out of the crate keeps its `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -31,7 +31,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The files that a source file embeds; of a name that is put together, the directory that it begins with.
+/// Returns the files that a source file embeds; for a composed name, the directory that it begins with.
 fn embedded(text: &str) -> Vec<&str> {
     let calls = ["include_str!(", "include_bytes!(", "include!("];
     let begins = calls.iter().flat_map(|call| text.match_indices(call).map(|(at, _)| at));
@@ -44,7 +44,7 @@ fn embedded(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// How many files the sources of a crate embed; each has to be packed.
+/// Checks that the files embedded by a crate's sources are packed. Returns their number.
 fn check_embedded(name: &str, packed: &BTreeSet<PathBuf>) -> usize {
     let mut seen = 0;
     for source in packed.iter().filter(|path| path.extension().is_some_and(|end| end == "rs")) {
@@ -66,7 +66,7 @@ fn check_embedded(name: &str, packed: &BTreeSet<PathBuf>) -> usize {
 }
 
 #[test]
-fn what_a_crate_embeds_is_packed_with_it() {
+fn embedded_files_are_packed() {
     let crates = std::fs::read_dir(format!("{REPOSITORY}/agent")).expect("ours");
     let names = crates.map(|entry| entry.expect("ours").file_name().into_string().expect("UTF-8"));
     let packed: BTreeMap<String, BTreeSet<PathBuf>> =
@@ -77,7 +77,7 @@ fn what_a_crate_embeds_is_packed_with_it() {
     let check = |name: &str, file: &Path| {
         assert!(packed[name].contains(file), "{name}: {} is not packed", file.display());
     };
-    // By its name alone: `profile/shipped.rs` puts the paths together.
+    // By their names: `profile/shipped.rs` composes the paths.
     for profile in std::fs::read_dir(format!("{REPOSITORY}/profiles")).expect("ours") {
         check("bedplate-core", &Path::new("profiles").join(profile.expect("ours").file_name()));
     }

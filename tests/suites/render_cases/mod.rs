@@ -1,4 +1,4 @@
-//! Desired states that the render tests go through, from nothing to something of everything.
+//! Desired states for the render tests, from an empty one to one with everything.
 
 use bedplate_base::CpuVendor;
 use bedplate_base::value::{AcsBits, RegisterBits};
@@ -13,17 +13,18 @@ use bedplate_core::profile::{LayerText, load};
 use bedplate_facts::Facts;
 use bedplate_render::{Options, RenderResult};
 
-/// One desired state, by name, and the profile with what means the same on every machine.
+/// A named desired state, and the profile with the settings that need no facts of a host.
 pub struct Case {
     pub name: &'static str,
     pub profile: Profile,
     pub desired: Desired,
 }
 
-/// A case for a target.
+/// Renders a case for a target.
 ///
 /// # Panics
-/// When it cannot be rendered.
+///
+/// If it cannot be rendered.
 pub fn render(target: &str, case: &Case, options: &Options) -> RenderResult {
     let facts = Facts::of_vendor(CpuVendor::Intel);
     bedplate_render::render(
@@ -133,7 +134,7 @@ fn everything() -> Desired {
     desired
 }
 
-/// All of them.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let case = |name, desired| Case { name, profile: profile(""), desired };
     vec![

@@ -1,4 +1,4 @@
-//! The role on a running host, run by ansible-playbook itself: whatever fails is made good by the next run.
+//! The rendered role on a running host, run by ansible-playbook: the next run repairs every failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use bedplate_tests::{fixtures, program};
 
 use crate::consumers::text_of;
 
-/// Something for every step.
+/// A profile with settings for every step.
 const PROFILE: &str = r#"schema = 1
 name = "host"
 [iommu]
@@ -24,7 +24,7 @@ set = { "kernel.numa_balancing" = 0 }
 const PLAY: &str =
     "- hosts: localhost\n  gather_facts: false\n  connection: local\n  roles: [bedplate]\n";
 
-/// Stand-ins for the host's tools: each fails while `fail/NAME` is there, and does to files what the tool does.
+/// Fake tools of the host. Each fails while `fail/NAME` exists, and otherwise changes files as the tool does.
 const TOOLS: [(&str, &str); 6] = [
     (
         "update-grub",
@@ -45,7 +45,7 @@ const TOOLS: [(&str, &str); 6] = [
     ("udevadm", ":"),
 ];
 
-/// grubby keeps the line of the default entry in a file.
+/// The fake grubby stores the default entry's line in a file.
 const GRUBBY: &str = "case $1 in --info=*) echo \"args=\\\"$(cat \"$HOST/args\")\\\"\" ;; \
      *) for word; do case $word in --args=*) echo \"ro ${word#--args=}\" >\"$HOST/args\" ;; esac; done ;; esac";
 
@@ -69,7 +69,7 @@ impl Host {
         {
             fs::create_dir_all(host.at(directory)).unwrap();
         }
-        // What cannot be read is not needed here.
+        // Unreadable files are not needed here.
         let _ = Command::new("cp").args(["-a", "/etc"]).arg(host.at("root")).output().unwrap();
         for directory in
             ["default/grub.d", "modprobe.d", "modules-load.d", "sysctl.d", "udev/rules.d"]
@@ -109,7 +109,7 @@ impl Host {
         fs::read_to_string(self.at(path)).unwrap()
     }
 
-    /// A run in which these tools fail.
+    /// Runs the playbook while these tools fail.
     fn play(&self, playbook: &Path, failing: &[&str]) -> Output {
         fs::remove_dir_all(self.at("fail")).unwrap();
         fs::create_dir(self.at("fail")).unwrap();
@@ -133,13 +133,13 @@ impl Host {
     }
 }
 
-/// Ansible, where the host that it sets up can be a namespace.
+/// Returns ansible-playbook. Requires user namespaces for the host.
 fn playbook() -> PathBuf {
     fixtures::user_namespaces();
     fixtures::tool("ansible-playbook")
 }
 
-/// A kernel that has modules here, if any has.
+/// Returns a kernel release that has modules on this machine, if there is one.
 fn release() -> String {
     let found = fs::read_dir("/lib/modules").into_iter().flatten().flatten().next();
     found.map_or("6.8.0-45-generic".to_owned(), |entry| {
@@ -156,7 +156,7 @@ fn changed(output: &Output) -> bool {
     not(all(has = "ansible-playbook", has = "user-namespaces")),
     ignore = "needs ansible-playbook and user-namespaces"
 )]
-fn a_failed_step_is_done_by_the_next_run() {
+fn failed_step_is_done_by_the_next_run() {
     let playbook = playbook();
     let host = Host::new("debian");
     let has_arguments = || host.read("root/boot/grub/grub.cfg").contains("iommu=pt");
@@ -168,7 +168,7 @@ fn a_failed_step_is_done_by_the_next_run() {
     let options = host.at("root/etc/modprobe.d/zz-bedplate.conf");
     let age = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     assert!(age(&image) < age(&options));
-    // What is for the running system only keeps nothing else from being done, and is tried again.
+    // Failed steps for the running system do not block the rest, and are retried.
     let third = host.play(&playbook, &["systemctl", "sysctl"]);
     assert!(!third.status.success() && age(&image) > age(&options), "{}", text_of(&third));
     assert_eq!(host.read("values/kernel.numa_balancing"), "1\n");
@@ -179,7 +179,7 @@ fn a_failed_step_is_done_by_the_next_run() {
     assert!(host.at("root/sys/module/ib_uverbs").exists());
     let fifth = host.play(&playbook, &[]);
     assert!(fifth.status.success() && !changed(&fifth), "{}", text_of(&fifth));
-    // A menu without the arguments is noticed, whatever made it.
+    // A menu without the arguments is noticed, whatever its origin.
     fs::write(host.at("root/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
     let sixth = host.play(&playbook, &[]);
     assert!(sixth.status.success() && has_arguments(), "{}", text_of(&sixth));

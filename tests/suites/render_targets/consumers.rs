@@ -1,4 +1,4 @@
-//! Read by the programs that will read it.
+//! Rendered files, read by the programs that consume them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::shipped::{Made, made, made_with};
 
-/// Writes what was rendered below a directory.
+/// Writes the rendered files below a directory.
 pub fn write(rendered: &RenderResult, directory: &Path) {
     for file in &rendered.files {
         let path = directory.join(&file.path);
@@ -22,7 +22,7 @@ pub fn write(rendered: &RenderResult, directory: &Path) {
     }
 }
 
-/// All that a program wrote.
+/// Returns stdout and stderr of a program.
 pub fn text_of(output: &Output) -> String {
     format!(
         "{}{}",
@@ -40,7 +40,7 @@ pub fn succeeds(command: &mut Command, what: &str) -> String {
 
 #[test]
 #[cfg_attr(not(has = "ignition-validate"), ignore = "needs ignition-validate")]
-fn ignition_validate_takes_every_configuration() {
+fn ignition_validate_accepts_every_configuration() {
     let validate = tool("ignition-validate");
     let some = made("ignition").into_iter().filter(|made| !made.rendered.files.is_empty());
     for Made { what, rendered } in some {
@@ -52,9 +52,9 @@ fn ignition_validate_takes_every_configuration() {
     }
 }
 
-/// Butane itself is in no distribution of Debian's: its words, changed into Ignition's, are what the other target says.
+/// Debian has no package of Butane: the test translates its keys to Ignition's and compares with the other target.
 #[test]
-fn butane_says_what_ignition_says() {
+fn butane_matches_ignition() {
     for (bu, ign) in made("butane").iter().zip(made("ignition")) {
         let Some(file) = bu.file("bedplate.bu") else {
             assert!(ign.rendered.files.is_empty(), "{}", bu.what);
@@ -95,10 +95,10 @@ fn butane_says_what_ignition_says() {
     }
 }
 
-/// Butane refuses keys that its specification does not have (docs/config-fcos-v1_5.md of coreos/butane): of each mapping that
-/// is written, those that may stand there.
+/// Butane refuses keys that its specification does not list (docs/config-fcos-v1_5.md of coreos/butane). For each mapping
+/// the test lists the allowed keys.
 #[test]
-fn butane_files_have_the_keys_of_the_specification_alone() {
+fn butane_files_have_only_keys_of_the_specification() {
     let known = |place: &str| -> &'static [&'static str] {
         match place {
             "" => &[
@@ -159,10 +159,10 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// bootc rejects any other key, knows architectures by Rust's names, and reads all arguments as one line with the crate that is
-/// used here (bootc-dev/bootc crates/lib/src/bootc_kargs.rs): each stays one argument, quotes and all.
+/// bootc rejects any other key, uses Rust's names of architectures, and reads all arguments as one line with the crate used
+/// here (bootc-dev/bootc crates/lib/src/bootc_kargs.rs): each must remain one argument, with its quotes.
 #[test]
-fn kargs_files_are_what_bootc_reads() {
+fn kargs_files_are_read_by_bootc() {
     let (mut bound, mut quoted) = (0, 0);
     for made in made("bootc") {
         let Some(file) = made.file("usr/lib/bootc/kargs.d/50-bedplate.toml") else { continue };
@@ -191,7 +191,7 @@ fn kargs_files_are_what_bootc_reads() {
 }
 
 #[test]
-fn the_kernel_install_script_merges_the_line_and_does_so_once() {
+fn kernel_install_script_merges_the_line_once() {
     let tail = "-- single";
     for Made { what, rendered } in made("kernel-install") {
         let Some(script) = rendered.file("bedplate-kernel-cmdline.sh") else { continue };
@@ -201,7 +201,7 @@ fn the_kernel_install_script_merges_the_line_and_does_so_once() {
         let root = directory.path().join("root");
         let file = root.join("etc/kernel/cmdline");
         let run = || Command::new(&script_path).arg(&root).output().unwrap();
-        // There is nothing to go by but the line of this machine.
+        // Without a file the script could only use this machine's command line, so it fails.
         assert_eq!(run().status.code(), Some(1), "{what}");
         fs::create_dir_all(root.join("usr/lib/kernel")).unwrap();
         let before = "root=UUID=1  ro iommu=off intel-iommu=off console=* pci=noats";
@@ -225,7 +225,7 @@ fn the_kernel_install_script_merges_the_line_and_does_so_once() {
     }
 }
 
-/// Names and values as TuneD's own loader reads them.
+/// Prints names and values as TuneD's own loader reads them.
 const LOAD: &str = r#"
 import json, sys
 from tuned.profiles import factory, loader, locator, merger, variables
@@ -242,7 +242,7 @@ fn tuned_reads_its_profile() {
         let Some(file) = rendered.file("bedplate/tuned.conf") else { continue };
         let directory = tempfile::tempdir().unwrap();
         write(&rendered, directory.path());
-        // TuneD is a program of the distribution's Python, whichever comes first in PATH.
+        // TuneD belongs to the distribution's Python, whichever comes first in PATH.
         let output = Command::new("/usr/bin/python3")
             .args(["-c", LOAD])
             .arg(directory.path())
@@ -272,9 +272,9 @@ fn tuned_reads_its_profile() {
 
 #[test]
 #[cfg_attr(not(has = "cloud-init"), ignore = "needs cloud-init")]
-fn cloud_init_knows_every_key() {
+fn cloud_init_accepts_every_key() {
     let cloud_init = tool("cloud-init");
-    // Every run is a Python with all of cloud-init's modules, and profiles differ in values: some stand for the others.
+    // Every run starts a Python with all of cloud-init's modules. Profiles differ only in values, so a sample is enough.
     let mut files = 0;
     for family in [GrubFamily::Debian, GrubFamily::Rhel] {
         let options = Options { grub_family: family, ..Options::default() };
@@ -307,7 +307,7 @@ fn ansible_changes_nothing_the_second_time() {
     let playbook = tool("ansible-playbook");
     for family in [GrubFamily::Debian, GrubFamily::Rhel] {
         let options = Options { grub_family: family, ..Options::default() };
-        // Many seconds a run: one host stands for the others, which differ in values.
+        // A run takes many seconds. Hosts differ only in values, so one is enough.
         let some = made_with("ansible", &options)
             .into_iter()
             .filter(|made| made.what.ends_with("hgx-h100 with VFs"));
@@ -343,7 +343,7 @@ fn ansible_changes_nothing_the_second_time() {
                 .iter()
                 .filter_map(|file| Some((file.path.strip_prefix("files/")?, file)))
             {
-                // A block of another file, and what stays with Ansible.
+                // A block of another file, and a script that stays with Ansible.
                 if !["default-grub.append", "bedplate-is-done.sh"].contains(&file.0) {
                     assert_eq!(
                         fs::read_to_string(root.join(file.0)).unwrap(),
@@ -358,7 +358,7 @@ fn ansible_changes_nothing_the_second_time() {
     }
 }
 
-/// Every script of every target.
+/// Scripts of all targets.
 #[test]
 #[cfg_attr(not(has = "shellcheck"), ignore = "needs shellcheck")]
 fn shellcheck_has_no_complaint_about_scripts() {
@@ -367,10 +367,10 @@ fn shellcheck_has_no_complaint_about_scripts() {
     for target in ["ansible", "grub", "kernel-install", "mkosi", "packer"] {
         for family in [GrubFamily::Debian, GrubFamily::Rhel] {
             let options = Options { grub_family: family, ..Options::default() };
-            // One process for all of them, each below a directory that has its profile's name.
+            // One process for all scripts, each below a directory with its profile's name.
             let directory = tempfile::tempdir().unwrap();
             let mut check = Command::new(&shellcheck);
-            // `a= b=` is meant so, and patterns of names that a profile puts there may overlap.
+            // `a= b=` is intended, and patterns of names from a profile may overlap.
             check.args(["--shell=sh", "--severity=warning", "--exclude=SC1007,SC2221,SC2222"]);
             let before = scripts;
             for Made { what, rendered } in made_with(target, &options) {

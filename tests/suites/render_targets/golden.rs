@@ -1,4 +1,4 @@
-//! Texts of every target: a file begins with the command, and goes on with what it prints.
+//! Expected texts of every target: the first line of a file is the command, the rest its output.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn directory() -> PathBuf {
 }
 
 #[test]
-fn files_are_what_they_were() {
+fn rendered_files_are_unchanged() {
     let mut seen = BTreeSet::new();
     let mut wrong = Vec::new();
     for target in TARGETS {
@@ -36,8 +36,8 @@ fn files_are_what_they_were() {
     assert_eq!(missing, [] as [&str; 0], "targets without a text in {}", directory().display());
 }
 
-/// What a command makes: files, notes, and what is left. Digest, version and the text of the profile itself stand as words: they
-/// change with every key that profiles get.
+/// Returns a command's result: files, notes, and remaining settings. Placeholders replace the digest, the version and the
+/// profile's text, because those change with every new key of profiles.
 fn output_of(args: &[&str]) -> String {
     let run = |args: &[&str]| {
         let output = program::bedplate(args).current_dir(directory()).output().unwrap();
@@ -79,7 +79,7 @@ fn output_of(args: &[&str]) -> String {
 fn masked(text: &str, profile: &str, digest: &str) -> String {
     let quoted = serde_json::to_string(profile).unwrap();
     let version = env!("CARGO_PKG_VERSION");
-    // In a block of YAML each line is indented.
+    // In a YAML block each line is indented.
     let indented = |by: usize| -> String {
         let line = |line: &str| {
             if line.is_empty() { "\n".to_owned() } else { format!("{:by$}{line}\n", "") }
@@ -105,7 +105,7 @@ fn percent(text: &str) -> String {
 }
 
 #[test]
-fn the_document_has_a_row_for_every_target() {
+fn document_has_a_row_for_every_target() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/render.md");
     let text = std::fs::read_to_string(path).unwrap();
     let (_, table) = text.split_once("| target | what it makes |").expect("the table of targets");

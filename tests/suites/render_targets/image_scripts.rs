@@ -1,4 +1,4 @@
-//! Scripts of image builds, as the builds run them.
+//! Scripts of image builds, run as the builds run them.
 
 use std::fs;
 use std::path::Path;
@@ -23,9 +23,9 @@ fn scripts_of_image_builds_apply_the_profile() {
     }
 }
 
-/// What the script leaves in a root directory that has no boot loader, and so no tools that are owed.
+/// The root directory has no boot loader, so no tool is pending.
 #[test]
-fn the_script_for_mkosi_leaves_the_profile_and_what_it_asks_for() {
+fn mkosi_script_applies_and_installs_the_profile() {
     let directory = tempfile::tempdir().unwrap();
     let text = "schema = 1\nname = \"numa\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
     fs::write(directory.path().join("numa.toml"), text).unwrap();
@@ -100,7 +100,7 @@ fn mkosi_build_gets_arguments_and_keeps_its_boot_loader() {
     assert!(read("root/etc/modprobe.d/zz-bedplate.conf").contains("blacklist nouveau"));
 }
 
-/// Any other status of `apply` ends the build.
+/// Any other status of `apply` fails the build.
 #[test]
 fn failed_apply_ends_the_image_build() {
     let directory = tempfile::tempdir().unwrap();
@@ -109,9 +109,9 @@ fn failed_apply_ends_the_image_build() {
     assert!(!build_with_mkosi(directory.path(), profile).status.success());
 }
 
-/// Packer makes no boot menu or initrd after the script. A stand-in for bedplate ends as `apply` does.
+/// Packer builds no boot menu or initrd after the script. A fake bedplate returns the statuses of `apply`.
 #[test]
-fn packer_build_ends_where_tools_are_left() {
+fn packer_build_fails_while_tools_are_pending() {
     let directory = tempfile::tempdir().unwrap();
     let profile = "schema = 1\nname = \"p\"\n[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
     fs::write(directory.path().join("p.toml"), profile).unwrap();
@@ -129,7 +129,7 @@ fn packer_build_ends_where_tools_are_left() {
 }
 
 #[test]
-fn argument_that_mkosi_would_cut_is_not_expressible() {
+fn argument_truncated_by_mkosi_is_not_expressible() {
     let directory = tempfile::tempdir().unwrap();
     let profile = "schema = 1\nname = \"p\"\n[cmdline]\nargs = [\"foo=a#b\"]\n";
     fs::write(directory.path().join("p.toml"), profile).unwrap();
@@ -141,9 +141,9 @@ fn argument_that_mkosi_would_cut_is_not_expressible() {
     assert!(said.contains("kernel argument `foo=a#b`"), "{said}");
 }
 
-/// Whatever stands in a profile is text: no line of it ends the text early.
+/// Any text is allowed in a profile: no line of it can end the here-document early.
 #[test]
-fn the_profile_in_a_script_is_never_a_command() {
+fn profile_in_a_script_is_never_a_command() {
     let directory = tempfile::tempdir().unwrap();
     let breakout = "\nBEDPLATE_PROFILE\nBEDPLATE_PROFILE_\n>broken-out\n: <<'X'\n";
     let text = format!(
@@ -156,7 +156,7 @@ fn the_profile_in_a_script_is_never_a_command() {
     let render = ["render", "mkosi", "--profile", "numa.toml", "--cpu", "amd", "-o", "."];
     succeeds(program::bedplate(&render).current_dir(directory.path()), "render");
     let mut script = Command::new("sh");
-    // Without a program of that name it ends after the profile was written.
+    // Without a program of that name the script ends after it has written the profile.
     script.arg("mkosi.postinst").current_dir(directory.path()).env("BUILDROOT", &root);
     let _ = script.env("PATH", "/usr/bin:/bin").output().unwrap();
     assert!(!directory.path().join("broken-out").exists());

@@ -1,4 +1,5 @@
-//! Benchmarks as jobs, against the schemas in `tests/data/schemas`, and run with programs that only say what they were asked.
+//! Benchmark jobs, checked against the schemas in `tests/data/schemas`, and run with fake programs that record their
+//! arguments.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +47,7 @@ impl Schema {
 }
 
 #[test]
-fn objects_fit_what_the_projects_publish() {
+fn objects_match_the_published_schemas() {
     let forms = [JobForm::Job, JobForm::MpiJob, JobForm::LeaderWorkerSet];
     let mut schemas = BTreeMap::new();
     for (form, nodes) in forms.iter().flat_map(|form| [(*form, 1), (*form, 4)]) {
@@ -55,7 +56,7 @@ fn objects_fit_what_the_projects_publish() {
                 let kind = object["kind"].as_str().unwrap().to_lowercase();
                 let schema = schemas.entry(kind).or_insert_with_key(|kind| Schema::for_kind(kind));
                 assert_eq!(schema.complaints(&object), [] as [String; 0], "{what}: {object:#}");
-                // It tells a right object from a wrong one.
+                // The schema rejects a misspelt field.
                 let mut misspelt = object.clone();
                 misspelt["spec"]["completion"] = json!(1);
                 assert!(!schema.complaints(&misspelt).is_empty(), "{misspelt:#}");
@@ -66,7 +67,7 @@ fn objects_fit_what_the_projects_publish() {
     assert_eq!(seen, ["job", "leaderworkerset", "mpijob", "service"]);
 }
 
-/// A program in `directory` that writes its arguments, one a line, to `NAME.said`.
+/// Writes a program in `directory` that appends its arguments, one per line, to `NAME.said`.
 fn pretend(directory: &Path, name: &str) {
     let path = directory.join(name);
     let text = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >>'{}.said'\n", path.display());
@@ -78,9 +79,9 @@ fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// An image, a directory and a value that a shell would read otherwise come through whole, and nothing is run by them.
+/// An image, a directory and a value with shell syntax are passed on unchanged, and run nothing.
 #[test]
-fn the_batch_script_passes_its_values_on_as_they_are() {
+fn batch_script_passes_its_values_on_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let touched = directory.path().join("touched");
     let evil = format!("x'; touch {0}; $(touch {0}) `touch {0}` \"\\ #", touched.display());
@@ -104,7 +105,7 @@ fn the_batch_script_passes_its_values_on_as_they_are() {
     );
     let program = format!("{evil}/all_gather_perf");
     assert_eq!(args[5..], ["task", &program, "-b", "8", "-e", "8G", "-f", "2", "-g", "1"]);
-    // What each task runs hands the rest on.
+    // The script of each task passes the rest on.
     let task =
         Command::new("bash").args(["-c", &args[4], "task", "printf", "%s|", "a b", "$c"]).output();
     assert_eq!(String::from_utf8_lossy(&task.unwrap().stdout), "a b|$c|");
@@ -112,7 +113,7 @@ fn the_batch_script_passes_its_values_on_as_they_are() {
 
 #[test]
 #[cfg_attr(not(has = "shellcheck"), ignore = "needs shellcheck")]
-fn batch_scripts_are_bash() {
+fn batch_scripts_are_valid_bash() {
     let shellcheck = tool("shellcheck");
     for (nodes, image) in [(1, None), (16, Some("nvcr.io#nvidia/pytorch:25.10".to_owned()))] {
         let mut options = options(JobForm::Slurm, nodes);
@@ -123,7 +124,7 @@ fn batch_scripts_are_bash() {
             let script = directory.path().join("nccl-job.sbatch");
             let mut checks = [Command::new("bash"), Command::new(&shellcheck)];
             checks[0].arg("-n");
-            // The task's own shell is to read what is in single quotes.
+            // The task's own shell expands the text in single quotes.
             checks[1].arg("--exclude=SC2016");
             for check in &mut checks {
                 let output = check.arg(&script).output().unwrap();
@@ -138,9 +139,9 @@ fn batch_scripts_are_bash() {
     }
 }
 
-/// What pods of several nodes run, with programs in place of ssh, sshd and mpirun.
+/// Runs the script of pods of several nodes with fake ssh, sshd and mpirun.
 #[test]
-fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
+fn first_pod_waits_for_the_rest_and_calls_mpirun() {
     for (form, index, ends) in [
         (JobForm::Job, "JOB_COMPLETION_INDEX", "exec \"$@\"\n"),
         (JobForm::LeaderWorkerSet, "LWS_WORKER_INDEX", "exec sleep infinity\n"),
@@ -156,7 +157,7 @@ fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
         for number in ["0", "1"] {
             let directory = tempfile::tempdir().unwrap();
             let own = directory.path();
-            // Where it would write and start outside of its home, it does so here.
+            // Paths outside its home are replaced by paths in this directory.
             let script = command[2]
                 .replace("~root", &own.to_string_lossy())
                 .replace("/run/sshd", &own.join("run").to_string_lossy())
@@ -202,7 +203,7 @@ fn the_first_pod_waits_for_the_others_and_calls_mpirun() {
 
 #[test]
 #[cfg_attr(not(has = "shellcheck"), ignore = "needs shellcheck")]
-fn the_script_of_pods_is_bash() {
+fn script_of_pods_is_valid_bash() {
     let shellcheck = tool("shellcheck");
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("pods.sh");

@@ -1,6 +1,6 @@
-//! Every render target with every shipped profile, read by what will read it: schemas that the projects publish, and the
-//! real programs where Debian has a package. Texts stand in `tests/data/render/TARGET/*.txt`; `BLESS=1 cargo test -p bedplate-tests
-//! --test render_targets` rewrites them.
+//! Every render target with every shipped profile, checked with the schemas that the projects publish, and with the real
+//! programs if Debian has a package. Expected texts are in `tests/data/render/TARGET/*.txt`; `BLESS=1 cargo test -p
+//! bedplate-tests --test render_targets` rewrites them.
 
 mod ansible;
 mod consumers;

@@ -1,5 +1,5 @@
-//! Every target, for every maker's CPU with the profile alone and for every demo: each setting of the profile is in a file, left to
-//! bedplate by a profile that the files bring, or listed.
+//! Every target, for every CPU vendor with the profile alone and for every demo: each setting of the profile is in a file,
+//! left to bedplate by a profile that the files include, or listed.
 
 use bedplate_base::{Arch, CpuVendor};
 use bedplate_core::desired::Desired;
@@ -62,9 +62,9 @@ fn machines(loaded: &LoadedProfile) -> Vec<Machine> {
     alone.into_iter().chain(demos).collect()
 }
 
-/// A rendering, for questions.
+/// A rendering with queries.
 struct Answer {
-    /// All files, without what YAML, URLs, shells and GRUB put around special characters.
+    /// All files, without the escapes of YAML, URLs, shells and GRUB.
     text: String,
     rendered: RenderResult,
 }
@@ -100,7 +100,7 @@ impl Answer {
     }
 }
 
-/// Settings that are neither in a file nor listed.
+/// Returns settings that are neither in a file nor listed.
 fn missing(answer: &Answer, facts: &Facts, desired: &Desired) -> Vec<String> {
     let mut missing = Vec::new();
     let mut need = |is_there: bool, what: &str| {
@@ -150,13 +150,13 @@ fn missing(answer: &Answer, facts: &Facts, desired: &Desired) -> Vec<String> {
 }
 
 #[test]
-fn no_setting_is_left_out_silently() {
+fn no_setting_is_omitted_silently() {
     let loaded = load(&[LayerText { path: "matrix.toml", text: PROFILE }], &[])
         .unwrap_or_else(|_| panic!("no profile"));
     let machines = machines(&loaded);
     assert!(machines.len() > 10, "{}", machines.len());
     let mut wrong = Vec::new();
-    // A job makes no host what the profile says.
+    // A job does not configure a host.
     for target in TARGETS.iter().filter(|target| target.name != "nccl-job") {
         for machine in &machines {
             let desired = kind::resolve(&loaded.profile, &machine.facts, &Ledger::default());
@@ -175,7 +175,7 @@ fn no_setting_is_left_out_silently() {
                 &options,
             );
             let answer = Answer::from_rendered(rendered.unwrap());
-            // What these run does the rest in the image.
+            // The files of these targets run bedplate in the image, which applies the rest.
             let applies = ["mkosi", "packer"].contains(&target.name)
                 && answer.says(&["bedplate apply --root"]);
             let brings = answer.says(&["policy = direct-p2p"]);

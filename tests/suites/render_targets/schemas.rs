@@ -1,4 +1,4 @@
-//! Against published schemas.
+//! Rendered files against published schemas.
 
 use bedplate_render::Options;
 use bedplate_tests::fixtures::{document, find, unknown_fields};
@@ -11,7 +11,7 @@ fn schema(name: &str) -> Value {
     document(&std::fs::read_to_string(find(&format!("schemas/{name}"))).unwrap())
 }
 
-/// The schema of a custom resource's newest version.
+/// Returns the schema of a custom resource's newest version.
 fn resource(name: &str) -> Value {
     schema(name).pointer("/spec/versions/0/schema/openAPIV3Schema").unwrap().clone()
 }
@@ -20,7 +20,7 @@ fn complaints(schema: &Value, value: &Value) -> Vec<String> {
     complaints_of(&jsonschema::validator_for(schema).unwrap(), schema, value)
 }
 
-/// What a schema has against a document, fields that it does not know among it.
+/// Returns all schema errors of a document, including unknown fields.
 pub fn complaints_of(validator: &Validator, schema: &Value, value: &Value) -> Vec<String> {
     let errors =
         validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path()));
@@ -31,7 +31,7 @@ fn fits(schema: &Value, value: &Value, what: &str) {
     assert_eq!(complaints(schema, value), [] as [String; 0], "{what}: {value:#}");
 }
 
-/// A merge patch leaves out what the object has already.
+/// Drops `required` from a schema: a merge patch omits fields that the object already has.
 fn of_patches(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => fields
@@ -44,7 +44,7 @@ fn of_patches(schema: &Value) -> Value {
     }
 }
 
-/// The documents of a YAML stream.
+/// Returns the documents of a YAML stream.
 pub fn documents(text: &str) -> Vec<Value> {
     text.split("\n---\n").map(document).collect()
 }
@@ -56,7 +56,7 @@ fn checked(files: impl Iterator<Item = usize>, least: usize) {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn ignition_configurations_fit_every_specification_since_3_3() {
+fn ignition_configurations_match_every_version_since_3_3() {
     let all = made("ignition");
     for minor in 3..=6 {
         let schema = schema(&format!("ignition-v3_{minor}.json"));
@@ -74,7 +74,7 @@ fn ignition_configurations_fit_every_specification_since_3_3() {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn policies_and_pools_of_the_sriov_operator_fit_their_definitions() {
+fn sriov_operator_policies_and_pools_match_their_crds() {
     let policy = resource("sriov-sriovnetworknodepolicies.yaml");
     let pool = resource("sriov-sriovnetworkpoolconfigs.yaml");
     let one = |made: &Made| {
@@ -94,7 +94,7 @@ fn policies_and_pools_of_the_sriov_operator_fit_their_definitions() {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn patches_of_the_nvidia_operators_fit_their_definitions() {
+fn nvidia_operator_patches_match_their_crds() {
     let targets = [
         ("gpu-operator", "clusterpolicy-patch.yaml", "nvidia-clusterpolicy.yaml"),
         ("gpu-operator", "nvidiadriver-patch.yaml", "nvidia-nvidiadriver.yaml"),
@@ -116,7 +116,7 @@ fn patches_of_the_nvidia_operators_fit_their_definitions() {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn talos_documents_fit_every_release() {
+fn talos_documents_match_every_release() {
     let releases = [
         ("1.9", "v1.9.6"),
         ("1.10", "v1.10.9"),
@@ -142,7 +142,7 @@ fn talos_documents_fit_every_release() {
             all.len()
         };
         checked(made_with("talos", &options).iter().map(one), 20);
-        // Documents of their own are new, and `machine` no longer takes them.
+        // Separate documents are new; `machine` no longer accepts their fields.
         let old = json!({ "machine": { "sysctls": { "kernel.numa_balancing": "0" } } });
         assert_eq!(validator.is_valid(&old), minor != "1.14", "{minor}");
     }

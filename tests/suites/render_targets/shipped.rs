@@ -1,4 +1,4 @@
-//! The shipped profiles on hosts that they are for, as they are and with VFs of every sort.
+//! The shipped profiles on hosts that they fit, unchanged and with VFs of every sort.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use bedplate_facts::{Depth, Facts};
 use bedplate_render::{self as render, Job, Options, OutFile, RenderResult, TARGETS};
 use bedplate_testhosts as demo;
 
-/// VFs with what a rule can say of them; what a port cannot have is not checked before it is applied.
+/// VFs with every setting of a rule. A port's abilities are checked only when the setting is applied.
 const VFS: &str = r#"schema = 1
 [[sriov.devices]]
 name = "compute"
@@ -28,7 +28,7 @@ NVreg_GrdmaPciTopoCheckOverride = "1"
 set = { "kernel.numa_balancing" = 0, "net/ipv4/conf/eth0.100/rp_filter" = 2 }
 "#;
 
-/// What a target made of a profile.
+/// A target's rendering of a profile.
 pub struct Made {
     pub what: String,
     pub rendered: RenderResult,
@@ -53,10 +53,11 @@ fn demo_for(profile: &str) -> &'static str {
     }
 }
 
-/// A target for every shipped profile, each with and without VFs.
+/// Renders a target for every shipped profile, each with and without VFs.
 ///
 /// # Panics
-/// When one cannot be rendered.
+///
+/// If one cannot be rendered.
 pub fn made(target: &str) -> Vec<Made> {
     made_with(target, &Options::default())
 }
@@ -69,7 +70,7 @@ struct Resolved {
     desired: Desired,
 }
 
-/// Every shipped profile with and without VFs: the same for all targets and options.
+/// Returns every shipped profile with and without VFs: the same for all targets and options.
 fn resolved() -> Vec<Resolved> {
     let mut hosts = BTreeMap::new();
     let mut all = Vec::new();
@@ -95,7 +96,7 @@ fn resolved() -> Vec<Resolved> {
     all
 }
 
-/// The same with options; architecture, CPU and text of the profile are the profile's and its host's.
+/// The same with options. Architecture, CPU and text of the profile come from the profile and its host.
 pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
     static RESOLVED: OnceLock<Vec<Resolved>> = OnceLock::new();
     let target = render::target(target).unwrap();
@@ -105,7 +106,7 @@ pub fn made_with(target: &str, options: &Options) -> Vec<Made> {
             arch: facts.arch.known().copied().unwrap_or(Arch::X86_64),
             cpu: facts.cpu.vendor.known().copied(),
             profile_text: Some(show(loaded, false)),
-            // Selectors are in tests of their own.
+            // Selectors have separate tests.
             pin_addresses: true,
             ..options.clone()
         };

@@ -1,4 +1,4 @@
-//! Links and rules, read by udev.
+//! Link files and rules, read by udev.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use bedplate_tests::fixtures::{mount_namespaces, tool};
 use crate::consumers::{text_of, write};
 use crate::shipped::{Made, made};
 
-/// udev's own programs, with rules and links of ours alone in /etc.
+/// Runs udev's own programs with only our rules and links in /etc.
 fn beside_udev(directory: &Path, mounted: &str, command: &str) -> String {
     let user: &[&str] =
         if nix::unistd::geteuid().is_root() { &[] } else { &["--user", "--map-root-user"] };
@@ -72,7 +72,7 @@ fn udev_reads_every_rule() {
     let udevadm = tool("udevadm");
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("70-bedplate-sriov.rules");
-    // Since systemd 254; before, the rules are read to test them on a device, and complaints name file and line.
+    // Since systemd 254. Before, udev reads the rules to test them on a device, and complaints name file and line.
     let verify =
         Command::new(&udevadm).args(["verify", "--help"]).output().unwrap().status.success();
     let read = |text: &str| -> (bool, String) {

@@ -1,5 +1,5 @@
-//! A slot that no reboot comes of goes back to the fleet: at once when the reboot is called off, and by itself once a server
-//! that was away is there again. It is kept while the host goes down, and when it has come back and is not well.
+//! A slot without a reboot is released: at once when the reboot is cancelled, later by a retry if the server was away. It
+//! is held while the host goes down, and while the host is not well after the reboot.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Status};
@@ -14,20 +14,20 @@ const GIVE: &str = "/v1/steady-state";
 /// airlock without its etcd.
 const NO_ETCD: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 103\r\nConnection: close\r\n\r\n\
     {\"kind\":\"failed_sem_init\",\"value\":\"failed to initialize semaphore manager: context deadline exceeded\"}\n";
-/// airlock when two hosts gave their slots back at once.
+/// airlock when two hosts released their slots at once.
 const CONFLICT: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 73\r\nConnection: close\r\n\r\n\
     {\"kind\":\"failed_lock\",\"value\":\"conflict on semaphore detected, aborting\"}";
 /// poseidon without its API server.
 const NO_LEASE: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 62\r\nConnection: close\r\n\r\n\
     {\"kind\":\"internal_error\",\"value\":\"error getting reboot lease\"}";
-/// poseidon, of a host that holds nothing.
+/// poseidon's answer to a host that holds nothing.
 const OTHERS: &str = "HTTP/1.1 423 Locked\r\nContent-Length: 80\r\nConnection: close\r\n\r\n\
     {\"kind\":\"lock_held\",\"value\":\"reboot lease unlock unavailable, held by 2aa1af43\"}";
-/// poseidon, of a host that is no node of its cluster.
+/// poseidon's answer to a host that is not a node of its cluster.
 const NO_NODE: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 58\r\nConnection: close\r\n\r\n\
     {\"kind\":\"internal_error\",\"value\":\"error uncordoning node\"}";
 
-/// A host that holds a slot, for a reboot that is announced.
+/// Makes the host hold a slot for a scheduled reboot.
 fn holding(rig: &mut Rig, server: &Server, seen: impl FnOnce(&Rig) -> Value) {
     rig.look(&server.in_profile(seen(rig)));
     rig.start();
@@ -43,13 +43,13 @@ fn lock_text(status: &Status) -> &str {
     status.reboot.lock_said.as_deref().unwrap_or_default()
 }
 
-/// What the server was asked for, once it was asked for so much.
+/// Returns the requests of the server once there are this many.
 fn asked(server: &Server, times: usize) -> Vec<String> {
     until("the server is asked", || server.asked().len() >= times);
     server.asked()
 }
 
-/// The server fails when the slot is given back; nothing happens on the host from then on, and the slot goes back.
+/// The server fails when the slot is released. Without any event on the host the release is retried and succeeds.
 fn goes_back_by_itself(failure: &'static str, why: &str) {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
@@ -94,10 +94,10 @@ fn a_server_that_hangs_up_is_asked_again() {
     goes_back_by_itself(DROPPED, "does not answer");
 }
 
-/// The journal has each reason once, however often it is tried.
+/// The journal has each reason once, however often the release is retried.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn one_reason_is_said_once() {
+fn each_failure_reason_is_logged_once() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -111,10 +111,10 @@ fn one_reason_is_said_once() {
     assert_eq!(rig.read("log").matches("failed_sem_init").count(), 1, "{}", rig.read("log"));
 }
 
-/// A server that knows a host as the holder of nothing has been asked by hand, or has lost what it knew.
+/// A server that does not know the host as a holder was changed by hand, or has lost its state.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_others_hold_is_none_to_give_back() {
+fn slot_held_by_another_host_counts_as_released() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -134,7 +134,7 @@ fn what_others_hold_is_none_to_give_back() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_host_that_the_cluster_does_not_know_is_told_so() {
+fn unknown_node_is_reported_with_a_fix() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -154,7 +154,7 @@ fn a_host_that_the_cluster_does_not_know_is_told_so() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn an_operator_who_cancels_gives_the_slot_back() {
+fn cancel_by_an_operator_releases_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -167,7 +167,7 @@ fn an_operator_who_cancels_gives_the_slot_back() {
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [TAKE, GIVE], "once");
-    // It may have one again.
+    // The host may take a slot again.
     let (code, text) = rig.run(&["reboot", "schedule"]);
     assert!(code == Some(0) && text.contains("announced for"), "{text}");
     assert_eq!(server.asked(), [TAKE, GIVE, TAKE]);
@@ -175,25 +175,25 @@ fn an_operator_who_cancels_gives_the_slot_back() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn whoever_calls_the_reboot_off_gives_the_slot_back() {
+fn cancel_at_logind_releases_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
-    // `shutdown -c`, which also takes the file away that is watched.
+    // `shutdown -c`, which also removes the watched file.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
     assert_eq!(asked(&server, 2), [TAKE, GIVE]);
     rig.until("given back", |status| {
         matches!(status.reboot.state, RebootState::Cancelled { .. }) && status.reboot.lock.is_none()
     });
-    // The attempt that did not come is none.
+    // A cancelled attempt does not count.
     assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"attempts\": []"));
 }
 
-/// A hold may last for days; the slot is not kept for it.
+/// A delay may last for days; the slot is not held that long.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn what_only_delays_the_reboot_gives_the_slot_back() {
+fn delayed_reboot_releases_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -205,10 +205,10 @@ fn what_only_delays_the_reboot_gives_the_slot_back() {
     assert_eq!(server.asked(), [TAKE, GIVE, TAKE]);
 }
 
-/// An answer that got lost may have been yes: no reboot is announced before the server has given a slot again.
+/// A lost answer may have been a yes: no reboot is scheduled before the server has granted a slot again.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_slot_that_may_be_given_back_is_not_counted_on() {
+fn possibly_released_slot_is_taken_again() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -222,7 +222,7 @@ fn a_slot_that_may_be_given_back_is_not_counted_on() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_host_that_cannot_be_compared_any_more_gives_the_slot_back() {
+fn host_with_an_unusable_profile_releases_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -232,10 +232,11 @@ fn a_host_that_cannot_be_compared_any_more_gives_the_slot_back() {
     rig.until("given back", |status| status.state == State::Error && status.reboot.lock.is_none());
 }
 
-/// What cannot be announced is not due; and the server, which may drain the node each time, is not asked at every look.
+/// A reboot that cannot be scheduled is not due. The server may drain the node at each request, so it is not asked at every
+/// observation.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_logind_that_refuses_gives_the_slot_back() {
+fn refusal_by_logind_releases_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.login.lock().expect("not poisoned").refuses = true;
@@ -255,7 +256,7 @@ fn a_logind_that_refuses_gives_the_slot_back() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn after_a_rehearsal_the_slot_goes_back_for_good() {
+fn slot_is_released_once_after_a_dry_run() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
@@ -274,11 +275,11 @@ fn after_a_rehearsal_the_slot_goes_back_for_good() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
+fn slot_of_a_previous_server_is_released_first() {
     let mut rig = Rig::new();
     let (old, new) = (Server::start(&[YES]), Server::start(&[YES]));
     holding(&mut rig, &old, waiting);
-    // Its reboot has come, and the host waits for another one.
+    // The host has rebooted and waits for another reboot.
     let mut seen = waiting(&rig);
     seen["hash"] = json!("more");
     old.at_steady_state(&[NO_ETCD]);
@@ -297,26 +298,26 @@ fn a_slot_of_a_server_that_the_profile_left_goes_back_first() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_host_that_goes_down_keeps_its_slot() {
+fn shutdown_under_way_keeps_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
     seen["reboot"]["delay_s"] = json!(0);
     holding(&mut rig, &server, |_| seen);
-    // Its time has come, and nothing is scheduled any more: services stop.
+    // The reboot is due and no longer scheduled: services are stopping.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
-    // People ask in vain.
+    // A cancel is too late.
     let (_, text) = rig.run(&["reboot", "cancel"]);
     assert!(text.contains("already going down"), "{text}");
     rig.settle();
     assert_eq!(server.asked(), [TAKE]);
 }
 
-/// An operator has put a shutdown of their own in the place of bedplate's.
+/// An operator has replaced bedplate's shutdown by another.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
+fn foreign_reboot_keeps_the_slot_and_poweroff_releases_it() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     holding(&mut rig, &server, waiting);
@@ -335,7 +336,7 @@ fn a_reboot_of_others_keeps_the_slot_and_a_poweroff_does_not() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_host_whose_power_is_about_to_be_cycled_keeps_its_slot() {
+fn running_power_cycle_command_keeps_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
@@ -355,10 +356,10 @@ fn a_host_whose_power_is_about_to_be_cycled_keeps_its_slot() {
     assert_eq!(server.asked(), [TAKE]);
 }
 
-/// People may ask for a reboot of a host that is right: being right is no reason to give the slot back before it.
+/// An operator may reboot a converged host: the slot is held until that reboot although the host is well.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_right_host_that_is_to_be_rebooted_keeps_its_slot() {
+fn requested_reboot_of_a_converged_host_keeps_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.look(&server.in_profile(right(&rig)));
@@ -369,7 +370,7 @@ fn a_right_host_that_is_to_be_rebooted_keeps_its_slot() {
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [GIVE, TAKE]);
-    // It comes back wrong.
+    // The host is not well after the reboot.
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
     rig.until("kept", |status| lock_text(status).starts_with("kept until this host is well"));
@@ -377,7 +378,7 @@ fn a_right_host_that_is_to_be_rebooted_keeps_its_slot() {
     assert_eq!(server.asked(), [GIVE, TAKE]);
 }
 
-/// An observation that finds something that people have to deal with.
+/// An observation with a blocker, which requires operator action.
 fn blocked(rig: &Rig, reason: &str) -> Value {
     let mut seen = right(rig);
     seen["blockers"] =
@@ -385,11 +386,11 @@ fn blocked(rig: &Rig, reason: &str) -> Value {
     seen
 }
 
-/// What was wrong before is not the reboot's doing, and may take people days; what is new keeps the slot, and with it the
-/// rest of the fleet from the same.
+/// A fault from before the reboot is not caused by it, and may take operators days to fix. A new fault keeps the slot,
+/// which protects the rest of the fleet from the same reboot.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn only_what_is_new_after_the_reboot_keeps_the_slot() {
+fn only_a_new_fault_after_the_reboot_keeps_the_slot() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
@@ -398,7 +399,7 @@ fn only_what_is_new_after_the_reboot_keeps_the_slot() {
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
     rig.until("kept", |status| lock_text(status).starts_with("kept until this host is well"));
-    // Not even for an operator who wants no reboot any more.
+    // An operator who cancels the reboot does not release it either.
     rig.run(&["reboot", "cancel"]);
     rig.settle();
     assert_eq!(server.asked(), [TAKE]);

@@ -1,5 +1,5 @@
-//! A slot when bedplate's own record fails it: a full disk, or a record that cannot be read. No server is asked for what
-//! could not be remembered, and it is said why.
+//! A slot when bedplate's own record fails: the disk is full, or the record is unreadable. The daemon takes no slot that it
+//! could not record, and reports the reason.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::Status;
@@ -8,7 +8,7 @@ use super::super::rig::{Rig, right, until, waiting};
 use super::{Server, YES, announced};
 
 const RECORD: &str = "var/lib/bedplate/daemon/reboot.json";
-/// Its temporary file: with a directory in its place the record cannot be written.
+/// Temporary file of the record. A directory in its place makes writing fail.
 const TEMPORARY: &str = "var/lib/bedplate/daemon/.reboot.json.tmp";
 const CANNOT_WRITE: &str = "cannot write /var/lib/bedplate/daemon/reboot.json: ";
 
@@ -18,7 +18,7 @@ fn lock_text(status: &Status) -> &str {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_damaged_record_keeps_a_slot_and_says_so() {
+fn damaged_record_keeps_the_slot_and_reports_it() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.write(RECORD, "{\"version\":1,");
@@ -45,7 +45,7 @@ fn a_damaged_record_keeps_a_slot_and_says_so() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn no_slot_is_asked_for_that_a_full_disk_would_forget() {
+fn no_slot_is_taken_that_cannot_be_recorded() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     std::fs::create_dir_all(rig.path(TEMPORARY)).expect("ours");
@@ -64,7 +64,7 @@ fn no_slot_is_asked_for_that_a_full_disk_would_forget() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_full_disk_keeps_the_slot_and_says_so() {
+fn full_disk_keeps_the_slot_and_reports_it() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     rig.look(&server.in_profile(waiting(&rig)));

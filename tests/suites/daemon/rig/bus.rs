@@ -1,11 +1,11 @@
-//! The bus of a rig: started, changed, stopped and started again.
+//! The rig's bus: started, reconfigured, stopped and restarted.
 
 use std::process::{Child, Command, Stdio};
 
 use super::{Rig, serve_logind, until};
 
 impl Rig {
-    /// Has the bus take another configuration.
+    /// Changes the configuration of the bus.
     pub fn configure_bus(&self, change: impl FnOnce(String) -> String) {
         self.write("bus.conf", &change(self.read("bus.conf")));
         let bus = async {
@@ -15,13 +15,13 @@ impl Rig {
         self.runtime.block_on(bus).expect("the bus takes it");
     }
 
-    /// The bus ends, and stays away.
+    /// Stops the bus for good.
     pub fn stop_bus(&mut self) {
         let _ = self.bus.kill();
         let _ = self.bus.wait();
     }
 
-    /// dbus is restarted: every connection ends, and another bus comes up at the same address after `between`.
+    /// Restarts dbus: every connection ends, and a new bus starts at the same address after `between`.
     pub fn restart_bus(&mut self, between: impl FnOnce(&Self)) {
         let _ = self.bus.kill();
         let _ = self.bus.wait();

@@ -1,4 +1,4 @@
-//! Another build of the program at the other end of the sockets: by an upgrade, and for good.
+//! A different build of the program at the other end of the sockets: after an upgrade, and permanently.
 
 use std::os::unix::fs::symlink;
 
@@ -11,13 +11,13 @@ use serde_json::json;
 use super::super::rig::{Rig, drifted, right, until, waiting};
 use super::{ALL, asked, rig, serve};
 
-/// Another file with the same program.
+/// Puts another file with the same program there.
 fn copy(rig: &Rig, path: &str) {
     std::fs::copy(program::path(), rig.path("copy")).expect("ours");
     std::fs::rename(rig.path("copy"), rig.path(path)).expect("ours");
 }
 
-/// It ends by itself, to be started again by systemd, which does not take that for a failure.
+/// Checks that the daemon ends by itself with the status that systemd takes for a restart, not a failure.
 fn ends_as_replaced(rig: &mut Rig) {
     until("it ends by itself", || rig.logged("replaced by another build"));
     let mut daemon = rig.daemon.take().expect("it was started");
@@ -26,10 +26,10 @@ fn ends_as_replaced(rig: &mut Rig) {
     assert!(!rig.logged("ERROR"), "{}", rig.read("log"));
 }
 
-/// A package has put another build in the program's place while a reboot is announced: that is the next daemon's to keep.
+/// A package replaces the program while a reboot is scheduled: the next daemon keeps the schedule.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn another_build_takes_over_what_is_announced() {
+fn upgrade_keeps_the_scheduled_reboot() {
     let mut rig = rig();
     let program = rig.path("program");
     symlink(program::path(), &program).expect("ours");
@@ -47,10 +47,10 @@ fn another_build_takes_over_what_is_announced() {
     assert_eq!(rig.phase(), "scheduled");
 }
 
-/// The program was replaced before the daemon's first look.
+/// The program is replaced before the daemon's first observation.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn another_build_is_not_mistaken_for_this_one() {
+fn answer_of_another_build_is_not_used() {
     let mut rig = rig();
     copy(&rig, "own");
     rig.program = rig.path("own");
@@ -68,10 +68,10 @@ fn another_build_is_not_mistaken_for_this_one() {
     assert_eq!(rig.calls(), [""; 0], "its answer would not have been understood");
 }
 
-/// A drop-in has one of the units run another file: to start again would bring the same two together.
+/// A drop-in makes a unit run another file permanently: a restart would bring the same two builds together.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_build_that_stays_another_one_is_said_and_no_reason_to_start_again() {
+fn permanent_build_mismatch_is_reported_without_a_restart() {
     let mut rig = rig();
     copy(&rig, "other");
     symlink(rig.path("other"), rig.path("program")).expect("ours");
@@ -92,12 +92,12 @@ fn a_build_that_stays_another_one_is_said_and_no_reason_to_start_again() {
     }
     assert_eq!(rig.read("log").matches("bedplate-observer@`").count(), 1, "{}", rig.read("log"));
     assert_eq!(rig.calls(), [""; 0], "its answer would not have been understood");
-    // The drop-in is gone.
+    // The drop-in is removed.
     symlink(program::path(), rig.path("link")).expect("ours");
     std::fs::rename(rig.path("link"), rig.path("program")).expect("ours");
     rig.touch();
     rig.until("converged", |status| status.state == State::Converged);
-    // And now it is a replacement.
+    // From now on a different file is a replacement.
     copy(&rig, "program");
     rig.touch();
     until("it ends by itself", || rig.logged("replaced by another build"));
@@ -105,10 +105,10 @@ fn a_build_that_stays_another_one_is_said_and_no_reason_to_start_again() {
     assert_eq!(ended.code(), Some(REPLACED), "{}", rig.read("log"));
 }
 
-/// One unit of several runs another file by a drop-in of its own: the others go on, and what it is for waits.
+/// A drop-in makes one unit run another file: the daemon continues, and the task of that unit waits.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn one_unit_of_another_build_is_no_reason_to_start_again() {
+fn build_mismatch_of_one_unit_causes_no_restart() {
     let mut rig = rig();
     copy(&rig, "other");
     for name in ALL {

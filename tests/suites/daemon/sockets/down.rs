@@ -1,4 +1,4 @@
-//! Consequences of each socket that is missing while the others work, as the README lists them.
+//! Consequences of each socket that is missing while the others work, as listed in the README.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Status, Verdict};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::rig::{Rig, drifted, fixed, right, waiting};
 use super::{ALL, rig, serve};
 
-/// Starts the daemon with every socket but `down`, on a host that is observed as `seen`, and waits until its status is `good`.
+/// Starts the daemon with every socket but `down` and with the observation `seen`, and waits until its status is `good`.
 fn without(down: &str, seen: impl FnOnce(&Rig) -> Value, good: impl Fn(&Status) -> bool) {
     let mut rig = rig();
     let others = ALL.iter().filter(|name| **name != down);

@@ -1,4 +1,4 @@
-//! Requests that a daemon which was taken over could send to the units, and units that cannot end.
+//! Requests that a compromised daemon could send to the units, and units that cannot end.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::rig::{Rig, right};
 use super::{ALL, rig, serve};
 
-/// What a unit says of a request that a daemon which was taken over could send.
+/// Returns a unit's answer to a request of a compromised daemon.
 fn answer(rig: &Rig, unit: &str, arguments: &[&str], input: &str) -> ExitResult {
     let file = std::fs::metadata(program::path()).expect("it is there");
     let request = Request {
@@ -27,10 +27,10 @@ fn answer(rig: &Rig, unit: &str, arguments: &[&str], input: &str) -> ExitResult 
     serde_json::from_str(&end.expect("an end")).expect("an end")
 }
 
-/// The rights of a unit are for its own tasks: that of another is refused, whatever the daemon asks for.
+/// A unit's rights are for its own tasks: it refuses tasks of other units at any request.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_unit_does_its_own_tasks_only() {
+fn unit_does_only_its_own_tasks() {
     let rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     let ran = rig.path("ran");
@@ -88,10 +88,10 @@ fn a_unit_does_its_own_tasks_only() {
     }
 }
 
-/// What is run comes from the profile alone, and what is put back is what a method has changed.
+/// Commands are those of the profile, and an undo restores only what a reboot method has changed.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn a_task_has_neither_commands_nor_paths_of_its_own() {
+fn task_with_its_own_command_or_path_is_refused() {
     let rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.look(&right(&rig));
@@ -138,10 +138,10 @@ fn a_task_has_neither_commands_nor_paths_of_its_own() {
     kept.iter().for_each(|path| assert_eq!(rig.read(path), "kept", "{path}"));
 }
 
-/// systemd gives a unit up whose process hangs in a driver: looks are not started one after the other to hang there, too.
+/// systemd abandons a unit with a process that hangs in a driver. No further observation is started to hang there as well.
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn nothing_is_looked_at_while_an_earlier_look_hangs() {
+fn no_observation_starts_while_an_earlier_one_hangs() {
     let rig = rig();
     ALL.iter().for_each(|name| serve(&rig, name, program::path().as_ref()));
     rig.look(&right(&rig));
@@ -173,7 +173,7 @@ fn nothing_is_looked_at_while_an_earlier_look_hangs() {
                 end.said
             );
         }
-        // A reboot can be taken back all the same.
+        // Cancelling a reboot still works.
         let prepared = json!({ "method": "bmc", "next": "logind-reboot", "undo": [] });
         let task = json!({ "task": "take-back", "prepared": prepared });
         assert_eq!(answer(&rig, "worker", &["helper"], &task.to_string()).code, Some(0));
