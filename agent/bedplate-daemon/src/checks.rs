@@ -14,7 +14,7 @@ pub(crate) const OUTCOMES: [Outcome; 5] =
 const LONGEST: usize = 400;
 
 /// Reason for a converged host without check results.
-const NOT_JUDGED: &str = "the checks of `bedplate verify` were not made";
+const NOT_JUDGED: &str = "the checks of `bedplate verify` were not run";
 
 /// Public result of one check. `text` and `remedy` are empty for passed and not applicable checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ pub(crate) fn verdict(checks: Option<&[Checked]>) -> (Verdict, Option<String>) {
     if let Some(why) = reason(Checked::fails, "1 more check fails", "more checks fail") {
         return (Verdict::NotReady, Some(why));
     }
-    match reason(Checked::is_inconclusive, "1 more check cannot tell", "more checks cannot tell") {
+    match reason(Checked::is_inconclusive, "1 more check is unknown", "more checks are unknown") {
         Some(why) => (Verdict::CannotTell, Some(why)),
         None => (Verdict::Ready, None),
     }
@@ -170,7 +170,7 @@ mod tests {
         let (judged, why) = of(&[&pass, &unknown, &warn, &fail]);
         assert_eq!((judged, why.as_deref()), (Verdict::NotReady, Some("b.b says (b.b)")));
         let (judged, why) = of(&[&unknown, &unknown, &unknown]);
-        let text = "c.c says (c.c), and 2 more checks cannot tell";
+        let text = "c.c says (c.c), and 2 more checks are unknown";
         assert_eq!((judged, why.as_deref()), (Verdict::CannotTell, Some(text)));
         assert_eq!(verdict(None).0, Verdict::CannotTell, "nobody has looked");
     }
@@ -200,6 +200,7 @@ mod tests {
             evidence: Vec::new(),
             codes: Vec::new(),
             remedy: Some("set `LimitMEMLOCK=infinity`".into()),
+            in_profile: false,
             severity: Severity::Fail,
             severity_reason: Some("hunter2".into()),
         };
