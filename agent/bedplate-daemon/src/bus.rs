@@ -37,7 +37,7 @@ pub(crate) const OPERATORS: &str = "org.bedplate.Operator1";
 /// Object path.
 pub const PATH: &str = "/org/bedplate/Agent1";
 
-/// Longest delay of a requested reboot. A longer one is most likely a mistake in the unit.
+/// Longest delay of a requested reboot. A longer one is most likely a mistake in the unit of time.
 const LONGEST_DELAY: SignedDuration = SignedDuration::from_hours(366 * 24);
 
 /// A request from an authorized caller.

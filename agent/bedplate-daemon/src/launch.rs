@@ -35,7 +35,7 @@ pub(crate) const NO_PROFILE: i32 = 78;
 /// Method of starting processes.
 #[derive(Debug, Clone)]
 pub enum Launch {
-    /// As children: `worker` subcommands run this program, everything else the running one.
+    /// As children: this program runs `worker`, the running program all other subcommands.
     Children(PathBuf),
     /// By PID 1.
     Sockets {

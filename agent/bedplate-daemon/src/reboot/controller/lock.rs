@@ -76,7 +76,7 @@ pub(super) struct Lock {
     pending: Option<Pending>,
     take: RetryDelay,
     give: RetryDelay,
-    /// Whether this boot was reported to the server as well.
+    /// Whether this host was reported as healthy to the server in this boot.
     reported_well: bool,
     /// Last logged reason why no slot could be released; each reason is logged once.
     logged: Option<String>,

@@ -14,7 +14,7 @@ use bedplate_base::format_utc;
 use bedplate_core::reboot_record::RebootRequest;
 use bedplate_core::reboot_record::phase::{Ending, Phase};
 
-/// A request for an earlier time than this is refused; a shorter delay is that of the call itself.
+/// A requested time further in the past is refused; the call itself may take up to this long.
 const ON_ITS_WAY: SignedDuration = SignedDuration::from_secs(60);
 
 impl RebootController {
