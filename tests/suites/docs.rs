@@ -10,17 +10,32 @@ use bedplate_tests::program;
 /// Documents that are cited by section, under the names used for citations.
 const CITED: [&str; 2] = ["handbook", "design"];
 /// Documents whose links and source paths must resolve.
-const LINKING: [&str; 10] = [
+const LINKING: [&str; 25] = [
     "CONTRIBUTING.md",
     "README.md",
+    "docs/SUMMARY.md",
     "docs/architecture.md",
+    "docs/comparison.md",
+    "docs/daemon.md",
     "docs/design.md",
     "docs/fabrics.md",
     "docs/handbook.md",
+    "docs/hardware.md",
+    "docs/how-do-i.md",
     "docs/howtos.md",
+    "docs/incident.md",
+    "docs/install.md",
+    "docs/introduction.md",
+    "docs/operations.md",
+    "docs/performance.md",
+    "docs/profile.md",
     "docs/reboot.md",
+    "docs/reboots.md",
     "docs/render.md",
     "docs/security.md",
+    "docs/topology.md",
+    "docs/tutorial.md",
+    "docs/verify.md",
 ];
 /// Directories without texts of the repository.
 const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];

@@ -219,10 +219,10 @@ fn first_readme_block_matches_the_output() {
 
 /// Every line of the samples of demo hosts is printed, in this order; `…` represents omitted lines.
 #[test]
-fn readme_samples_match_the_output() {
+fn tutorial_samples_match_the_output() {
     let session = Session::new();
     let mut samples = 0;
-    for block in include_str!("../../../README.md").split("```console\n").skip(1) {
+    for block in include_str!("../../../docs/tutorial.md").split("```console\n").skip(1) {
         let block = block.split("```").next().expect("a block ends");
         let Some((command, shown)) = block.split_once('\n') else { continue };
         let Some(args) = command.strip_prefix("$ bedplate ") else { continue };

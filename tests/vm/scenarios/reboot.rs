@@ -53,7 +53,7 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
     says(&node, "it is not known whether the BMC did it")
 }
 
-/// README's requirements for the operator: the drop-ins, and a driver for the BMC.
+/// Requirements of docs/daemon.md for the operator: the drop-ins, and a driver for the BMC.
 fn ready(node: &Node) -> Result<()> {
     const RIGHTS: &str =
         include_str!("../../../systemd/bedplate-worker@.service.d/cold-reboot.conf");

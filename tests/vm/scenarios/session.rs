@@ -1,5 +1,5 @@
-//! An operator's complete session with the commands in README: install, own profile, plan, apply, daemon, holds,
-//! reboot, drift, revert, uninstall; with Debian's node_exporter installed.
+//! An operator's complete session with the commands in docs/tutorial.md: install, own profile, plan, apply, daemon,
+//! holds, reboot, drift, revert, uninstall; with Debian's node_exporter installed.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ const ANNOUNCED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
 struct Operator<'a>(&'a Node);
 
 impl Operator<'_> {
-    /// Runs a command that must exit with `status`, and searches its output for `expected`. Prints everything: README's
-    /// transcript is this scenario's output.
+    /// Runs a command that must exit with `status`, and searches its output for `expected`. Prints everything: the
+    /// transcript in docs/tutorial.md is the output of this scenario.
     fn types(&self, status: i64, command: &str, expected: &[&str]) -> Result<()> {
         let said = self.0.expect(status, &format!("export COLUMNS=80; {{ {command}; }} 2>&1"))?;
         self.0.step(&format!("exit status {status}\n# {command}\n{said}"));

@@ -1,4 +1,4 @@
-//! Consequences of each socket that is missing while the others work, as listed in the README.
+//! Consequences of each socket that is missing while the others work, as listed in docs/daemon.md.
 
 use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Status, Verdict};
@@ -17,7 +17,7 @@ fn without(down: &str, seen: impl FnOnce(&Rig) -> Value, good: impl Fn(&Status) 
     rig.look(&seen);
     rig.after(&fixed(&rig));
     rig.start();
-    rig.until(&format!("as the README has it without {down}"), good);
+    rig.until(&format!("as docs/daemon.md has it without {down}"), good);
     assert_eq!(rig.asked_of_logind(), [""; 0], "a reboot was asked for without {down}");
     let said = rig.run(&["status"]).1 + &rig.run(&["reboot", "status"]).1;
     assert!(said.contains(&format!("bedplate-{down}.socket")), "{said}");
