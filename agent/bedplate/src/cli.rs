@@ -7,6 +7,7 @@ mod conclude;
 mod daemon;
 mod doctor;
 mod error;
+mod examples;
 mod exit;
 mod history;
 mod hold;

@@ -28,6 +28,9 @@ fn man_pages_of_every_command() {
             "{name}: {page}"
         );
     }
+    for (name, page) in &commands {
+        assert!(page.contains(".SH EXAMPLES\n.TP\n\\fBbedplate"), "{name}: {page}");
+    }
     for hidden in HIDDEN {
         let page = format!("bedplate-{}.1", hidden.replace(' ', "-"));
         assert!(!commands.contains_key(&page), "{page}");
@@ -77,7 +80,7 @@ fn checks_page_describes_every_check() {
         assert!(page.contains(&format!("\n\\fB{id}\\fR (")), "{id}\n{page}");
         assert!(page.contains(&format!(", {level}")), "{level}");
         let first = proves.split(['`', '-', '\'', '.']).next().expect("a text");
-        assert!(page.contains(&format!("Proves that {first}")), "{proves}");
+        assert!(page.contains(&format!("Verifies that {first}")), "{proves}");
     }
 }
 

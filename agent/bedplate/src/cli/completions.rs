@@ -73,10 +73,9 @@ fn page(command: &Command, directory: &Path) -> std::io::Result<()> {
     let page = Man::new(command.clone()).manual(manual::TITLE).source(manual::SOURCE);
     let mut text = Vec::new();
     if command.get_name() == "bedplate" {
-        manual::of_the_program(&page, &mut text)?;
+        manual::of_the_program(command, &page, &mut text)?;
     } else {
-        page.render(&mut text)?;
-        manual::see_also(&mut text, &["bedplate(1)", "bedplate-profile(5)"])?;
+        manual::of_a_command(command, &page, &mut text)?;
     }
     std::fs::write(directory.join(page.get_filename()), text)
 }

@@ -3,9 +3,11 @@
 
 use std::io::Write;
 
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
+use super::examples;
 use bedplate_core::profile::{self, KeyDescription};
 use bedplate_core::verify::{CHECKS, Check, NOT_LOOKED_AT};
 
@@ -74,17 +76,48 @@ const FILES: [(&str, &str); 10] = [
     ),
 ];
 
-/// Writes `bedplate.1`: the help, exit statuses, files and related pages.
-///
-/// # Errors
-/// The writer's error.
-pub(crate) fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
+/// Writes a page from its title to its examples.
+fn sections(command: &Command, page: &Man, out: &mut dyn Write) -> std::io::Result<()> {
     page.render_title(out)?;
     page.render_name_section(out)?;
     page.render_synopsis_section(out)?;
     page.render_description_section(out)?;
     page.render_options_section(out)?;
-    page.render_subcommands_section(out)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(out)?;
+    }
+    let mut roff = Roff::new();
+    list(&mut roff, "EXAMPLES", examples::of(command));
+    roff.to_writer(out)
+}
+
+/// Writes the page of a subcommand.
+///
+/// # Errors
+/// The writer's error.
+pub(crate) fn of_a_command(
+    command: &Command,
+    page: &Man,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    sections(command, page, out)?;
+    if command.get_after_help().is_some() {
+        page.render_extra_section(out)?;
+    }
+    page.render_version_section(out)?;
+    see_also(out, &["bedplate(1)", "bedplate-profile(5)"])
+}
+
+/// Writes `bedplate.1`: the help, exit statuses, files and related pages.
+///
+/// # Errors
+/// The writer's error.
+pub(crate) fn of_the_program(
+    command: &Command,
+    page: &Man,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    sections(command, page, out)?;
     let mut roff = Roff::new();
     list(&mut roff, "EXIT STATUS", &EXIT_STATUS);
     list(&mut roff, "FILES", &FILES);
@@ -114,10 +147,7 @@ pub(crate) fn of_the_program(page: &Man, out: &mut dyn Write) -> std::io::Result
 }
 
 /// Writes the list of related pages.
-///
-/// # Errors
-/// The writer's error.
-pub(crate) fn see_also(out: &mut dyn Write, pages: &[&str]) -> std::io::Result<()> {
+fn see_also(out: &mut dyn Write, pages: &[&str]) -> std::io::Result<()> {
     let mut roff = Roff::new();
     roff.control("SH", ["SEE ALSO"]);
     let last = pages.len().saturating_sub(1);
