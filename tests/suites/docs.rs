@@ -10,7 +10,7 @@ use bedplate_tests::program;
 /// Documents that are cited by section, under the names used for citations.
 const CITED: [&str; 2] = ["handbook", "design"];
 /// Documents whose links and source paths must resolve.
-const LINKING: [&str; 25] = [
+const LINKING: [&str; 27] = [
     "CONTRIBUTING.md",
     "README.md",
     "docs/SUMMARY.md",
@@ -25,9 +25,11 @@ const LINKING: [&str; 25] = [
     "docs/howtos.md",
     "docs/incident.md",
     "docs/install.md",
+    "docs/integrations.md",
     "docs/introduction.md",
     "docs/operations.md",
     "docs/performance.md",
+    "docs/plan.md",
     "docs/profile.md",
     "docs/reboot.md",
     "docs/reboots.md",
