@@ -53,7 +53,7 @@ fn failed_undo_is_reported_and_kept_for_the_next_daemon() {
     std::fs::rename(rig.path("helpers"), rig.path("stopped")).expect("ours");
     let (code, said) = rig.run(&["reboot", "cancel"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("not undone yet (/sys/kernel/reboot/"), "{said}");
+    assert!(said.contains("not disarmed yet (/sys/kernel/reboot/"), "{said}");
     assert!(said.contains("bedplate-worker.socket"), "{said}");
     for _ in 0..2 {
         let kept = kept(&rig);
@@ -61,7 +61,7 @@ fn failed_undo_is_reported_and_kept_for_the_next_daemon() {
         assert!(goes_back_to_warm(&kept), "{kept}");
         // Even an operator gets no reboot before the undo: the next method would be armed on top of a changed mode.
         let (_, said) = rig.run(&["reboot", "cancel"]);
-        assert!(said.contains("no reboot of bedplate's is announced, but what was"), "{said}");
+        assert!(said.contains("no reboot is scheduled by bedplate, but the armed"), "{said}");
         rig.stop();
         rig.start();
     }
@@ -86,7 +86,7 @@ fn no_reboot_is_scheduled_while_one_is_still_armed() {
     rig.inhibit(&[]);
     let status = rig.until("waits", |status| {
         matches!(status.reboot.state, RebootState::Waiting { .. })
-            && status.reboot.vetoes.iter().any(|veto| veto.contains("not undone yet"))
+            && status.reboot.vetoes.iter().any(|veto| veto.contains("not disarmed yet"))
     });
     assert!(!status.reboot.vetoes.iter().any(|veto| veto.contains("apt")), "{status:#?}");
     assert_eq!(kept(&rig)["ending"]["ending"], "taken-back");
@@ -140,8 +140,8 @@ fn another_shutdown_disarms_the_method() {
     assert_eq!(kept(&rig)["ending"]["ending"], "called-off");
     let status = rig.until("said", |status| status.reboot.cancelled_by.is_some());
     let said = status.reboot.cancelled_by.unwrap_or_default();
-    assert!(said.contains("another shutdown that took its place: reboot at 2096"), "{said}");
-    assert!(rig.logged("called off by another shutdown"), "{}", rig.read("log"));
+    assert!(said.contains("another shutdown in its place: reboot at 2096"), "{said}");
+    assert!(rig.logged("was cancelled by another shutdown"), "{}", rig.read("log"));
     assert!(!rig.asked_of_logind().contains(&"cancel".to_owned()));
     // `shutdown -c`: its caller wants no reboot.
     rig.login.lock().expect("not poisoned").scheduled = None;
@@ -179,15 +179,15 @@ fn partly_armed_method_is_undone() {
     let status = rig.until("waits", |status| {
         matches!(status.reboot.state, RebootState::Waiting { .. }) && rig.read(MODE).is_empty()
     });
-    assert!(status.reboot.state.to_string().contains("undoing it failed too"), "{status:#?}");
+    assert!(status.reboot.state.to_string().contains("undo also failed"), "{status:#?}");
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
-    assert!(rig.logged("is not undone yet"), "{}", rig.read("log"));
+    assert!(rig.logged("is not disarmed yet"), "{}", rig.read("log"));
     assert!(rig.read(RECORD).contains("\"attempts\": []"));
     // The next daemon does not arm anything on top of that either.
     rig.stop();
     rig.start();
     rig.until("waits", |status| {
-        status.reboot.vetoes.iter().any(|veto| veto.contains("not undone yet"))
+        status.reboot.vetoes.iter().any(|veto| veto.contains("not disarmed yet"))
     });
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
     std::fs::remove_file(rig.path("full")).expect("ours");

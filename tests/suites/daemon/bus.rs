@@ -91,7 +91,7 @@ fn reason_longer_than_the_limit_is_refused() {
     rig.start();
     let asked = async { rig.agent().await?.schedule_reboot(&"w".repeat(501), 0).await };
     let refused = rig.runtime.block_on(asked).expect_err("it is too long").to_string();
-    assert!(refused.contains("the reason is longer than 500 characters"), "{refused}");
+    assert!(refused.contains("the reason exceeds 500 characters"), "{refused}");
 }
 
 #[test]

@@ -96,5 +96,5 @@ fn manual_reboot_is_followed_by_a_reminder() {
     seen["reboot"]["policy"] = json!("never");
     rig.look(&seen);
     rig.start();
-    until("reminded", || rig.logged("for a reboot for iommu=pt, and bedplate does not reboot it"));
+    until("reminded", || rig.logged("for a reboot for iommu=pt, which needs an operator"));
 }

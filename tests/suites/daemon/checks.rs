@@ -76,8 +76,8 @@ fn failing_check_clears_ready_in_every_output() {
         "not ready: port mlx5_0/1 is DOWN (rdma.port-state)",
         "state    converged",
         "checks   1 failed, 1 passed",
-        "`bedplate verify` shows all",
-        "checks that fail\n  rdma.port-state: port mlx5_0/1 is DOWN\n      do: look at it",
+        "(details: `bedplate verify`)",
+        "failed checks\n  rdma.port-state: port mlx5_0/1 is DOWN\n      fix: look at it",
     ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
@@ -105,7 +105,7 @@ fn check_is_logged_when_its_outcome_changes() {
         until("looked again", || looks(&rig) > before);
         rig.until("told", |status| status.reason.starts_with(text));
     }
-    let line = format!("check {PORT} fails: {DOWN}; do: look at it");
+    let line = format!("check {PORT} fails: {DOWN}; fix: look at it");
     assert_eq!(
         (times_logged(&rig, &line), times_logged(&rig, "check ")),
         (1, 1),
@@ -129,7 +129,7 @@ fn unknown_check_blocks_ready_unless_warn_level() {
     assert_eq!(status.reason, "no config space (pcie.mps)");
     assert!(metrics(&rig).contains("bedplate_check{id=\"pcie.mps\",outcome=\"unknown\"} 1\n"));
     let (code, text) = rig.run(&["status"]);
-    assert!(code == Some(5) && text.contains("checks that cannot tell\n  pcie.mps: "), "{text}");
+    assert!(code == Some(5) && text.contains("unknown checks\n  pcie.mps: "), "{text}");
     // A check that can only warn does not block ready, even if it is unknown.
     let mut seen = with_check(right(&rig), "pcie.log", "unknown", "no log");
     seen["checks"][1]["severity"] = json!("warn");
@@ -149,7 +149,7 @@ fn missing_check_results_block_ready() {
     rig.start();
     let status = rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(status.verdict, Verdict::CannotTell);
-    assert!(status.reason.contains("were not made"), "{}", status.reason);
+    assert!(status.reason.contains("were not run"), "{}", status.reason);
     rig.look(&right(&rig));
     rig.touch();
     rig.until("ready", |status| status.verdict == Verdict::Ready);

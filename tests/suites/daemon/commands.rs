@@ -11,16 +11,16 @@ fn what_waits_is_shown(rig: &Rig) {
     let (code, said) = rig.run(&["status"]);
     assert_eq!(code, Some(3), "{said}");
     for line in [
-        "not ready: iommu=pt takes effect only after a boot",
-        "cmdline iommu=pt  [next cold boot]",
-        "left to an operator",
+        "not ready: pending reboot: iommu=pt",
+        "cmdline iommu=pt  [after cold reboot]",
+        "manual (policy `never`)",
     ] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }
     let (code, said) = rig.run(&["reboot", "status"]);
     assert_eq!(code, Some(3), "{said}");
     for line in [
-        "needed: cold, which is through firmware",
+        "needed: through firmware",
         "iommu=pt: absent → iommu=pt",
         "never: an operator reboots this host",
         "bedplate reboot schedule",
@@ -31,16 +31,16 @@ fn what_waits_is_shown(rig: &Rig) {
 
 fn a_reboot_is_asked_for_and_taken_back(rig: &Rig) {
     let (code, said) = rig.run(&["reboot", "cancel"]);
-    assert!(code == Some(1) && said.contains("no reboot of bedplate's is announced"), "{said}");
+    assert!(code == Some(1) && said.contains("no reboot is scheduled by bedplate"), "{said}");
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
-    assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
+    assert!(code == Some(0) && said.contains("scheduled for 20"), "{said}");
     assert!(
         rig.asked_of_logind().iter().any(|call| call.contains("new firmware")),
         "{:?}",
         rig.asked_of_logind()
     );
     let (code, said) = rig.run(&["reboot", "cancel"]);
-    assert!(code == Some(0) && said.contains("is taken back"), "{said}");
+    assert!(code == Some(0) && said.contains("cancelled the reboot scheduled for 20"), "{said}");
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
 }
 

@@ -45,7 +45,7 @@ fn unsound_entry_forbids_policy_and_request_unless_forced() {
     assert!(code == Some(4) && said.contains("the menu has no entry"), "{said}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
     let (code, said) = asks(&rig, &["--force"]);
-    assert!(code == Some(0) && said.contains("may not come back"), "{said}");
+    assert!(code == Some(0) && said.contains("may not boot again"), "{said}");
     assert_eq!(rig.record()["asked"]["force"], true);
     // `--force` applies to that request only.
     let (code, said) = rig.run(&["reboot", "cancel"]);
@@ -263,8 +263,8 @@ fn soft_reboot_schedules_again() {
     }
     rig.start();
     until("announced again", || announced(&rig));
-    assert!(!rig.logged("called off"), "{}", rig.read("log"));
-    assert!(rig.logged("a soft-reboot has discarded it"), "{}", rig.read("log"));
+    assert!(!rig.logged("was cancelled"), "{}", rig.read("log"));
+    assert!(rig.logged("a soft-reboot discarded it"), "{}", rig.read("log"));
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
     );
     rig.until("held", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     let (_, said) = rig.run(&["reboot", "status"]);
-    assert!(said.contains("held      enforcement is held since"), "{said}");
+    assert!(said.contains("paused    enforcement paused since"), "{said}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn link_of_or_into_another_users_directory_is_not_followed() {
     write("theirs").unwrap();
     for directory in ["into-theirs", "shared/link"] {
         let error = write(directory).unwrap_err();
-        assert!(error.to_string().contains("no link is followed there"), "{directory}: {error}");
+        assert!(error.to_string().contains("the link is not followed"), "{directory}: {error}");
         assert!(remove_own_file(&at(directory).join("x.prom")).is_err(), "{directory}");
     }
     std::fs::remove_file(at("ours/x.prom")).unwrap();
@@ -58,7 +58,7 @@ fn link_of_another_user_is_not_followed_for_removal() {
         std::os::unix::fs::lchown(at(link), Some(1234), None).unwrap();
     }
     let said = remove_published_files(root.path());
-    assert!(said.iter().all(|said| said.contains("no link is followed there")), "{said:?}");
+    assert!(said.iter().all(|said| said.contains("the link is not followed")), "{said:?}");
     assert_eq!(said.len(), 3, "{said:?}");
     assert!(kept.iter().all(|path| at(path).exists()), "{said:?}");
 }

@@ -46,7 +46,7 @@ fn ended_subscription_is_reported_and_renewed() {
     with_a_link_for_a_hold(&rig);
     rig.look(&right(&rig));
     rig.start_blindly();
-    until("noticed", || rig.logged("signals of systemd-logind do not arrive"));
+    until("noticed", || rig.logged("no signals from systemd-logind"));
     rig.configure_bus(|text| text.replace(&limit(MATCH_RULES), &limit(512)));
     rig.until("converged", |status| status.state == State::Converged);
     until("heard", || {
@@ -54,7 +54,7 @@ fn ended_subscription_is_reported_and_renewed() {
         rig.inhibit(&[]);
         rig.status().is_some_and(|status| status.held.is_some())
     });
-    assert!(!rig.logged("the system bus is gone"), "{}", rig.read("log"));
+    assert!(!rig.logged("system bus lost"), "{}", rig.read("log"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn failed_logind_request_is_repeated() {
     rig.restart_logind();
     rig.look(&waiting(&rig));
     rig.start();
-    until("asked in vain", || rig.logged("cannot ask logind what is scheduled"));
+    until("asked in vain", || rig.logged("cannot read logind's schedule"));
     // No signal announces it.
     rig.logind_answers();
     let begun = Instant::now();
@@ -90,10 +90,10 @@ fn reboot_can_be_requested_after_dbus_restart() {
         })
     };
     rig.restart_bus(|rig| {
-        until("noticed", || rig.logged("the system bus is gone"));
+        until("noticed", || rig.logged("system bus lost"));
         rig.login.lock().expect("not poisoned").starting = true;
     });
-    until("asked in vain", || rig.logged("cannot ask logind what is scheduled"));
+    until("asked in vain", || rig.logged("cannot read logind's schedule"));
     rig.logind_answers();
     let begun = Instant::now();
     until("taken back", || reboot(&rig, true).is_ok());

@@ -11,7 +11,7 @@ use super::rig::{RECORD, Rig, difference, drifted, fixed, right, until, waiting}
 
 const HOLD: &str = "var/lib/bedplate/enforce-hold.json";
 const TEXT: &str = r#"{"version":1,"since":"2026-03-01T12:00:00Z","why":"broken NIC","by":"ada"}"#;
-const SAID: &str = "enforcement is held since 2026-03-01 12:00:00 UTC by ada: broken NIC; `bedplate release` ends it";
+const SAID: &str = "enforcement paused since 2026-03-01 12:00:00 UTC by ada: broken NIC; `bedplate release` resumes it";
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
@@ -26,7 +26,7 @@ fn held_host_is_only_observed_until_released() {
         assert_eq!(status.verdict, Verdict::NotReady);
         assert!(status.reason.ends_with(SAID), "{}", status.reason);
         let (code, said) = rig.run(&["status"]);
-        assert!(code == Some(4) && said.contains("  daemon   held: only observes"), "{said}");
+        assert!(code == Some(4) && said.contains("  daemon   paused: observes only"), "{said}");
         assert!(rig.logged(SAID));
         // A caller's request causes an observation.
         let asked = rig.runtime.block_on(async { rig.agent().await?.reconcile().await });
@@ -37,7 +37,7 @@ fn held_host_is_only_observed_until_released() {
     assert!(rig.calls().iter().all(|call| call == "worker"), "{:?}", rig.calls());
     std::fs::remove_file(rig.path(HOLD)).expect("ours");
     rig.until("converged", |status| status.state == State::Converged && status.held.is_none());
-    assert!(rig.logged("enforcement is no longer held"));
+    assert!(rig.logged("enforcement resumed"));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn held_host_is_not_rebooted_for_a_change() {
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
     // An operator's own request is allowed.
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h", "--why", "new firmware"]);
-    assert!(code == Some(0) && said.contains("announced for 20"), "{said}");
+    assert!(code == Some(0) && said.contains("scheduled for 20"), "{said}");
 }
 
 /// A hold on reboots is shown even if no reboot is pending.
@@ -71,7 +71,8 @@ fn hold_on_reboots_is_always_shown() {
     rig.start();
     for command in [&["status"][..], &["reboot", "status"]] {
         let (code, said) = rig.run(command);
-        let hold = "held until released, by ada: training run 7; `bedplate reboot release` ends it";
+        let hold =
+            "held until released, by ada: training run 7; end it with `bedplate reboot release`";
         assert!(code == Some(0) && said.contains(hold), "{said}");
     }
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
@@ -124,7 +125,7 @@ fn withdraw_cancels_the_scheduled_reboot() {
 
     announce(&rig, Some(("reboot", usec)));
     let (code, said) = rig.run(&withdraw);
-    assert!(code == Some(0) && said.contains("2100-01-01 00:00:00 UTC is taken back"), "{said}");
+    assert!(code == Some(0) && said.contains("scheduled for 2100-01-01 00:00:00 UTC"), "{said}");
     assert_eq!(rig.asked_of_logind(), ["cancel"]);
     assert!(gone(&rig), "{said}");
 
@@ -137,7 +138,7 @@ fn withdraw_cancels_the_scheduled_reboot() {
     announce(&rig, Some(("reboot", usec)));
     rig.stop_bus();
     let (code, said) = rig.run(&withdraw);
-    assert!(code == Some(1) && said.contains("it may still come. Nothing was removed"), "{said}");
+    assert!(code == Some(1) && said.contains("it may still happen. Nothing was removed"), "{said}");
     assert!(rig.path("run/bedplate").exists() && rig.read(RESET) == "bios\n", "{said}");
 }
 
@@ -165,7 +166,7 @@ fn revert_with_an_enforcing_daemon_needs_a_hold() {
     assert!(node.applied());
 
     let (code, said) = node.run(&["revert", "--yes", "--hold"]);
-    assert!(code == Some(0) && said.contains("enforcement is held since"), "{said}");
+    assert!(code == Some(0) && said.contains("enforcement paused since"), "{said}");
     rig.until("held", |status| status.held.is_some() && status.state == State::Drifted);
     rig.settle();
     assert!(!node.applied(), "the daemon has undone the revert");
@@ -181,7 +182,7 @@ fn revert_with_an_enforcing_daemon_needs_a_hold() {
     assert!(!node.applied(), "{}", rig.read("log"));
 
     let (code, said) = node.run(&["release"]);
-    assert!(code == Some(0) && said.contains("bedplate.service makes this host"), "{said}");
+    assert!(code == Some(0) && said.contains("bedplate.service resumes enforcement"), "{said}");
     until("the daemon makes it so again", || node.applied());
     // A converged host is checked, unless the caller wants no verdict.
     let (_, judged) = node.run(&["worker"]);
@@ -189,7 +190,7 @@ fn revert_with_an_enforcing_daemon_needs_a_hold() {
     assert!(judged.contains("\"checks\":["), "{judged}");
     assert!(code == Some(0) && unjudged.contains("\"checks\":null"), "{unjudged}");
     let (code, said) = node.run(&["release"]);
-    assert!(code == Some(0) && said.contains("nothing is held"), "{said}");
+    assert!(code == Some(0) && said.contains("enforcement is not paused"), "{said}");
 }
 
 /// No daemon enforces a profile, so revert has no reason to refuse.
@@ -222,16 +223,16 @@ fn revert_with_nothing_to_restore_sets_the_hold() {
     let (code, said) = node.run(&["revert", "--yes", "--hold"]);
     assert!(code == Some(0) && !rig.read(HOLD).is_empty(), "{said}");
     assert!(
-        said.contains("nothing to put back") && said.contains("enforcement is held since"),
+        said.contains("nothing to revert") && said.contains("enforcement paused since"),
         "{said}"
     );
     let (code, said) = node.run(&["release"]);
-    assert!(code == Some(0) && said.contains("released"), "{said}");
+    assert!(code == Some(0) && said.contains("pause ended"), "{said}");
 
     let (code, said) = node.run(&["reboot", "hold", "--why", "training run 7"]);
     assert_eq!(code, Some(0), "{said}");
     let (code, said) = node.run(&["release"]);
-    let expected = "enforcement is not held; reboots are held: `bedplate reboot release`";
+    let expected = "enforcement is not paused; reboots are held: run `bedplate reboot release`";
     assert!(code == Some(0) && said.contains(expected), "{said}");
 }
 
@@ -249,7 +250,7 @@ fn apply_without_a_profile_is_refused() {
         let (code, said) = node.run(args);
         assert!(code == Some(1) && said.contains("there is no profile: "), "{said}");
         assert!(
-            said.contains("name one with --profile") && said.contains("in /etc/bedplate"),
+            said.contains("Name one with --profile") && said.contains("in /etc/bedplate"),
             "{said}"
         );
         assert!(!rig.path("var/lib/bedplate/ledger.json").exists());

@@ -147,7 +147,7 @@ fn reboot_without_a_slot_is_not_scheduled() {
         let status =
             rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
         let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
-        assert!(why[0].text.starts_with("no slot of the fleet's lock yet: "), "{why:?}");
+        assert!(why[0].text.starts_with("no reboot lock slot yet: "), "{why:?}");
         rig.touch();
         rig.settle();
         assert_eq!(rig.asked_of_logind(), [""; 0], "{answer}");

@@ -51,7 +51,7 @@ fn drift_is_remediated_and_reported() {
     let status = rig.until("converged", |status| status.state == State::Converged);
     assert_eq!(status.verdict, Verdict::Ready);
     assert_eq!(rig.calls()[..2], ["worker", &format!("worker --only={}", rig::KEY)]);
-    assert!(rig.logged("not as the profile says: port 0000:22:00.0 ACS control: 001d → 0011"));
+    assert!(rig.logged("drifted: port 0000:22:00.0 ACS control: 001d → 0011"));
     assert!(rig.logged("done: port 0000:22:00.0"));
     // The files have the same state, for programs without a bus.
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_ready 1\n"));
@@ -66,12 +66,12 @@ fn drift_is_remediated_and_reported() {
 fn lost_history_entry_is_reported() {
     let mut rig = Rig::new();
     let mut seen = fixed(&rig);
-    seen["warnings"] = json!(["the history was not written: No space left on device"]);
+    seen["warnings"] = json!(["cannot write the history: No space left on device"]);
     rig.look(&drifted(&rig));
     rig.after(&seen);
     rig.start();
     rig.until("converged", |status| status.state == State::Converged);
-    assert!(rig.logged("the history was not written: No space left on device"));
+    assert!(rig.logged("cannot write the history: No space left on device"));
 }
 
 /// An unreadable item makes the host not ready, and the profile is not logged as converged at the same time.
@@ -85,14 +85,14 @@ fn unreadable_item_is_not_reported_as_converged() {
     rig.start();
     let status = rig.until("looked at", |status| status.state == State::Converged);
     assert_eq!((status.verdict, status.last_converged), (Verdict::CannotTell, None));
-    assert!(rig.logged("acs port 0000:22:00.0 could not be read: no config space"));
-    assert!(!rig.logged("this host is what profile"), "{}", rig.read("log"));
+    assert!(rig.logged("cannot read acs port 0000:22:00.0: no config space"));
+    assert!(!rig.logged("converged on profile"), "{}", rig.read("log"));
     rig.look(&right(&rig));
     rig.touch();
     rig.until("ready", |status| {
         status.verdict == Verdict::Ready && status.last_converged.is_some()
     });
-    assert!(rig.logged("this host is what profile test says"));
+    assert!(rig.logged("converged on profile test"));
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn worker_that_cannot_start_is_a_failed_change() {
     let worker = rig.read("worker");
     let locked = "*--only*) if [ -e locked ]; then cat locked >&2; exit 1; fi;";
     rig.program("worker", &worker.replace("*--only*)", locked));
-    rig.write("locked", "another bedplate is at work\n");
+    rig.write("locked", "another bedplate process is running\n");
     rig.start();
     let status = rig.until("failed", |status| status.state == State::Failed);
-    assert!(status.reason.contains("another bedplate is at work"), "{}", status.reason);
+    assert!(status.reason.contains("another bedplate process is running"), "{}", status.reason);
     assert_eq!(status.changes.len(), 1, "what differs is known");
     std::fs::remove_file(rig.path("locked")).expect("ours");
     rig.until("tried again", |status| status.state == State::Converged);
@@ -171,9 +171,9 @@ fn three_reverts_mark_change_contested() {
     std::fs::write(rig.path("watched/x"), "again").expect("ours");
     let status = rig.until("contested", |status| status.state == State::Contested);
     assert_eq!((status.verdict, applied(&rig)), (Verdict::NotReady, 3));
-    assert!(rig.logged("was changed back 3 times and is left alone; last seen: ACS control: 001d"));
+    assert!(rig.logged("was reverted 3 times and is left alone; last value: ACS control: 001d"));
     let (_, said) = rig.run(&["status"]);
-    assert!(said.contains("`bedplate reconcile` tries it now"), "{said}");
+    assert!(said.contains("`bedplate reconcile` retries now"), "{said}");
     // An operator who has fixed the cause.
     let answered = rig.runtime.block_on(async { rig.agent().await?.reconcile().await });
     assert_eq!(answered.expect("root may"), "converged");
@@ -198,7 +198,7 @@ fn failed_change_is_retried_later() {
     let (_, said) = rig.run(&["status"]);
     for part in [
         "not ready: port 0000:22:00.0: no such port",
-        "tried and failed\n  port 0000:22:00.0: no such port",
+        "failed\n  port 0000:22:00.0: no such port",
     ] {
         assert!(said.contains(part), "{part} is not in\n{said}");
     }

@@ -19,7 +19,7 @@ fn in_the_quiet_seconds(rig: &Rig, speak: impl FnOnce(), acted: impl Fn() -> boo
     rig.write("no-profile", "");
     std::fs::remove_file(rig.path(OWN)).expect("ours");
     rig.until("gone", |status| {
-        status.reason.contains("waiting for it to come back") || rig.logged(GONE)
+        status.reason.contains("waiting for its return") || rig.logged(GONE)
     });
     speak();
     // The daemon collects events for 200 ms, so only waiting can show that it did not act.

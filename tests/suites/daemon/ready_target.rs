@@ -96,7 +96,7 @@ fn target_follows_after_dbus_restart() {
     rig.start();
     rig.target_follows(Verdict::Ready);
     rig.restart_bus(|rig| {
-        until("noticed", || rig.logged("the system bus is gone"));
+        until("noticed", || rig.logged("system bus lost"));
         rig.look(&observing(drifted(rig)));
         rig.touch();
         until("not ready", || !rig.marker());

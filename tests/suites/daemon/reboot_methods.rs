@@ -52,7 +52,7 @@ fn firmware_method_is_armed_and_disarmed() {
     );
     assert!(
         status.reboot.methods[1]
-            .starts_with("falling back to `firmware`, as the profile lists it: ")
+            .starts_with("falling back to `firmware`, which the profile lists: ")
     );
     let written =
         |rig: &Rig| (rig.read("sys/kernel/reboot/mode"), rig.read("sys/kernel/reboot/type"));
@@ -75,7 +75,7 @@ fn unusable_method_schedules_no_reboot() {
     rig.start();
     let status =
         rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
-    assert_eq!(status.reboot.vetoes, ["no method of the profile can restart this host"]);
+    assert_eq!(status.reboot.vetoes, ["no reboot method of the profile works on this host"]);
     assert_eq!(rig.asked_of_logind(), [""; 0]);
 }
 

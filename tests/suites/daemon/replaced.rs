@@ -6,7 +6,7 @@ use super::node::{CHANGE, Node, only};
 use super::rig::{Rig, until};
 
 const OWN: &str = "etc/bedplate/profile.toml";
-const WAITS: &str = "waiting for it to come back";
+const WAITS: &str = "waiting for its return";
 
 /// A node whose own profile loads `loop`, with a fleet profile next to it that requests nothing.
 fn node<'a>(rig: &'a Rig, fits: &str) -> Node<'a> {
@@ -65,7 +65,7 @@ fn missing_layer_is_named() {
     let _daemon = node.daemon();
     rig.until("converged", |status| status.state == State::Converged);
     std::fs::remove_file(rig.path(LAYER)).expect("ours");
-    let named = format!("/{LAYER} is gone: {WAITS}");
+    let named = format!("/{LAYER} is missing: {WAITS}");
     rig.until("named", |status| status.reason == named);
 }
 

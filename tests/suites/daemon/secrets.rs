@@ -170,7 +170,7 @@ fn unchanged_values_show_no_secret() {
     let conf = "# BEGIN bedplate\nNCCL_DEBUG_FILE=hunter2-file\nNCCL_NET=hunter2-net\n# END bedplate\nNCCL_NET=hunter2-theirs\n";
     let cufile = r#"{"site": {"token": "hunter2-new-token", "kept": "hunter2-kept"}}"#;
     let files = files(&[("etc/nccl.conf", conf), ("etc/cufile.json", cufile)]);
-    assert_shown(&files, &["as the profile asks", "`bedplate plan`, as root, says it"]);
+    assert_shown(&files, &["matches the profile", "run `bedplate plan` as root to see it"]);
 }
 
 /// A file that the library could not read.
@@ -244,7 +244,7 @@ fn unusable_profile_shows_no_secret() {
         (broken("\"hunter2-busy\"]", "\"hunter2-busy\", hunter2]"), "profile.toml:"),
         (broken("policy = \"schedule\"", "policy = \"hunter2-policy\""), "profile.toml:"),
         (broken("policy = \"schedule\"", "hunter2-key = \"hunter2-value\""), "profile.toml:"),
-        (broken("http://127.0.0.1:9/", "ftp://me:hunter2@lock/"), "is not the address of a server"),
+        (broken("http://127.0.0.1:9/", "ftp://me:hunter2@lock/"), "is not a server URL"),
         (broken("url =", "header = \"hunter2\", url ="), "profile.toml:"),
         (broken("\"rd.luks.key=/hunter2-arg\"", "\"rd.luks.key=\\\"hunter2\""), "profile.toml:"),
         (broken("\"vm.swappiness\" = 1", "\"..hunter2\" = \"hunter2\""), "profile.toml:"),

@@ -20,8 +20,8 @@ const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 const VALID: (i32, i32) = (2020, 2120);
 /// Beginning of every error about the certificate.
 const NOT_TRUSTED: &str = "the server's certificate is not trusted: ";
-const UNKNOWN: &str = "no authority in this host's trust store has signed it; install the certificate of its CA there \
-                       (update-ca-certificates, update-ca-trust), or name that file as SSL_CERT_FILE in a drop-in of \
+const UNKNOWN: &str = "not signed by an authority in this host's trust store; install the certificate of its CA there \
+                       (update-ca-certificates, update-ca-trust), or set SSL_CERT_FILE to that file in a drop-in of \
                        bedplate.service";
 
 /// A certificate authority.
@@ -96,8 +96,8 @@ fn refused(rig: &Rig, server: &Server, words: &str) {
     let waits = |state: &RebootState| matches!(state, RebootState::Waiting { .. });
     let status = rig.until("waits", |status| waits(&status.reboot.state));
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
-    let fault = format!("no safe connection to {}/v1/pre-reboot: {words}", server.url);
-    assert_eq!(why[0].text, format!("no slot of the fleet's lock yet: {fault}"));
+    let fault = format!("no secure connection to {}/v1/pre-reboot: {words}", server.url);
+    assert_eq!(why[0].text, format!("no reboot lock slot yet: {fault}"));
     let in_file = || {
         let text = rig.read("run/bedplate/status.json");
         let file: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -153,8 +153,8 @@ fn authority_with_the_same_name_is_not_trusted() {
     let (authority, old) = (Authority::new("Fleet CA"), Authority::new("Fleet CA"));
     let server = authority.server(&HERE, VALID);
     let rig = rig(&server, &old.pem());
-    let fault = "its signature does not fit the key that this host's trust store has for its CA; if that CA was reissued, \
-                 install the CA's present certificate";
+    let fault = "its signature does not match the CA's key in this host's trust store; if that CA was reissued, install its \
+                 current certificate";
     refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
 }
 
@@ -165,13 +165,13 @@ fn certificate_for_another_server_is_refused() {
     let cases = [
         (HERE[0], &["fleetlock.example", "192.0.2.1"][..], "fleetlock.example, 192.0.2.1"),
         (HERE[1], &["fleetlock.example"], "fleetlock.example"),
-        (HERE[1], &[], "no name at all (subjectAltName; the CN does not count)"),
+        (HERE[1], &[], "no name (subjectAltName; the CN is ignored)"),
     ];
     for (host, names, presented) in cases {
         let server = authority.server(names, VALID).at(host);
         let rig = rig(&server, &authority.pem());
         let fault = format!(
-            "it is for {presented}, not for {host}; write a name that it has into the URL, or give the server a \
+            "issued for {presented}, not for {host}; use one of its names in the URL, or give the server a \
              certificate for {host}"
         );
         refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
@@ -182,9 +182,9 @@ fn certificate_for_another_server_is_refused() {
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn certificate_outside_its_validity_is_refused() {
     let authority = Authority::new("Fleet CA");
-    let expired = "it expired at 2021-01-01 00:00:00 UTC; renew it, or set this host's clock if that is wrong";
-    let early = "it is not valid before 2119-01-01 00:00:00 UTC; set this host's clock if that is wrong, or have the \
-                 certificate reissued";
+    let expired = "expired at 2021-01-01 00:00:00 UTC; renew the certificate, or correct this host's clock if it is wrong";
+    let early = "not valid before 2119-01-01 00:00:00 UTC; correct this host's clock if it is wrong, or reissue the \
+                 certificate";
     for (years, fault) in [((2020, 2021), expired), ((2119, 2120), early)] {
         let server = authority.server(&HERE, years);
         let rig = rig(&server, &authority.pem());
@@ -198,7 +198,7 @@ fn ca_certificate_as_server_certificate_is_refused() {
     let authority = Authority::new("Fleet CA");
     let server = authority.as_server();
     let rig = rig(&server, &authority.pem());
-    let fault = "it is a CA's own (CA:TRUE); have the server show one that this CA has signed";
+    let fault = "a CA's own certificate (CA:TRUE); use one that this CA has signed";
     refused(&rig, &server, &format!("{NOT_TRUSTED}{fault}"));
 }
 
@@ -207,9 +207,8 @@ fn ca_certificate_as_server_certificate_is_refused() {
 fn empty_trust_store_is_reported() {
     let server = Authority::new("Fleet CA").server(&HERE, VALID);
     let rig = rig(&server, "no certificate\n");
-    let fault = "no certificate can be trusted: this host's trust store is empty; install ca-certificates, or, where \
-                 SSL_CERT_FILE or SSL_CERT_DIR is set for bedplate.service, have it name certificates that the service \
-                 can read";
+    let fault = "this host's trust store is empty; install ca-certificates. SSL_CERT_FILE or SSL_CERT_DIR set for \
+                 bedplate.service? Point it to certificates that the service can read";
     refused(&rig, &server, fault);
 }
 
@@ -226,7 +225,7 @@ fn as_it_is(mut stream: TcpStream) -> Box<dyn Stream> {
 fn server_without_tls_is_reported_as_such() {
     let server = Server::over("https", &[YES], as_it_is);
     let rig = rig(&server, &Authority::new("Fleet CA").pem());
-    let fault = "what answers there does not speak TLS; have the server do so, or begin the URL with http:// if the \
-                 network is to be trusted";
+    let fault = "the server does not speak TLS; enable TLS there, or begin the URL with http:// if the network is \
+                 trusted";
     refused(&rig, &server, fault);
 }

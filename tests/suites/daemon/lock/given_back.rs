@@ -58,15 +58,13 @@ fn goes_back_by_itself(failure: &'static str, why: &str) {
     rig.look(&server.in_profile(right(&rig)));
     rig.reboot("boot-2");
     let status =
-        rig.until("it has failed", |status| lock_text(status).contains("is not given back yet"));
+        rig.until("it has failed", |status| lock_text(status).contains("not released yet"));
     assert!(lock_text(&status).contains(why), "{}", lock_text(&status));
-    assert!(
-        status.reboot.lock.is_some() && rig.logged("is not given back yet; this is tried again: ")
-    );
+    assert!(status.reboot.lock.is_some() && rig.logged("not released yet; retrying: "));
     server.at_steady_state(&[YES]);
     let status = rig.until("given back", |status| status.reboot.lock.is_none());
-    assert_eq!(lock_text(&status), "this host is well, and holds no slot");
-    assert!(rig.logged(&format!("reported to {} that this host is well", server.url)));
+    assert_eq!(lock_text(&status), "healthy, no slot held");
+    assert!(rig.logged(&format!("reported this host as healthy to {}", server.url)));
     assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"lock\": null"));
 }
 
@@ -122,14 +120,14 @@ fn slot_held_by_another_host_counts_as_released() {
     rig.look(&server.in_profile(right(&rig)));
     rig.reboot("boot-2");
     let status = rig.until("well", |status| status.reboot.lock.is_none());
-    assert_eq!(lock_text(&status), "this host holds no slot");
+    assert_eq!(lock_text(&status), "no slot held");
     assert!(rig.logged(
-        "says that this host holds no slot, so there is none to give back (lock_held: reboot lease"
+        "reports that this host holds no slot; nothing to release (lock_held: reboot lease"
     ));
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [TAKE, GIVE]);
-    assert!(!rig.logged("is not given back yet"));
+    assert!(!rig.logged("not released yet"));
 }
 
 #[test]
@@ -162,14 +160,14 @@ fn cancel_by_an_operator_releases_the_slot() {
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(asked(&server, 2), [TAKE, GIVE]);
     let status = rig.until("given back", |status| status.reboot.lock.is_none());
-    assert_eq!(lock_text(&status), "given back: no reboot is due");
-    assert!(rig.logged(&format!("gave the slot back to {}: no reboot is due", server.url)));
+    assert_eq!(lock_text(&status), "released: no reboot is due");
+    assert!(rig.logged(&format!("slot of {} released: no reboot is due", server.url)));
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [TAKE, GIVE], "once");
     // The host may take a slot again.
     let (code, text) = rig.run(&["reboot", "schedule"]);
-    assert!(code == Some(0) && text.contains("announced for"), "{text}");
+    assert!(code == Some(0) && text.contains("scheduled for"), "{text}");
     assert_eq!(server.asked(), [TAKE, GIVE, TAKE]);
 }
 
@@ -214,7 +212,7 @@ fn possibly_released_slot_is_taken_again() {
     holding(&mut rig, &server, waiting);
     server.at_steady_state(&[DROPPED]);
     rig.inhibit(&["apt"]);
-    rig.until("it has failed", |status| lock_text(status).contains("is not given back yet"));
+    rig.until("it has failed", |status| lock_text(status).contains("not released yet"));
     rig.inhibit(&[]);
     until("announced again", || announced(&rig));
     assert_eq!(server.asked(), [TAKE, GIVE, TAKE]);
@@ -249,7 +247,7 @@ fn refusal_by_logind_releases_the_slot() {
     let RebootState::Waiting { why, .. } = rig.status().expect("it answers").reboot.state else {
         unreachable!()
     };
-    assert!(why[0].text.starts_with("logind does not schedule the reboot: "), "{why:?}");
+    assert!(why[0].text.starts_with("logind refused to schedule the reboot: "), "{why:?}");
     rig.login.lock().expect("not poisoned").refuses = false;
     until("announced", || announced(&rig));
 }
@@ -287,7 +285,7 @@ fn slot_of_a_previous_server_is_released_first() {
     rig.reboot("boot-2");
     let status = rig.until("waits", waits);
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
-    assert!(why[0].text.contains("must be given back before") && new.asked().is_empty(), "{why:?}");
+    assert!(why[0].text.contains("must be released before") && new.asked().is_empty(), "{why:?}");
     old.at_steady_state(&[YES]);
     until("announced", || announced(&rig));
     assert_eq!(
@@ -366,14 +364,14 @@ fn requested_reboot_of_a_converged_host_keeps_the_slot() {
     rig.start();
     until("told", || server.asked() == [GIVE]);
     let (code, text) = rig.run(&["reboot", "schedule", "--in", "2h"]);
-    assert!(code == Some(0) && text.contains("announced for"), "{text}");
+    assert!(code == Some(0) && text.contains("scheduled for"), "{text}");
     rig.touch();
     rig.settle();
     assert_eq!(server.asked(), [GIVE, TAKE]);
     // The host is not well after the reboot.
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
-    rig.until("kept", |status| lock_text(status).starts_with("kept until this host is well"));
+    rig.until("kept", |status| lock_text(status).starts_with("kept until this host is healthy"));
     rig.settle();
     assert_eq!(server.asked(), [GIVE, TAKE]);
 }
@@ -398,7 +396,7 @@ fn only_a_new_fault_after_the_reboot_keeps_the_slot() {
     holding(&mut rig, &server, |_| seen);
     rig.look(&server.in_profile(blocked(&rig, "a GPU is gone")));
     rig.reboot("boot-2");
-    rig.until("kept", |status| lock_text(status).starts_with("kept until this host is well"));
+    rig.until("kept", |status| lock_text(status).starts_with("kept until this host is healthy"));
     // An operator who cancels the reboot does not release it either.
     rig.run(&["reboot", "cancel"]);
     rig.settle();

@@ -24,7 +24,7 @@ fn damaged_record_keeps_the_slot_and_reports_it() {
     rig.write(RECORD, "{\"version\":1,");
     rig.look(&server.in_profile(right(&rig)));
     rig.start();
-    let why = "a slot of the fleet's lock may be held and cannot be given back: ";
+    let why = "a reboot lock slot may be held and cannot be released: ";
     let status = rig.until("said", |status| lock_text(status).starts_with(why));
     assert!(
         lock_text(&status).contains("/var/lib/bedplate/daemon/reboot.json"),
@@ -73,9 +73,9 @@ fn full_disk_keeps_the_slot_and_reports_it() {
     rig.look(&server.in_profile(right(&rig)));
     std::fs::create_dir(rig.path(TEMPORARY)).expect("ours");
     rig.reboot("boot-2");
-    let status = rig.until("said", |status| lock_text(status).contains("is not given back yet: "));
+    let status = rig.until("said", |status| lock_text(status).contains("not released yet: "));
     assert!(lock_text(&status).contains(CANNOT_WRITE), "{}", lock_text(&status));
-    assert!(rig.logged("is not given back yet; this is tried again: cannot write"));
+    assert!(rig.logged("not released yet; retrying: cannot write"));
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
     std::fs::remove_dir(rig.path(TEMPORARY)).expect("ours");
     rig.until("given back", |status| status.reboot.lock.is_none());

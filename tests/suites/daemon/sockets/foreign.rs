@@ -60,7 +60,7 @@ fn unit_does_only_its_own_tasks() {
     for (its, task) in &tasks {
         for unit in ALL {
             let end = answer(&rig, unit, &["helper"], &task.to_string());
-            let refused = format!("bedplate-{unit} does not do this task: bedplate-{its} does");
+            let refused = format!("bedplate-{unit} does not do this task; bedplate-{its} does");
             assert_eq!(end.said == refused, unit != *its, "{unit}: {task}: {}", end.said);
         }
     }
@@ -84,7 +84,7 @@ fn unit_does_only_its_own_tasks() {
         [&["helper", "--state-root=/"][..], &["daemon"], &["relay", "--for=bedplate-loader"], &[]]
     {
         let end = answer(&rig, "check", arguments, &tasks[7].1.to_string());
-        assert_eq!(end.said, "this is no task of the daemon's", "{arguments:?}");
+        assert_eq!(end.said, "unknown task", "{arguments:?}");
     }
 }
 
@@ -102,18 +102,18 @@ fn task_with_its_own_command_or_path_is_refused() {
     };
     let argv = ["/bin/sh", "-c", "exit 0"];
     let said = helper("check", json!({ "task": "busy-command", "argv": argv }));
-    assert!(said.contains("this is no task"), "{said}");
+    assert!(said.contains("unknown task"), "{said}");
     let settings = json!({ "command": argv });
     let said = helper("worker", json!({ "task": "power-command", "settings": settings }));
-    assert!(said.contains("this is no task"), "{said}");
+    assert!(said.contains("unknown task"), "{said}");
     let said = helper("worker", json!({ "task": "power-command" }));
     assert_eq!(said, "the profile has no `command`");
     let at = "2026-01-01T00:00:00Z";
     let task = json!({ "task": "prepare", "method": "firmware", "plan": "p", "at": at });
     let said = helper("worker", task);
-    assert!(said.contains("the profile does not name it"), "{said}");
+    assert!(said.contains("the profile does not list it"), "{said}");
     let said = helper("worker", json!({ "task": "way-back", "method": "firmware", "at": at }));
-    assert!(said.contains("the profile does not name it"), "{said}");
+    assert!(said.contains("the profile does not list it"), "{said}");
 
     let kept = [
         "etc/shadow",
@@ -133,7 +133,7 @@ fn task_with_its_own_command_or_path_is_refused() {
     ] {
         let prepared = json!({ "method": "firmware", "next": "logind-reboot", "undo": [step] });
         let said = helper("worker", json!({ "task": "take-back", "prepared": prepared }));
-        assert!(said.contains("is not put back: no reboot method changes it so"), "{said}");
+        assert!(said.contains("is not restored: no reboot method makes this change"), "{said}");
     }
     kept.iter().for_each(|path| assert_eq!(rig.read(path), "kept", "{path}"));
 }
@@ -167,7 +167,7 @@ fn no_observation_starts_while_an_earlier_one_hangs() {
             let end = answer(&rig, unit, arguments, "");
             assert_eq!(end.code == Some(0), !hangs, "{what} {pending}: {}", end.said);
             assert_eq!(
-                end.said.starts_with("process 77 of an earlier look"),
+                end.said.starts_with("process 77 of an earlier observation"),
                 hangs,
                 "{}",
                 end.said
