@@ -94,13 +94,13 @@ fn case(directory: &Path) -> Result<(), String> {
     let PreparedPlan { plan, facts, .. } = planned(&loaded, &host)?;
     invariants(&loaded, &host, &plan, &facts)?;
     let label = facts.label();
-    let mut shown = plain(&text::plan(&plan, &label, text::Detail { verbose: true }));
+    let mut shown = plain(&text::plan(&plan, &label, text::Detail { verbose: true, only: &[] }));
     if !loaded.lints.is_empty() {
         shown = format!("{}\n{shown}", render_all(&loaded.lints, false).trim_end());
     }
     expect_absent(directory, &["error.txt"])?;
     expect(directory, "plan.txt", &shown)?;
-    expect(directory, "plan.diff", &plain(&diff::plan(&plan)))
+    expect(directory, "plan.diff", &plain(&diff::plan(&plan, &[])))
 }
 
 /// Returns the merged profile, or its diagnostics.

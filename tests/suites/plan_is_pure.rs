@@ -127,5 +127,5 @@ fn plan_works_on_a_read_only_system() {
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("profile"), "{stderr}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Profile "), "{stderr}");
 }

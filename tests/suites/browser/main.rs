@@ -163,7 +163,7 @@ fn reports_are_laid_out_without_flaws() {
         assert!((2..=20).contains(&count), "{name}: {count} sheets");
         assert!(sizes.iter().all(|size| *size == A4), "{name}: {sizes:?}");
         assert_eq!(strays(&mut browser, &file), Vec::<String>::new(), "{name}");
-        let shows_diff = text.contains("The same as a diff") && text.contains("+0000:");
+        let shows_diff = text.contains(">Diff<") && text.contains("+0000:");
         assert_eq!(shows_diff, name == "with-profile", "{name}");
     }
 }

@@ -89,8 +89,8 @@ fn mkosi_build_gets_arguments_and_keeps_its_boot_loader() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(stdout.contains("still has to run: update-initramfs -u -k all"), "{stdout}");
-    assert!(said.ends_with("left to run in the image: the tools named above\n"), "{said}");
+    assert!(stdout.contains("must still run: update-initramfs -u -k all"), "{stdout}");
+    assert!(said.ends_with("still to be run in the image: the tools listed above\n"), "{said}");
     let read = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
     let conf = read("mkosi.conf.d/50-bedplate.conf");
     let settings: Vec<&str> = conf.lines().filter(|line| !line.starts_with('#')).collect();
