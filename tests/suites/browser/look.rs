@@ -35,7 +35,12 @@ pub struct Text {
     /// Box that contains the text.
     #[serde(rename = "box")]
     around: Option<[f64; 4]>,
-    contrast: f64,
+    /// Whether it is a part of a line.
+    inline: bool,
+    /// Indices of the texts that contain it.
+    within: Vec<usize>,
+    /// `None`: scrolled out of the window.
+    contrast: Option<f64>,
 }
 
 /// Measures the open page.
@@ -59,11 +64,13 @@ pub fn flaws(measured: &Measured) -> Vec<String> {
                 flaws.push(format!("{:?} at {:?} leaves {what} {outer:?}", one.text, one.place));
             }
         }
-        if one.contrast < CONTRAST {
-            flaws.push(format!("{:?} has a contrast of {:.2}", one.text, one.contrast));
+        if let Some(contrast) = one.contrast.filter(|contrast| *contrast < CONTRAST) {
+            flaws.push(format!("{:?} has a contrast of {contrast:.2}", one.text));
         }
-        for other in &measured.texts[nth + 1..] {
-            if overlap(one.place, other.place) {
+        for (at, other) in measured.texts.iter().enumerate().skip(nth + 1) {
+            let is_nested = other.within.contains(&nth) || one.within.contains(&at);
+            let is_inline = one.inline || other.inline;
+            if !is_nested && !is_inline && overlap(one.place, other.place) {
                 flaws.push(format!(
                     "{:?} at {:?} and {:?} at {:?} overlap",
                     one.text, one.place, other.text, other.place

@@ -14,6 +14,8 @@ use look::{flaws, measure, pages, strays, ways_out};
 
 /// Window size of a page, about that of a small laptop.
 const WINDOW: (u32, u32) = (1500, 900);
+/// Window sizes of a report: a laptop and a phone.
+const REPORT_WINDOWS: [(u32, u32); 2] = [(1400, 900), (390, 844)];
 /// A4, landscape, in points.
 const A4: (u32, u32) = (842, 595);
 
@@ -34,13 +36,13 @@ fn written(directory: &Path, name: &str, args: &[&str]) -> (PathBuf, String) {
 }
 
 /// Checks the light and dark schemes: no flaws, and different backgrounds.
-fn schemes(browser: &mut Browser, name: &str) {
+fn schemes(browser: &mut Browser, name: &str, width: u32) {
     let mut papers = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
         // The window shows the whole page, so that the background of every text can be measured.
         let tall = measure(browser).tall;
-        browser.window((WINDOW.0, tall as u32));
+        browser.window((width, tall as u32));
         let measured = measure(browser);
         let flaws = flaws(&measured);
         assert!(flaws.is_empty(), "{name}, {scheme}:\n{}", flaws.join("\n"));
@@ -109,7 +111,7 @@ fn topologies_are_drawn_without_flaws() {
         assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
         assert!(text.contains("Content-Security-Policy"), "{name}");
         browser.open(&file, WINDOW);
-        schemes(&mut browser, name);
+        schemes(&mut browser, name, WINDOW.0);
         browser.window(WINDOW);
         if text.contains("GPU7") {
             large += 1;
@@ -156,15 +158,65 @@ fn reports_are_laid_out_without_flaws() {
         let (file, text) = written(directory.path(), &format!("{name}.html"), &args);
         assert_eq!(ways_out(&text), Vec::<String>::new(), "{name}");
         assert!(text.contains("Content-Security-Policy"), "{name}");
+        for window in REPORT_WINDOWS {
+            let name = format!("report-{name}-{}", window.0);
+            browser.open(&file, window);
+            keep(&mut browser, &name);
+            let folded = measure(&mut browser);
+            let flaws = flaws(&folded);
+            assert!(flaws.is_empty(), "{name}:\n{}", flaws.join("\n"));
+            browser.evaluate(
+                "document.querySelectorAll('details').forEach((fold) => { fold.open = true; })",
+            );
+            let unfolded = measure(&mut browser);
+            assert!(unfolded.texts.len() > folded.texts.len(), "{name}: nothing is folded");
+            schemes(&mut browser, &format!("{name}-unfolded"), window.0);
+        }
         browser.open(&file, WINDOW);
-        schemes(&mut browser, &format!("report-{name}"));
-        browser.window(WINDOW);
         let (count, sizes) = pages(&browser.print());
         assert!((2..=20).contains(&count), "{name}: {count} sheets");
         assert!(sizes.iter().all(|size| *size == A4), "{name}: {sizes:?}");
         assert_eq!(strays(&mut browser, &file), Vec::<String>::new(), "{name}");
-        let shows_diff = text.contains(">Diff<") && text.contains("+0000:");
+        let shows_diff = text.contains("<summary>Diff</summary>") && text.contains("+0000:");
         assert_eq!(shows_diff, name == "with-profile", "{name}");
+    }
+}
+
+/// Script that describes the structure of a report. An element is named by tag and classes.
+const STRUCTURE: &str = include_str!("structure.js");
+
+/// A report starts with banner, tiles, picture and cards, and folds what needs no action.
+#[test]
+#[cfg_attr(not(has = "chromium"), ignore = "needs chromium")]
+fn reports_have_banner_tiles_cards_and_folds() {
+    let mut browser = Browser::start();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in demo::names() {
+        let args = ["report", "-o", "-", "--demo", name];
+        let (file, _) = written(directory.path(), &format!("{name}.html"), &args);
+        browser.open(&file, REPORT_WINDOWS[0]);
+        let page = browser.evaluate(STRUCTURE);
+        let text = |key: &str| page[key].as_str().unwrap_or_default().to_owned();
+        let list = |key: &str| -> Vec<String> {
+            let list = page[key].as_array().expect(key).iter();
+            list.map(|one| one.as_str().unwrap_or_default().to_owned()).collect()
+        };
+        let number = |key: &str| page[key].as_u64().expect(key);
+        assert_eq!(list("order"), ["banner", "tiles", "picture", "cards", "folds"], "{name}");
+        assert!(["READY", "NOT READY", "UNKNOWN"].contains(&text("state").as_str()), "{name}");
+        assert!(!text("host").is_empty(), "{name}");
+        assert_eq!(list("facts"), ["Recorded", "Profile"], "{name}");
+        assert_eq!(list("tiles"), ["GPUs", "NICs", "IOMMU", "ACS", "Firmware", "Reboot"], "{name}");
+        assert!(number("cards") > 0, "{name}");
+        assert_eq!(number("cards"), number("fixes"), "{name}: cards without a fix");
+        assert_eq!(number("cards"), number("links"), "{name}: links of the banner to cards");
+        assert!(number("longest") <= 5, "{name}: lines of evidence");
+        assert!(list("open").is_empty(), "{name}: {:?} start unfolded", list("open"));
+        let folds = list("folds");
+        for title in ["Passed", "Not applicable"] {
+            assert!(folds.iter().any(|fold| fold.starts_with(title)), "{name}: {folds:?}");
+        }
+        assert_eq!(text("backticks"), "", "{name}: code in backticks");
     }
 }
 

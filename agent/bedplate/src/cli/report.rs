@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use jiff::Timestamp;
 
 use super::{CliError, Exit, HostArgs, host, output, verify};
 use crate::report::host_page::{self, HostPage};
@@ -18,9 +19,7 @@ use bedplate_host::{HostKind, Reader};
 
 /// `bedplate report`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit status: 0 written, with any verdict and profile; 1 error; 64 usage."
-)]
+#[command(after_help = "Exit status: 0 written, with any verdict and profile; 1 error; 64 usage.")]
 pub(crate) struct ReportArgs {
     /// New file to write; `-` for standard output.
     #[arg(short, long, value_name = "FILE")]
@@ -46,6 +45,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         return Err(verify::not_running());
     }
     let outline = outline(opened.reader.as_ref());
+    // Snapshots contain no time.
+    let recorded_at = (opened.reader.kind() == HostKind::Live).then(Timestamp::now);
     let keep = HostNames { identifiers: args.with_identifiers, hostname: args.with_hostname };
     let (recorded, _) = record::record_and_say(opened.reader.as_ref(), keep);
     // From here on, the host itself is not read.
@@ -61,10 +62,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
         true => Some(hostname(reader)?),
         false => args.title.clone(),
     };
-    let label = facts.label();
     let page = host_page::html(&HostPage {
         name: name.as_deref(),
-        label: &label,
+        facts: &facts,
+        recorded: recorded_at,
         verdict: &report,
         topology: topology.as_ref(),
         names: &names,
@@ -82,8 +83,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Exit, CliError> {
 
 fn hostname(reader: &dyn Reader) -> Result<String, CliError> {
     reader.attribute(record::HOSTNAME).map_err(|_| {
-        CliError::new("this snapshot has no hostname").hinting(
-            "record the host with `bedplate snapshot --with-hostname`, or pass `--title`",
-        )
+        CliError::new("this snapshot has no hostname")
+            .hinting("record the host with `bedplate snapshot --with-hostname`, or pass `--title`")
     })
 }

@@ -1,23 +1,30 @@
-//! `bedplate report`: one page about a host: verdict, topology, plan, reboots, history. Its input was recorded and
-//! thereby masked (`record`); nothing is read here. Pure.
+//! `bedplate report`: one page about a host: verdict, topology, checks, plan, reboots, history. Its input was recorded
+//! and thereby masked (`record`); nothing is read here. Pure.
+
+mod checks;
+mod plan;
+mod records;
+mod tiles;
 
 use super::markup::Markup;
+use super::page;
 use super::topology::{self, TopologyView};
-use super::verify::{rank, state};
-use super::{diff, page, style, text};
-use crate::report::outline::{Outline, Reboots, Run};
-use bedplate_base::Reading;
-use bedplate_base::terminal::one_line;
-use bedplate_core::plan::{Plan, RebootNeed};
-use bedplate_core::verify::{Answer, Judged, NOT_LOOKED_AT, NoPlan, Report, Verdict};
+use crate::report::outline::Outline;
+use bedplate_base::format_utc;
+use bedplate_core::plan::Plan;
+use bedplate_core::verify::{Answer, NoPlan, Report};
+use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
+use jiff::Timestamp;
 
 /// Content of the page.
 pub(crate) struct HostPage<'a> {
     /// Name of the host, if the page shows one.
     pub name: Option<&'a str>,
-    /// The host: machine, operating system, kernel.
-    pub label: &'a str,
+    /// Facts about the host.
+    pub facts: &'a Facts,
+    /// Time of the recording. `None`: unknown, because snapshots contain no time.
+    pub recorded: Option<Timestamp>,
     /// Results of the checks.
     pub verdict: &'a Report,
     /// Topology, if the PCI devices could be read and there are any.
@@ -34,182 +41,89 @@ pub(crate) struct HostPage<'a> {
 
 /// Generates the page.
 pub(crate) fn html(host: &HostPage) -> String {
-    let name = host.name.map(|name| format!("{}, ", one_line(name))).unwrap_or_default();
-    let title = format!("Host report: {name}{}", host.label);
+    let label = host.facts.label();
+    let title = match host.name {
+        Some(name) => format!("Host report: {name}, {label}"),
+        None => format!("Host report: {label}"),
+    };
     let mut page = page::open(&title);
-    page.element("h1", &[], &title);
-    let masked = match host.with_identifiers {
+    banner(host, &label, &mut page);
+    tiles::tiles(host, &mut page);
+    page.element("h2", &[], "Topology");
+    let details = host.topology.map(|shown| topology::draw(shown, &mut page));
+    if details.is_none() {
+        page.element("p", &[("class", &"doubt")], "The PCI devices could not be read.");
+    }
+    checks::sections(host.verdict, &mut page);
+    plan::section(host, &mut page);
+    records::reboots(host, &mut page);
+    records::history(&host.outline.history, &mut page);
+    if let (Some(shown), Some(details)) = (host.topology, details) {
+        // Starts a new sheet.
+        page.open("section", &[("class", &"sheet")]);
+        topology::tables(shown, details, &mut page);
+        page.close();
+    }
+    footer(host.with_identifiers, &mut page);
+    page.finish()
+}
+
+/// Adds the verdict, its cause, the first fix, and the source of the page.
+fn banner(host: &HostPage, label: &str, page: &mut Markup) {
+    let report = host.verdict;
+    let (class, state) = match report.answer {
+        Answer::Ready => ("good", "READY"),
+        Answer::NotReady => ("wrong", "NOT READY"),
+        Answer::CannotTell => ("doubt", "UNKNOWN"),
+    };
+    page.open("header", &[("class", &format_args!("banner {class}"))]);
+    page.element("p", &[("class", &"dim")], "Host report: ready for GPUDirect RDMA?");
+    page.element("p", &[("class", &"state")], state);
+    page.element("h1", &[], host.name.unwrap_or(label));
+    if let Some(cause) = &report.because {
+        labelled(page, "Cause", cause);
+    }
+    if let Some(next) = &report.next {
+        labelled(page, "First fix", next);
+    }
+    checks::links(report, page);
+    let recorded = host.recorded.map(format_utc);
+    let profile = match host.plan {
+        Ok(Some(plan)) => plan.profile.clone(),
+        Ok(None) => "none".to_owned(),
+        Err(why) => why.description().to_owned(),
+    };
+    let machine = host.name.map(|_| ("Machine", label.to_owned()));
+    let recorded = recorded.unwrap_or_else(|| "unknown (a snapshot contains no time)".to_owned());
+    page.open("dl", &[]);
+    for (name, value) in machine.into_iter().chain([("Recorded", recorded), ("Profile", profile)]) {
+        page.open("div", &[]);
+        page.element("dt", &[], name);
+        page.element("dd", &[], &value);
+        page.close();
+    }
+    page.close();
+    page.close();
+}
+
+/// Adds a paragraph that starts with a label.
+fn labelled(page: &mut Markup, label: &str, text: &str) {
+    page.open("p", &[]);
+    page.inline("strong", &[], &format!("{label}:"));
+    page.text(" ");
+    page.prose(text);
+    page.close();
+}
+
+fn footer(with_identifiers: bool, page: &mut Markup) {
+    let masked = match with_identifiers {
         true => {
             "Secrets are masked as in a snapshot; hardware addresses, serial numbers and ids are included."
         }
         false => "Secrets, hardware addresses, serial numbers and ids are masked as in a snapshot.",
     };
     let about = format!("Generated by bedplate {}. {masked}", env!("CARGO_PKG_VERSION"));
+    page.open("footer", &[]);
     page.element("p", &[("class", &"dim")], &about);
-    verdict(host.verdict, &mut page);
-    plan(host, &mut page);
-    reboots(host, &mut page);
-    history(&host.outline.history, &mut page);
-    // The topology starts a new sheet.
-    page.open("section", &[("class", &"sheet")]);
-    page.element("h2", &[], "Topology");
-    match host.topology {
-        Some(shown) => topology::sections(shown, &mut page),
-        None => page.element("p", &[("class", &"doubt")], "The PCI devices could not be read."),
-    }
     page.close();
-    page.finish()
-}
-
-fn verdict(report: &Report, page: &mut Markup) {
-    page.element("h2", &[], "Ready for GPUDirect RDMA?");
-    let class = match report.answer {
-        Answer::Ready => "good",
-        Answer::NotReady => "wrong",
-        Answer::CannotTell => "doubt",
-    };
-    page.element("p", &[("class", &format_args!("answer {class}"))], &state(report));
-    if let Some(next) = &report.next {
-        page.element("p", &[], &format!("Next: {next}"));
-    }
-    let mut checks: Vec<&Judged> = report.checks.iter().collect();
-    checks.sort_by_key(|judged| rank(judged));
-    let rows = checks.iter().map(|judged| {
-        let (class, word) = outcome(judged);
-        let read = judged.evidence.iter().map(|seen| format!("{} ({})", seen.what, seen.at));
-        let read = read.collect::<Vec<_>>().join("; ");
-        let finding = match &judged.severity_reason {
-            Some(reason) => format!(
-                "{} (severity `{}` in the profile: {reason})",
-                judged.finding,
-                judged.severity.name()
-            ),
-            None => judged.finding.clone(),
-        };
-        let needs = !matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable);
-        let remedy = judged.remedy.clone().filter(|_| needs).unwrap_or_default();
-        vec![
-            ("", judged.id.to_owned()),
-            (class, word.to_owned()),
-            ("", finding),
-            ("read", read),
-            ("", remedy),
-        ]
-    });
-    page.open("div", &[("class", &"checks")]);
-    page::table(page, &["check", "outcome", "finding", "evidence", "fix"], rows);
-    page.close();
-    page.element("p", &[("class", &"dim")], &format!("Not checked: {NOT_LOOKED_AT}."));
-}
-
-fn outcome(judged: &Judged) -> (&'static str, &'static str) {
-    match judged.verdict {
-        Verdict::Pass => ("good", "pass"),
-        Verdict::NotApplicable => ("dim", "not applicable"),
-        _ if judged.is_ignored() => ("dim", "ignored"),
-        Verdict::Fail => ("wrong", "fail"),
-        Verdict::Warn => ("doubt", "warn"),
-        Verdict::Unknown => ("doubt", "unknown"),
-    }
-}
-
-fn plan(host: &HostPage, page: &mut Markup) {
-    page.element("h2", &[], "Pending profile changes");
-    let plan = match host.plan {
-        Ok(Some(plan)) => plan,
-        Ok(None) => {
-            let none = "No profile on this host; nothing to compare.";
-            return page.element("p", &[], none);
-        }
-        Err(why) => {
-            let class = if why == NoPlan::Unusable { "wrong" } else { "doubt" };
-            let text = format!("No plan: {}; {}.", why.description(), why.command());
-            return page.element("p", &[("class", &class)], &text);
-        }
-    };
-    let detail = text::Detail { verbose: true, only: &[] };
-    lines(&text::with_names(plan, host.label, detail, Some(host.names)), page);
-    let diff = diff::plan(plan, &[]);
-    if !diff.is_empty() {
-        page.element("h3", &[], "Diff");
-        lines(&diff, page);
-    }
-}
-
-/// Adds a terminal report line by line, with additions and removals colored.
-fn lines(report: &str, page: &mut Markup) {
-    page.open("div", &[("class", &"lines")]);
-    for line in style::strip_marks(report).lines() {
-        match line.as_bytes().first() {
-            Some(b'+') => page.element("span", &[("class", &"good")], line),
-            Some(b'-') => page.element("span", &[("class", &"wrong")], line),
-            _ => page.element("span", &[], line),
-        }
-    }
-    page.close();
-}
-
-fn reboots(host: &HostPage, page: &mut Markup) {
-    page.element("h2", &[], "Reboots");
-    let need = host.plan.ok().flatten().map(|plan| match plan.reboot {
-        RebootNeed::None => "The profile requires no reboot.",
-        RebootNeed::Reboot => "The profile requires a reboot.",
-        RebootNeed::Cold => "The profile requires a reboot through firmware.",
-    });
-    need.into_iter().for_each(|need| page.element("p", &[], need));
-    match &host.outline.reboots {
-        Reading::Absent => page.element("p", &[], "bedplate has requested no reboot."),
-        Reading::Unknown(why) => {
-            page.element(
-                "p",
-                &[("class", &"dim")],
-                &format!("bedplate's record of reboots: {why}."),
-            );
-        }
-        Reading::Known(known) => asked_for(known, page),
-    }
-}
-
-fn asked_for(known: &Reboots, page: &mut Markup) {
-    let count = known.attempts.len();
-    page.element("p", &[], &format!("Requested since the host last converged: {count}."));
-    let rows = known.attempts.iter().map(|(at, how)| vec![("", at.clone()), ("", how.clone())]);
-    if count > 0 {
-        page::table(page, &["when", "how"], rows);
-    }
-    let more = [
-        ("Requested by an operator, not before", &known.asked),
-        ("Reboot lock held, or possibly held, since", &known.lock),
-        ("Cause of the last boot", &known.came),
-    ];
-    for (what, value) in more {
-        if let Some(value) = value {
-            page.element("p", &[], &format!("{what}: {value}."));
-        }
-    }
-}
-
-fn history(history: &Reading<Vec<Run>>, page: &mut Markup) {
-    page.element("h2", &[], "Changes by bedplate");
-    let runs = match history {
-        Reading::Known(runs) => runs.as_slice(),
-        Reading::Absent => &[],
-        Reading::Unknown(why) => {
-            return page.element("p", &[("class", &"dim")], &format!("History: {why}."));
-        }
-    };
-    if runs.is_empty() {
-        return page.element("p", &[], "No changes by bedplate on this host.");
-    }
-    // Newest first: readers usually need recent changes.
-    let rows = runs.iter().rev().map(|run| {
-        let results = run.results.iter().map(|(result, subject)| format!("{result}: {subject}"));
-        vec![
-            ("", run.at.clone()),
-            ("", run.command.clone()),
-            ("", run.profile.clone().unwrap_or_default()),
-            ("", results.collect::<Vec<_>>().join("; ")),
-        ]
-    });
-    page::table(page, &["when", "command", "profile", "changes"], rows);
 }

@@ -23,6 +23,12 @@ impl Markup {
 
     /// Opens an element.
     pub(super) fn open(&mut self, name: &'static str, attributes: Attributes) {
+        self.text.push('\n');
+        self.open_inline(name, attributes);
+    }
+
+    /// Opens an element without white space before it: a part of a sentence.
+    pub(super) fn open_inline(&mut self, name: &'static str, attributes: Attributes) {
         self.tag(name, attributes);
         self.text.push('>');
         self.open.push(name);
@@ -37,6 +43,7 @@ impl Markup {
 
     /// Adds an element without content. In HTML, valid only for void elements (`meta`).
     pub(super) fn empty(&mut self, name: &'static str, attributes: Attributes) {
+        self.text.push('\n');
         self.tag(name, attributes);
         self.text.push_str("/>");
     }
@@ -46,6 +53,31 @@ impl Markup {
         self.open(name, attributes);
         self.text(text);
         self.close();
+    }
+
+    /// Adds an element that contains a text and is a part of a sentence.
+    pub(super) fn inline(&mut self, name: &'static str, attributes: Attributes, text: &str) {
+        self.open_inline(name, attributes);
+        self.text(text);
+        self.close();
+    }
+
+    /// Adds an element that contains a text with code between backticks.
+    pub(super) fn prose_element(&mut self, name: &'static str, attributes: Attributes, text: &str) {
+        self.open(name, attributes);
+        self.prose(text);
+        self.close();
+    }
+
+    /// Adds a text in one line. Each part between backticks becomes a `code` element; an unpaired backtick stays.
+    pub(super) fn prose(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some((before, code, after)) = split_code(rest) {
+            self.text(before);
+            self.inline("code", &[], code);
+            rest = after;
+        }
+        self.text(rest);
     }
 
     /// Adds a text in one line.
@@ -79,13 +111,20 @@ impl Markup {
     }
 
     fn tag(&mut self, name: &str, attributes: Attributes) {
-        let _ = write!(self.text, "\n<{name}");
+        let _ = write!(self.text, "<{name}");
         for (key, value) in attributes {
             let _ = write!(self.text, " {key}=\"");
             escape(&one_line(&value.to_string()), &mut self.text);
             self.text.push('"');
         }
     }
+}
+
+/// Splits a text at its first code: text before, code, text after. `None`: the text has no code.
+fn split_code(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, after) = rest.split_once('`')?;
+    (!code.is_empty()).then_some((before, code, after))
 }
 
 fn escape(text: &str, out: &mut String) {
@@ -115,13 +154,31 @@ mod tests {
         markup.element("text", &[], evil);
         markup.lines(["a", evil]);
         markup.empty("rect", &[]);
+        markup.prose_element("desc", &[], &format!("`{evil}`{evil}"));
         let text = markup.finish();
         let document = roxmltree::Document::parse(&text).unwrap();
         let shown = one_line(evil).replace('\u{ffff}', "\\u{ffff}");
         let root = document.root_element();
         assert_eq!(root.attribute("class"), Some(shown.as_str()));
         assert_eq!(root.first_element_child().and_then(|text| text.text()), Some(shown.as_str()));
-        assert_eq!(root.children().filter(|child| child.is_element()).count(), 2);
+        assert_eq!(root.children().filter(|child| child.is_element()).count(), 3);
+        let code = root.last_element_child().and_then(|desc| desc.first_element_child());
+        assert_eq!(code.and_then(|code| code.text()), Some(shown.as_str()));
         assert!(!text.contains(|c| bedplate_base::terminal::is_control(c) && c != '\n'), "{text}");
+    }
+
+    #[test]
+    fn code_between_backticks_becomes_elements() {
+        let prose = |text: &str| {
+            let mut markup = Markup::default();
+            markup.prose_element("p", &[], text);
+            markup.finish()
+        };
+        assert_eq!(
+            prose("run `bedplate apply` (`-v`: more), reboot"),
+            "\n<p>run <code>bedplate apply</code> (<code>-v</code>: more), reboot</p>\n"
+        );
+        assert_eq!(prose("`a <b>` and ` alone"), "\n<p><code>a &lt;b&gt;</code> and ` alone</p>\n");
+        assert_eq!(prose("`` empty"), "\n<p>`` empty</p>\n");
     }
 }

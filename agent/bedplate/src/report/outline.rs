@@ -17,7 +17,7 @@ const COMMANDS: [&str; 2] = ["apply", "revert"];
 const RESULTS: [&str; 9] =
     ["done", "failed", "blocked", "deferred", "owed", "reverted", "left", "refused", "allowed"];
 /// Reason if a snapshot omits the record.
-const UNTOLD: &str = "not in the snapshot";
+const NOT_RECORDED: &str = "not in the snapshot";
 /// Reason if the record is unusable. A more specific error would quote its content.
 const UNUSABLE: &str = "could not be read";
 
@@ -49,11 +49,11 @@ pub(crate) struct Reboots {
     /// Time and method of each attempt since the host last converged.
     pub attempts: Vec<(String, String)>,
     /// Earliest time of a reboot that an operator requested.
-    pub asked: Option<String>,
+    pub requested: Option<String>,
     /// Time since which the host may hold the reboot lock.
     pub lock: Option<String>,
     /// Cause of the last boot.
-    pub came: Option<String>,
+    pub cause: Option<String>,
 }
 
 /// Reads both records.
@@ -61,7 +61,7 @@ pub(crate) fn outline(reader: &dyn Reader) -> Outline {
     let is_recording = reader.kind() == HostKind::Snapshot;
     let history = match Ledger::load(reader) {
         Ok(ledger) if is_recording && lacks_history(reader, &ledger) => {
-            Reading::Unknown(UNTOLD.into())
+            Reading::Unknown(NOT_RECORDED.into())
         }
         Ok(ledger) => Reading::Known(ledger.history.iter().map(run).collect()),
         Err(_) => Reading::Unknown(UNUSABLE.into()),
@@ -72,7 +72,7 @@ pub(crate) fn outline(reader: &dyn Reader) -> Outline {
             Err(_) => Reading::Unknown(UNUSABLE.into()),
         },
         Err(error) if error.is_absent() => Reading::Absent,
-        Err(_) if is_recording => Reading::Unknown(UNTOLD.into()),
+        Err(_) if is_recording => Reading::Unknown(NOT_RECORDED.into()),
         Err(_) => Reading::Unknown(UNUSABLE.into()),
     };
     Outline { history, reboots }
@@ -129,15 +129,15 @@ fn of_record(record: &Record) -> Reboots {
     });
     Reboots {
         attempts: attempts.collect(),
-        asked: record.asked.as_ref().map(|asked| bedplate_base::format_utc(asked.at)),
+        requested: record.asked.as_ref().map(|asked| bedplate_base::format_utc(asked.at)),
         lock: record.lock.as_ref().map(|held| bedplate_base::format_utc(held.since)),
-        came: record.came.as_ref().map(|came| by(came.by).to_owned()),
+        cause: record.came.as_ref().map(|came| cause(came.by).to_owned()),
     }
 }
 
 /// Describes the cause of a boot. The sentence in the record may contain other text.
-fn by(by: RebootOrigin) -> &'static str {
-    match by {
+fn cause(origin: RebootOrigin) -> &'static str {
+    match origin {
         RebootOrigin::Announced(method) => method.announced(),
         RebootOrigin::OrdinaryWithoutBmc => "an ordinary reboot, because the BMC did not cycle the power",
         RebootOrigin::Others => "a reboot that bedplate did not request",
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn outline_shows_only_change_ids_as_subjects() {
-        for (given, told) in [
+        for (given, shown) in [
             ("cmdline/etc/default/grub", "cmdline/etc/default/grub"),
             ("acs/0000:18:00.0", "acs/0000:18:00.0"),
             ("modules/update-initramfs -u hunter2", "modules/…"),
@@ -159,7 +159,7 @@ mod tests {
             ("password=hunter2", "…"),
             ("hunter2", "…"),
         ] {
-            assert_eq!(subject(given), told);
+            assert_eq!(subject(given), shown);
         }
         assert_eq!(listed("done", &RESULTS), "done");
         assert_eq!(listed("hunter2", &RESULTS), MASKED);

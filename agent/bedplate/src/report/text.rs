@@ -2,7 +2,7 @@
 
 mod group;
 
-pub(crate) use group::{FEW, folded};
+pub(crate) use group::{FEW, folded, group_changes};
 
 use std::fmt::Write as _;
 
@@ -155,7 +155,7 @@ fn note_lines(plan: &Plan, kind: KindId, detail: Detail<'_>) -> Vec<String> {
 }
 
 /// Returns the name of the PCI device of a subject.
-fn device_name(names: Option<&Names>, subject: &Subject, between: &str) -> String {
+pub(super) fn device_name(names: Option<&Names>, subject: &Subject, between: &str) -> String {
     let name = |names| names::with_ids(names, names::subject(names, subject)?);
     names.and_then(name).map(|name| format!("{between}{name}")).unwrap_or_default()
 }
@@ -203,7 +203,7 @@ fn transition(item: &Item, fold: impl Fn(&str) -> String) -> String {
 }
 
 /// Replaces a long list by its length: `pci=disable_acs_redir=<20 PCI devices>`.
-fn counted_list(text: &str) -> String {
+pub(super) fn counted_list(text: &str) -> String {
     let (key, list) = match text.find(';').and_then(|end| text[..end].rfind('=')) {
         Some(equals) => text.split_at(equals + 1),
         None => ("", text),
@@ -246,7 +246,7 @@ fn item_lines(items: &[Item], detail: Detail<'_>) -> Vec<String> {
 }
 
 /// Joins subject and value; avoids `iommu=pt: iommu=pt`.
-fn joined(subject: &str, value: &str) -> String {
+pub(super) fn joined(subject: &str, value: &str) -> String {
     if value == subject || value.is_empty() {
         subject.to_owned()
     } else {
@@ -271,12 +271,12 @@ pub(crate) fn when(effect: Effect) -> &'static str {
     }
 }
 
-fn value_or_absent(value: Option<&str>) -> &str {
+pub(super) fn value_or_absent(value: Option<&str>) -> &str {
     value.unwrap_or("absent")
 }
 
 /// Describes the reboot that the plan needs, or why none may be done.
-fn reboot(plan: &Plan) -> String {
+pub(super) fn reboot(plan: &Plan) -> String {
     let is_reported =
         plan.body.unknowns.iter().any(|unknown| {
             [BOOT_ENTRY, NEXT_COMMAND_LINE].contains(&unknown.subject.text.as_str())

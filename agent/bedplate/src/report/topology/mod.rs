@@ -27,7 +27,7 @@ pub(crate) use document::Document;
 pub use document::{SCHEMA, document};
 pub use import::imported;
 pub(crate) use page::html;
-pub(super) use page::sections;
+pub(super) use page::{draw, tables};
 pub use picture::svg;
 
 /// A host as `bedplate topology` shows it.

@@ -13,13 +13,24 @@ pub(crate) fn html(shown: &TopologyView) -> String {
     let title = format!("PCIe topology of {}", shown.facts.label());
     let mut page = page::open(&title);
     page.element("h1", &[], &title);
-    sections(shown, &mut page);
+    let details = draw(shown, &mut page);
+    tables(shown, details, &mut page);
     page.finish()
 }
 
-/// Adds the sections of the page, below a heading of the caller.
-pub(in crate::report) fn sections(shown: &TopologyView, page: &mut Markup) {
-    let read = picture::draw_with_links(shown, page);
+/// Id and lines of the details of a box.
+pub(in crate::report) type BoxDetails = (String, Vec<String>);
+
+/// Adds the picture, and returns the details that its boxes link to. In a narrow window the picture scrolls.
+pub(in crate::report) fn draw(shown: &TopologyView, page: &mut Markup) -> Vec<BoxDetails> {
+    page.open("div", &[("class", &"picture")]);
+    let details = picture::draw_with_links(shown, page);
+    page.close();
+    details
+}
+
+/// Adds distances, pairs and the details of the picture's boxes.
+pub(in crate::report) fn tables(shown: &TopologyView, details: Vec<BoxDetails>, page: &mut Markup) {
     let rows = shown.rows(Options::default());
     if rows.is_empty() {
         page.element("p", &[("class", &"wrong")], super::NOTHING);
@@ -38,7 +49,7 @@ pub(in crate::report) fn sections(shown: &TopologyView, page: &mut Markup) {
     page.open("section", &[("class", &"screen")]);
     page.element("h2", &[], "Details");
     page.open("div", &[("class", &"cards")]);
-    for (id, lines) in read {
+    for (id, lines) in details {
         page.open("pre", &[("id", &id)]);
         page.lines(lines.iter().map(String::as_str));
         page.close();
