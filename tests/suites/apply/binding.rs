@@ -76,7 +76,7 @@ fn missing_driver_rolls_everything_back() {
         panic!("{report:?}")
     };
     assert!(
-        why.contains("modprobe vfio-pci first") && restored.left.is_empty(),
+        why.contains("run `modprobe vfio-pci`") && restored.left.is_empty(),
         "{why}: {restored:?}"
     );
     assert_eq!(foreign(machine.root()), before, "VFs gone, probing on again");

@@ -87,8 +87,7 @@ fn inner_full_disk() {
             if let Outcome::Failed { why, .. } = change.outcome {
                 failed += 1;
                 // A tool reports it in its output; a failed write by bedplate itself has the fix in the message.
-                let ours =
-                    why.contains("No space left on device") && why.contains("free some space");
+                let ours = why.contains("No space left on device") && why.contains("free space");
                 let theirs = why.contains("exit status 1") || why.contains("os error 28");
                 assert!(ours || theirs, "{why}");
                 by_us += u32::from(ours);
@@ -150,7 +149,7 @@ fn inner_read_only_disk() {
         .collect();
     let ids: Vec<&str> = failures.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(ids, ["cmdline/grub", "modules/modprobe.d"]);
-    assert!(failures.iter().all(|(_, why)| why.contains("read-only")), "{failures:?}");
+    assert!(failures.iter().all(|(_, why)| why.contains("Read-only file system")), "{failures:?}");
     let without_sys = |mut tree: std::collections::BTreeMap<String, String>| {
         tree.retain(|path, _| !path.starts_with("sys"));
         tree
@@ -168,7 +167,7 @@ fn inner_read_only_disk() {
     remount("remount,bind,ro", &etc);
     let report = apply(&machine, &Fuse::none());
     let Outcome::Failed { why, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
-    assert!(why.contains("read-only"), "{why}");
+    assert!(why.contains("Read-only file system"), "{why}");
     assert!(!report.succeeded() && changed != before);
     assert_eq!(everything(machine.root()), changed);
 }

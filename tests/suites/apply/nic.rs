@@ -173,10 +173,7 @@ fn externally_changed_attribute_is_reverted_only_by_force() {
     machine.put(&vfs_at(LINK), serde_json::to_vec(&theirs).unwrap());
     let (plan, _) = revert(&machine, &Fuse::none(), false);
     assert_eq!(plan.refused[0].subject, "VF 1 of 0000:18:00.0");
-    assert_eq!(
-        plan.refused[0].reason,
-        "it was set to max tx rate 77 Mbit/s since, not by bedplate"
-    );
+    assert_eq!(plan.refused[0].reason, "set to max tx rate 77 Mbit/s by another tool since");
     assert_eq!(vf(&machine, 1).max_tx_rate, Some(77));
     assert_eq!(ledger(&machine).vfs.len(), 1, "the record stays");
     let (_, report) = revert(&machine, &Fuse::none(), true);
@@ -188,7 +185,7 @@ fn externally_changed_attribute_is_reverted_only_by_force() {
     machine.put(&vfs_at(LINK), serde_json::to_vec(&theirs).unwrap());
     let report = run(&machine, &plan_of(vec![adjust(rate, false)]), &Fuse::none());
     let Outcome::Failed { why, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
-    assert!(why.contains("has changed since the plan was made"), "{why}");
+    assert!(why.contains("changed since planning"), "{why}");
 }
 
 #[test]
@@ -277,7 +274,7 @@ fn eswitch_with_vfs_in_use_is_not_reverted() {
     let (plan, _) = revert(&machine, &Fuse::none(), false);
     assert_eq!(
         plan.refused[0].reason,
-        "its mode changes only without VFs, and they are in use: 4 VFs that cannot be seen"
+        "changing the mode removes the VFs, which are in use: 4 VFs that are not visible"
     );
     machine.put(NUMVFS, "0\n");
     let (_, report) = revert(&machine, &Fuse::none(), false);

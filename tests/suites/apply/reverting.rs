@@ -232,7 +232,7 @@ fn live_values_of_an_earlier_boot_are_not_reverted() {
 
 #[test]
 fn lost_or_damaged_backup_is_refused() {
-    for damage in ["lost", "damaged"] {
+    for (damage, reason) in [("lost", "cannot read the saved content"), ("damaged", "is damaged")] {
         let machine = applied();
         let ledger = ledger(&machine);
         let blob = ledger.files[DEFAULT].original.sha().unwrap().blob();
@@ -246,7 +246,7 @@ fn lost_or_damaged_backup_is_refused() {
             let refused: Vec<&str> =
                 plan.refused.iter().map(|refused| refused.subject.as_str()).collect();
             assert_eq!(refused, [DEFAULT], "{damage}");
-            assert!(plan.refused[0].reason.contains(damage), "{:?}", plan.refused);
+            assert!(plan.refused[0].reason.contains(reason), "{:?}", plan.refused);
             assert_eq!(machine.text(DEFAULT), now);
         }
         assert!(machine.text(OLD_CONF).contains("blacklist"), "the rest went back");

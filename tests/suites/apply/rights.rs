@@ -42,7 +42,7 @@ fn program_rights_are_neither_retained_nor_restored() {
     // A record alone does not give a file to a user; a file that already belongs to that user is restored.
     let given = FileMeta { uid: 1234, gid: 2345, ..meta };
     let error = writer.restore_file("/etc/file", b"x\n", &given).unwrap_err().to_string();
-    assert!(error.contains("the ledger gives it to 1234:2345"), "{error}");
+    assert!(error.contains("the ledger records owner 1234:2345"), "{error}");
     assert_eq!(machine.text("/etc/file"), "old\n");
     chown(&path, Some(1234), Some(2345)).unwrap();
     writer.restore_file("/etc/file", b"x\n", &given).unwrap();

@@ -195,7 +195,7 @@ fn vf_assigned_to_a_guest_is_not_changed() {
     assert_eq!(plan.steps, []);
     assert_eq!(
         plan.refused[0].reason,
-        "it is in use (bound to vfio-pci: a guest may have it), and putting this back restarts its driver: MAC address unset"
+        "in use (bound to vfio-pci: possibly assigned to a guest), and reverting this restarts its driver: MAC address unset"
     );
     assert_eq!(ledger(&machine).vfs.len(), 1, "the record stays");
     // Not with force either: the guest would lose it.
@@ -248,7 +248,7 @@ fn unresponsive_pf_is_not_changed() {
     let Outcome::Failed { restored, .. } = &report.changes[0].outcome else { panic!("{report:?}") };
     let left: Vec<(&str, &str)> =
         restored.left.iter().map(|left| (left.subject.as_str(), left.why.as_str())).collect();
-    let why = "not tried: 0000:18:00.0 did not answer in time, and may still be at it";
+    let why = "skipped: 0000:18:00.0 timed out and may still be busy";
     assert_eq!(left, [(NUMVFS, why)]);
     let asked = |step: &&String| step.contains("drivers_probe") || step.contains(" of VF ");
     assert_eq!(fuse.trail().iter().filter(asked).count(), 1, "{:#?}", fuse.trail());
