@@ -76,13 +76,13 @@ fn kernelopts_without_a_known_value_are_refused() {
     assert_refused(&root, "not even root=");
     let root = rocky("options $kernelopts $tuned_params\n", "");
     std::fs::remove_file(root.at("boot/grub2/grub.cfg")).expect("ours");
-    assert_refused(&root, "is not there");
+    assert_refused(&root, "is absent");
 }
 
 #[test]
 fn kernelopts_that_the_configuration_overrides_are_refused() {
     let root = rocky("options $kernelopts\n", "set kernelopts=\"root=/dev/r ro\"\n");
-    assert_refused(&root, "does not take its arguments from");
+    assert_refused(&root, "does not use the arguments of");
 }
 
 #[test]
@@ -161,10 +161,7 @@ fn undecided_line_is_refused_in_the_plan() {
     }
     let root = rocky("options root=/dev/r ro\n", "");
     root.put("boot/efi/EFI/rocky/grub.cfg", "");
-    assert_refused(
-        &root,
-        "/boot/efi/EFI/rocky/grub.cfg, which UEFI firmware's GRUB reads first, is empty",
-    );
+    assert_refused(&root, "/boot/efi/EFI/rocky/grub.cfg, which GRUB reads first on UEFI, is empty");
 }
 
 #[test]
@@ -198,7 +195,7 @@ fn live_host_without_menu_is_not_rebooted() {
     let gone = root.live(&["plan", "--exit-code"]);
     assert_eq!(gone.code, Some(5), "{}", gone.text);
     for ran in [refused, planned, link, gone] {
-        assert!(ran.text.contains("do not reboot"), "{}", ran.text);
-        assert!(!ran.text.contains("reboot is needed"), "{}", ran.text);
+        assert!(ran.text.contains("Do not reboot"), "{}", ran.text);
+        assert!(!ran.text.contains("Reboot required"), "{}", ran.text);
     }
 }

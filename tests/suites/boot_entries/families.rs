@@ -89,7 +89,7 @@ fn image_without_the_tool_is_refused_with_a_remedy() {
     let before = root.files();
     let done = root.apply(&["--chroot-tools"]);
     assert_eq!(done.code, Some(1), "{}", done.text);
-    assert!(done.text.contains("update-grub is not installed in the image"), "{}", done.text);
+    assert!(done.text.contains("update-grub is missing in the image"), "{}", done.text);
     assert!(done.text.contains("without --chroot-tools"), "{}", done.text);
     assert_eq!(root.files(), before);
 }

@@ -69,7 +69,7 @@ fn live_host_with_an_empty_menu_is_not_rebooted() {
         let ran = root.live(&["plan", "--exit-code"]);
         assert_eq!(ran.code, Some(5), "{}", ran.text);
         assert!(ran.text.contains(reason), "{}", ran.text);
-        assert!(ran.text.contains("do not reboot"), "{}", ran.text);
+        assert!(ran.text.contains("Do not reboot"), "{}", ran.text);
     }
     root.put("boot/loader/entries/ostree-1.conf", "linux /x\noptions root=/dev/r quiet\n");
     let refused = root.live(&["apply", "--yes"]);

@@ -105,7 +105,7 @@ fn lossy_or_garbled_sources_are_refused() {
         assert_refused(&drop_in, "etc/kernel/cmdline.d/site.conf");
         let comment = leap(loader);
         comment.put(CMDLINE, "# ours\nquiet splash\n");
-        assert_refused(&comment, "line of comment");
+        assert_refused(&comment, "comment line");
     }
     // GRUB ends the arguments there in any case.
     let garbled = leap("systemd-boot");
