@@ -55,7 +55,10 @@ fn error_lint_stops_apply_and_history_has_allow_reasons() {
     let output = session.run(&apply);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let said = text(&output.stderr);
-    assert!(said.contains("error: nothing was done: ") && said.contains("bad.toml:4:9"), "{said}");
+    assert!(
+        said.contains("error: profile rejected by lint ") && said.contains("bad.toml:4:9"),
+        "{said}"
+    );
     assert_eq!(listing(&image), before);
 
     let allow = ["--allow-lint", "amd-iommu-on=the installer adds it, ticket 12"];
@@ -76,7 +79,7 @@ fn plan_apply_and_revert_of_an_image() {
     let apply = ["apply", "--root", "image", "--profile", "generic-intel"];
     let output = session.run(&apply);
     assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("the image build still has to run:\n    update-grub\n"));
+    assert!(text(&output.stdout).contains("the image build must still run:\n    update-grub\n"));
     let drop_in = image.join("etc/default/grub.d/zz-bedplate.cfg");
     assert!(std::fs::read_to_string(&drop_in).expect("the drop-in").contains("iommu=pt"));
 
@@ -100,18 +103,18 @@ fn plan_apply_and_revert_of_an_image() {
     let reverted = session.run(&["revert", "--root", "image"]);
     assert_eq!(reverted.status.code(), Some(6));
     let said = text(&reverted.stdout);
-    assert!(said.contains("the image build still has to run: update-grub"), "{said}");
+    assert!(said.contains("the image build must still run: update-grub"), "{said}");
     let state = image.join("var").display().to_string();
     let after: Vec<String> =
         listing(&image).into_iter().filter(|path| !path.starts_with(&state)).collect();
     assert_eq!(after, before);
     let nothing = session.run(&["revert", "--root", "image"]);
     assert_eq!(nothing.status.code(), Some(6));
-    assert_eq!(text(&nothing.stdout), "! the image build still has to run: update-grub\n");
+    assert_eq!(text(&nothing.stdout), "! the image build must still run: update-grub\n");
     let settled = session.run(&["revert", "--root", "image", "--ran", "update-grub"]);
     assert_eq!(
         text(&settled.stdout),
-        "nothing to put back: bedplate has no record of a change here\n"
+        "nothing to revert: bedplate has no record of changes here\n"
     );
 }
 
@@ -133,7 +136,7 @@ fn revert_waits_for_the_lock() {
     });
     assert_eq!(revert.status.code(), Some(6), "{}", text(&revert.stderr));
     assert!(
-        text(&revert.stderr).contains("waits for another bedplate"),
+        text(&revert.stderr).contains("waiting for another bedplate"),
         "{}",
         text(&revert.stderr)
     );
@@ -202,7 +205,7 @@ fn unusable_ledger_stops_every_command() {
             let said = text(&output.stderr);
             let remedy = match *content {
                 "{\"version\": 99}" => "use the newer bedplate",
-                "{\"version\": 1}" => "run `bedplate revert` with the bedplate that wrote it",
+                "{\"version\": 1}" => "Run `bedplate revert` with that bedplate",
                 _ => "restore it from a backup",
             };
             // By its whole path: it is not the ledger of the machine that builds the image.
@@ -223,7 +226,7 @@ fn plan_of_a_changed_image_needs_no_rights() {
     let plan = session.run_as_nobody(&["plan", "--root", "image", "--profile", "generic-intel"]);
     assert_eq!(plan.status.code(), Some(0), "{}", text(&plan.stderr));
     let shown = text(&plan.stdout);
-    assert!(shown.contains("? what bedplate did here before: unknown"), "{shown}");
+    assert!(shown.contains("? bedplate's record of its changes: unknown"), "{shown}");
     // The boot entry must still be regenerated, which does not depend on the ledger.
     assert!(shown.contains("boot configuration"), "{shown}");
     for command in [

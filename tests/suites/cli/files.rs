@@ -122,7 +122,7 @@ fn completions_of_every_shell() {
             assert!(script.contains(word), "{shell}: {word}");
         }
         for word in
-            ["power-cycle", "worker", "worker", "state-root", "early in a boot", "man pages"]
+            ["power-cycle", "worker", "worker", "state-root", "early in boot", "man pages"]
         {
             assert!(!script.contains(word), "{shell}: {word}");
         }

@@ -56,19 +56,19 @@ fn profile_writable_by_other_users_is_refused() {
     ] {
         let session = session();
         set_mode(&session.path(path), mode);
-        refused(&session, &OWN, &format!("(mode {mode:04o}): chmod go-w {path}"));
+        refused(&session, &OWN, &format!("(mode {mode:04o}); run chmod go-w {path}"));
         // Nor is it used as the host's profile for a plan.
         refused(&session, &["plan", "--root", "image"], &format!("chmod go-w {path}"));
     }
     for (path, mode, help) in [
-        ("named/site.toml", 0o666, "chmod go-w {path}"),
-        ("named", 0o777, "copy the file to a directory that only root may write"),
+        ("named/site.toml", 0o666, "run chmod go-w {path}"),
+        ("named", 0o777, "copy the file to a directory writable only by root"),
     ] {
         let session = session();
         set_mode(&session.path(path), mode);
         // By its whole path: the command works from any directory.
         let help = help.replace("{path}", &session.path(path).display().to_string());
-        refused(&session, &NAMED, &format!("(mode {mode:04o}): {help}"));
+        refused(&session, &NAMED, &format!("(mode {mode:04o}); {help}"));
         // Planning with a named profile is harmless.
         let plan = ["plan", "--root", "image", "--profile", "named/site.toml"];
         assert_eq!(session.status(&plan), 0, "{path}");
@@ -91,16 +91,16 @@ fn profile_owned_by_another_user_is_refused() {
     ] {
         let session = session();
         chown(session.path(path), Some(1234), None).expect("root may");
-        let says = format!("it belongs to uid 1234, not to root: chown root {path}");
+        let says = format!("owned by uid 1234, not by root; run chown root {path}");
         refused(&session, &OWN, &says);
     }
     for (path, help) in
-        [("named", "copy the file to a directory"), ("named/site.toml", "chown root {path}")]
+        [("named", "copy the file to a directory"), ("named/site.toml", "run chown root {path}")]
     {
         let session = session();
         chown(session.path(path), Some(1234), None).expect("root may");
         let help = help.replace("{path}", &session.path(path).display().to_string());
-        refused(&session, &NAMED, &format!("not to root: {help}"));
+        refused(&session, &NAMED, &format!("not by root; {help}"));
     }
     // No fix with `chown`: a home must not be given to root, whatever path names it.
     let session = self::session();
@@ -117,7 +117,7 @@ fn profile_owned_by_another_user_is_refused() {
     symlink("/etc/elsewhere.toml", &profile).expect("ours");
     assert_eq!(session.status(&["plan", "--root", "image"]), 0);
     chown(session.path("image/etc/elsewhere.toml"), Some(1234), None).expect("root may");
-    refused(&session, &OWN, "it belongs to uid 1234");
+    refused(&session, &OWN, "owned by uid 1234");
     // A user with write access to the target's directory can replace the file.
     for (link, to) in [
         ("image/etc/bedplate/profile.toml", "/home/site.toml"),
@@ -131,7 +131,7 @@ fn profile_owned_by_another_user_is_refused() {
         let args: &[&str] = if to.starts_with('/') { &OWN } else { &NAMED };
         assert_eq!(session.status(args), 0, "{to}");
         chown(session.path("image/home"), Some(1234), None).expect("root may");
-        refused(&session, args, "image/home: it belongs to uid 1234, not to root: copy the file");
+        refused(&session, args, "image/home: owned by uid 1234, not by root; copy the file");
     }
 }
 
@@ -192,7 +192,7 @@ fn root_in_another_group_does_not_trust_the_group() {
         .expect("setpriv starts");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("others may write it (mode 0664)"), "{said}");
+    assert!(said.contains("writable by other users (mode 0664)"), "{said}");
 }
 
 /// A plan does not need the ledger: an untrusted one is one more unknown.
@@ -205,10 +205,10 @@ fn plan_works_with_a_ledger_of_another_user() {
     let ledger = session.path("image/var/lib/bedplate/ledger.json");
     chown(&ledger, Some(1234), None).expect("root may");
     let plan = session.run(&["plan", "--root", "image"]);
-    let said = text(&plan.stdout);
-    assert!(plan.status.success() && said.contains("what bedplate did here before"), "{said}");
-    assert!(said.contains("belongs to uid 1234"), "{said}");
-    refused(&session, &OWN, "it belongs to uid 1234, not to root: chown root");
+    let said = text(&plan.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(plan.status.success() && said.contains("bedplate's record of its changes"), "{said}");
+    assert!(said.contains("owned by uid 1234"), "{said}");
+    refused(&session, &OWN, "owned by uid 1234, not by root; run chown root");
 }
 
 /// In a user namespace the caller is root, and so is the files' owner.

@@ -121,38 +121,38 @@ fn only_files_of_known_kinds_are_restored() {
         "/var/lib/bedplate/lock",
     ] {
         image.state(&file(path, json!({})));
-        image.refuses(&format!("it names {path}, and no kind of bedplate writes that file"));
+        image.refuses(&format!("entry for {path}, a file that bedplate never writes"));
     }
     image.state(&ledger("directories", json!(["/usr/share/empty"])));
-    image.refuses("it names the directory /usr/share/empty");
+    image.refuses("entry for directory /usr/share/empty");
     for path in ["/proc/sysrq-trigger", "/sys/kernel/../power/state"] {
         let action = json!({ "path": path, "before": "b", "after": "a", "limit_s": 1 });
         let record = json!({ "kind": "sysctl", "boot": "b", "action": action, "ours": [] });
         image.state(&ledger("attributes", json!({ path: record })));
-        image.refuses(&format!("it names {path}"));
+        image.refuses(&format!("entry for {path}"));
     }
     let path = "/proc/sys/kernel/core_pattern";
     let action = json!({ "path": path, "before": "b", "after": "a", "limit_s": 1 });
     let record = json!({ "kind": "sysctl", "boot": "b", "action": action, "ours": [] });
     image.state(&ledger("attributes", json!({ "/proc/sys/vm/swappiness": record })));
-    image.refuses("it names \"/proc/sys/vm/swappiness\", and no kind of bedplate sets that");
+    image.refuses("entry \"/proc/sys/vm/swappiness\", which bedplate never sets");
     let action = json!({ "address": "0000:00:00.0", "offset": 16, "register": "BAR 0", "mask": 65535, "value": 0, "before": 1 });
     let record = json!({ "kind": "acs", "boot": "b", "action": action, "ours": [] });
     image.state(&ledger("registers", json!({ "BAR 0 of 0000:00:00.0": record })));
-    image.refuses("it names the register 0x10 of 0000:00:00.0");
+    image.refuses("entry for register 0x10 of 0000:00:00.0");
     let action = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1, "before": {}, "after": {}, "start": false, "limit_s": 1 });
     let record = json!({ "kind": "sriov", "boot": "b", "action": action, "ours": [] });
     image.state(&ledger("vfs", json!({ "VF 2 of 0000:18:00.0": record })));
-    image.refuses("it names \"VF 2 of 0000:18:00.0\", and no kind of bedplate sets that");
+    image.refuses("entry \"VF 2 of 0000:18:00.0\", which bedplate never sets");
     let key = json!({ "pf": "0000:18:00.0", "interface": "ens1f0", "vf": 1 });
     let record = json!({ "boot": "b", "key": key, "limit_s": 1 });
     image.state(&ledger("starts", json!({ "VF 3 of 0000:18:00.0": record })));
-    image.refuses("it names \"VF 3 of 0000:18:00.0\", and no kind of bedplate sets that");
+    image.refuses("entry \"VF 3 of 0000:18:00.0\", which bedplate never sets");
     let action =
         json!({ "pf": "0000:18:00.0", "before": "legacy", "after": "switchdev", "limit_s": 1 });
     let record = json!({ "kind": "sriov", "boot": "b", "action": action, "ours": [] });
     image.state(&ledger("eswitches", json!({ "../ens1f0": record })));
-    image.refuses("it names \"../ens1f0\", and no kind of bedplate sets that");
+    image.refuses("entry \"../ens1f0\", which bedplate never sets");
 }
 
 #[test]
@@ -161,15 +161,15 @@ fn only_tools_of_known_kinds_are_run() {
     for argv in [json!(["sh", "-c", "id"]), json!(["update-initramfs", "-d"]), json!([])] {
         let tool = json!({ "kind": "modules", "argv": argv, "purpose": "p", "limit_s": 1 });
         image.state(&ledger("undo", json!([tool])));
-        image.refuses("it would run `");
+        image.refuses("entry that would run `");
         let owed = json!({ "kind": "modules", "argv": argv, "purpose": "p" });
         image.state(&ledger("owed", json!([owed])));
-        image.refuses("it would run `");
+        image.refuses("entry that would run `");
         let mut made = file(&format!("/{LIST}"), json!({}));
         let generator = json!({ "argv": argv, "purpose": "p", "limit_s": 1 });
         made["files"][format!("/{LIST}")]["readers"] = json!([generator]);
         image.state(&made);
-        image.refuses("it would run `");
+        image.refuses("entry that would run `");
     }
 }
 
@@ -180,7 +180,7 @@ fn restored_file_gets_no_program_rights_or_other_owner() {
     for mode in [0o4755, 0o2755, 0o6711] {
         image.state(&file(&path, json!({ "mode": mode })));
         image.refuses(
-            "it gives /etc/modules-load.d/bedplate.conf a set-user-ID or set-group-ID bit",
+            "entry that gives /etc/modules-load.d/bedplate.conf a set-user-ID or set-group-ID bit",
         );
     }
     let xattrs = json!({ "security.capability": "0100000280000000000000000000000000000000" });
@@ -193,7 +193,7 @@ fn restored_file_gets_no_program_rights_or_other_owner() {
     image.state(&foreign);
     let output = image.run("revert");
     let said = unwrapped(&output);
-    assert!(said.contains("the ledger gives it to 1234:"), "{said}");
+    assert!(said.contains("the ledger records owner 1234:"), "{said}");
     assert_eq!(output.status.code(), Some(1), "{said}");
     let list = fs::metadata(image.root.join(LIST)).expect("it is there");
     assert_eq!((list.uid(), list.mode() & 0o7777), (own.uid(), 0o644));
@@ -245,7 +245,7 @@ fn state_of_another_user_is_refused() {
         chown(state.join(path), Some(1234), None).expect("root may");
         let path = if path.is_empty() { path.to_owned() } else { format!("/{path}") };
         image.refuses(&format!(
-            "it belongs to uid 1234, not to root: chown root image/var/lib/bedplate{path}"
+            "owned by uid 1234, not by root; run chown root image/var/lib/bedplate{path}"
         ));
         chown(state.join(path.trim_start_matches('/')), Some(0), None).expect("root may");
     }
@@ -253,7 +253,7 @@ fn state_of_another_user_is_refused() {
     fs::rename(&state, image.root.join("state")).expect("ours");
     symlink("/state", &state).expect("ours");
     chown(image.root.join("state"), Some(1234), None).expect("root may");
-    image.refuses("it belongs to uid 1234");
+    image.refuses("owned by uid 1234");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn image_writable_by_other_users_is_refused() {
     let image = Image::new();
     for mode in [0o777, 0o1777] {
         set_mode(&image.root, mode);
-        image.refuses("others may write it");
+        image.refuses("writable by other users");
         // By its whole path: the command works from any directory.
         image.refuses(&format!("chmod go-w {}", image.root.display()));
     }
@@ -274,7 +274,7 @@ fn image_of_another_user_is_refused() {
     let image = Image::new();
     chown(&image.root, Some(1234), None).expect("root may");
     let help = format!("chown root {}", image.root.display());
-    image.refuses(&format!("it belongs to uid 1234, not to root: {help}"));
+    image.refuses(&format!("owned by uid 1234, not by root; run {help}"));
     // Reading is harmless.
     assert_eq!(image.session.status(&["plan", "--root", "image"]), 0);
 }

@@ -138,6 +138,6 @@ fn reason_length_is_limited() {
     for command in ["hold", "schedule"] {
         let output = session.run(&["reboot", command, "--why", &why, "--help"]);
         assert_eq!(output.status.code(), Some(64), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains("a reason has at most 500 characters"));
+        assert!(text(&output.stderr).contains("reason is longer than 500 characters"));
     }
 }

@@ -81,10 +81,7 @@ fn existing_profile_is_replaced_only_by_force() {
     let second = session.run(&init);
     assert_eq!(second.status.code(), Some(1));
     let said = text(&second.stderr);
-    assert!(
-        said.contains("already exists and was left unchanged") && said.contains("--force"),
-        "{said}"
-    );
+    assert!(said.contains("already exists; not changed") && said.contains("--force"), "{said}");
     assert_eq!(std::fs::read_to_string(&path).expect("mine"), "# mine\n");
 
     let forced: Vec<&str> = init.into_iter().chain(["--force"]).collect();
@@ -102,7 +99,7 @@ fn host_without_a_shipped_profile_needs_extends() {
     session.image("image");
     let output = session.run(&["profile", "init", "--root", "image"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("name one with --extends"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("select one with --extends"), "{}", text(&output.stderr));
     assert!(!session.path("image/etc/bedplate").exists());
     assert_eq!(session.status(&["profile", "init", "--root", "image", "--extends", "hgx"]), 64);
 }
@@ -161,5 +158,5 @@ fn cpu_argument_selects_the_profile() {
     assert_eq!(of(&[]).status.code(), Some(1));
     let output = of(&["--cpu", "intel"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("profile generic-"), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("Profile generic-"), "{}", text(&output.stdout));
 }

@@ -87,7 +87,7 @@ fn pending_tool_runs_with_chroot_tools() {
     let session = image();
     let (status, said) = apply(&session, &[]);
     assert_eq!(status, 6, "{said}");
-    assert!(said.contains("done, and the image build still has to run: update-grub\n"), "{said}");
+    assert!(said.contains("done; the image build must still run: update-grub\n"), "{said}");
     assert_eq!(session.status(&command("plan", &["--exit-code"])), 6);
     let (status, said) = apply(&session, &[]);
     assert_eq!(status, 6, "{said}");
@@ -136,7 +136,7 @@ fn assert_fails_back_to_the_build(session: &Session) {
     tool(session, "#!/bin/sh\nexit 1\n");
     let (status, said) = apply(session, &["--chroot-tools"]);
     assert_eq!(status, 1, "{said}");
-    assert!(said.contains("1 change failed and was undone"), "{said}");
+    assert!(said.contains("1 change failed and was rolled back"), "{said}");
     assert_eq!((read(&main), read(&drop_in), menu(session)), before);
     tool(session, UPDATE_GRUB);
     assert_eq!(apply(session, &["--chroot-tools"]).0, 0);
@@ -192,19 +192,13 @@ fn applied_and_forgotten() -> Session {
     assert_eq!(apply(&session, &["--chroot-tools"]).0, 0);
     std::fs::remove_dir_all(session.path("img/var/lib/bedplate")).expect("the state");
     let plan = text(&session.run(&command("plan", &[])).stdout);
-    assert!(
-        plan.contains("/etc/default/grub.d/zz-bedplate.cfg: bedplate wrote this file"),
-        "{plan}"
-    );
+    assert!(plan.contains("/etc/default/grub.d/zz-bedplate.cfg: written by bedplate"), "{plan}");
     assert!(plan.contains("revert --force"), "{plan}");
     for more in ["--dry-run", "--yes"] {
         let output = session.run(&["revert", "--root", "img", more]);
         assert_eq!(output.status.code(), Some(4), "{more}");
         let said = text(&output.stdout);
-        assert!(
-            said.contains("zz-bedplate.cfg") && !said.contains("nothing to put back"),
-            "{said}"
-        );
+        assert!(said.contains("zz-bedplate.cfg") && !said.contains("nothing to revert"), "{said}");
     }
     assert!(drop_in(&session).exists());
     session
@@ -228,7 +222,7 @@ fn forgotten_file_is_adopted_by_an_apply() {
     let (status, said) = apply(&session, &["--chroot-tools"]);
     assert_eq!(status, 0, "{said}");
     let plan = text(&session.run(&command("plan", &[])).stdout);
-    assert!(!plan.contains("bedplate wrote this file"), "{plan}");
+    assert!(!plan.contains("zz-bedplate.cfg: written by bedplate"), "{plan}");
     let args = ["revert", "--root", "img", "--chroot-tools", "--yes"];
     assert_eq!(session.status(&args), 0);
     assert!(!drop_in(&session).exists());
@@ -275,7 +269,7 @@ fn stale_menu_without_a_record_is_pending() {
     for _ in 0..2 {
         let (status, said) = apply(&session, &[]);
         assert_eq!(status, 6, "{said}");
-        assert!(said.contains("the image build still has to run:\n    update-grub\n"), "{said}");
+        assert!(said.contains("the image build must still run:\n    update-grub\n"), "{said}");
     }
     update_grub(&session);
     assert_eq!(apply(&session, &[]).0, 0);
@@ -314,7 +308,7 @@ fn menu_tool_that_cannot_work_in_the_root_is_pending() {
         let (status, said) = apply(&session, &["--chroot-tools"]);
         assert_eq!(status, 6, "{said}");
         assert!(said.contains("cannot find a device for /"), "{said}");
-        assert!(said.contains("the image build still has to run: update-grub\n"), "{said}");
+        assert!(said.contains("the image build must still run: update-grub\n"), "{said}");
     }
     assert!(std::fs::read_to_string(drop_in(&session)).expect("it").contains("iommu=pt"));
     assert_eq!(menu(&session), before);

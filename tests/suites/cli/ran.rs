@@ -246,7 +246,7 @@ fn each_tool_is_tracked_on_its_own() {
     assert_eq!(owed(&session), ["update-grub", UPDATE_INITRAMFS]);
     let (status, said) = apply(&session, &["--ran", "update-initramfs"]);
     assert_eq!(status, 6, "{said}");
-    assert!(said.contains("done, and the image build still has to run: update-grub\n"), "{said}");
+    assert!(said.contains("done; the image build must still run: update-grub\n"), "{said}");
     assert_eq!(owed(&session), ["update-grub"]);
     assert!(at_first_boot(&session).is_empty());
     session.file(CFG, MADE);
@@ -288,7 +288,7 @@ fn menu_without_the_arguments_overrides_ran() {
     assert_eq!(apply(&session, &[]).0, 6);
     let (status, said) = apply(&session, &["--ran", "update-grub"]);
     assert_eq!(status, 6, "{said}");
-    assert!(!said.contains("noted"), "{said}");
+    assert!(!said.contains("recorded as run"), "{said}");
     assert_eq!(owed(&session), ["update-grub"]);
     session.file(CFG, MADE);
     assert_eq!(apply(&session, &["--ran", "update-grub"]).0, 0);
@@ -299,14 +299,17 @@ fn unknown_tool_is_a_usage_error() {
     let session = image(&format!("{CMDLINE}{MODULES}"));
     let (status, said) = apply(&session, &["--ran", "mkinitcpio"]);
     assert_eq!(status, 64, "{said}");
-    assert_eq!(said, "error: bedplate runs no tool mkinitcpio\n  hint: no tool is owed\n");
+    assert_eq!(
+        said,
+        "error: mkinitcpio is not a tool that bedplate runs\n  hint: no tool is pending\n"
+    );
     assert_eq!(apply(&session, &[]).0, 6);
     let (status, said) = apply(&session, &["--ran", "update-grub", "--ran", "mkinitcpio"]);
     assert_eq!(status, 64, "{said}");
     assert_eq!(
         said,
         format!(
-            "error: bedplate runs no tool mkinitcpio\n  hint: owed: update-grub; {UPDATE_INITRAMFS}\n"
+            "error: mkinitcpio is not a tool that bedplate runs\n  hint: pending: update-grub; {UPDATE_INITRAMFS}\n"
         )
     );
     assert_eq!(owed(&session).len(), 2);
@@ -322,16 +325,16 @@ fn tool_that_is_not_pending_is_reported() {
     let (status, said) = apply(&session, &names);
     assert_eq!(status, 6, "{said}");
     for name in [UPDATE_INITRAMFS, "dracut"] {
-        assert!(said.contains(&format!("{name}: nothing is owed")), "{said}");
+        assert!(said.contains(&format!("{name}: not pending")), "{said}");
     }
     let (status, said) = apply(&session, &names);
     assert_eq!(status, 0, "{said}");
-    assert!(said.contains(&format!("{UPDATE_INITRAMFS}: noted that it has run")), "{said}");
-    assert!(said.contains("dracut: nothing is owed"), "{said}");
+    assert!(said.contains(&format!("{UPDATE_INITRAMFS}: recorded as run")), "{said}");
+    assert!(said.contains("dracut: not pending"), "{said}");
     let (status, said) = apply(&session, &names);
     assert_eq!(status, 0, "{said}");
-    assert!(said.contains(&format!("{UPDATE_INITRAMFS}: nothing is owed")), "{said}");
-    assert!(!said.contains("noted"), "{said}");
+    assert!(said.contains(&format!("{UPDATE_INITRAMFS}: not pending")), "{said}");
+    assert!(!said.contains("recorded as run"), "{said}");
 }
 
 /// Rewrites the only pending tool of the ledger.

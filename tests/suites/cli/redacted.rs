@@ -118,7 +118,7 @@ fn no_planted_secret_is_in_a_snapshot() {
     assert_eq!(found(&secrets, &text), none);
     let said = String::from_utf8(output.stderr).expect("text");
     assert_eq!(found(&secrets, &said), none);
-    for line in ["/proc/cmdline: ", "/etc/systemd/network/wg0.netdev: only that it is there"] {
+    for line in ["/proc/cmdline: ", "/etc/systemd/network/wg0.netdev: content omitted"] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }
     // The data that a snapshot exists for is in it.
@@ -154,7 +154,7 @@ fn snapshot_is_a_new_file_for_its_owner_only() {
     assert_eq!(mode(&session.path("x.bp")), 0o600);
     let again = session.run(&args);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert!(!again.status.success() && said.contains("name another file with -o"), "{said}");
+    assert!(!again.status.success() && said.contains("select another file with -o"), "{said}");
     // Nor through a link, existing target or not.
     session.file("victim", "mine");
     for (link, target) in [("link.bp", "victim"), ("dangling.bp", "nothing")] {

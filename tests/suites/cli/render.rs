@@ -219,7 +219,7 @@ fn stale_files_are_named_and_unmanaged_ones_stay() {
     let sysctl = session.path("out/etc/sysctl.d/zz-bedplate.conf");
     let (status, said) = run("less.toml", &[]);
     assert!(
-        status == 0 && said.contains("out/etc/sysctl.d/zz-bedplate.conf is left of an earlier"),
+        status == 0 && said.contains("out/etc/sysctl.d/zz-bedplate.conf is left over from"),
         "{said}"
     );
     assert!(sysctl.exists());
@@ -231,7 +231,7 @@ fn stale_files_are_named_and_unmanaged_ones_stay() {
     for profile in ["less.toml", "whole.toml"] {
         let (status, said) = run(profile, &[]);
         assert!(
-            status == 64 && said.contains("bedplate.conf is not bedplate's"),
+            status == 64 && said.contains("bedplate.conf was not rendered by bedplate"),
             "{status}: {said}"
         );
     }
@@ -331,7 +331,7 @@ fn unwritable_paths_are_named() {
     session.file("file", "x");
     let (status, said) = render(&session, "file");
     assert_eq!(status, 1);
-    assert!(said.contains("cannot create the directory file"), "{said}");
+    assert!(said.contains("cannot create directory file"), "{said}");
     session.file(&format!("taken/{DROP_IN}/x"), "");
     let (status, said) = render(&session, "taken");
     assert_eq!(status, 1);

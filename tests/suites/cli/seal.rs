@@ -43,7 +43,7 @@ fn sealed_image_plans_nothing_and_reverts() {
     assert_eq!(run(&session, &["--dry-run", "--exit-code"]).0, 0);
     let (status, said) = run(&session, &["--yes"]);
     assert_eq!(status, 0);
-    assert!(said.contains("nothing to remove: sealed already"), "{said}");
+    assert!(said.contains("nothing to remove: already sealed"), "{said}");
 
     assert_eq!(session.status(&["plan", "--root", "img", "--cpu", "intel", "--exit-code"]), 0);
     assert!(session.path(CONF).exists());
@@ -83,7 +83,7 @@ fn owed_tool_blocks_a_seal() {
         let (status, said) = run(&session, more);
         assert_eq!(status, 4, "{said}");
         assert!(said.contains("still to run: `update-grub`"), "{said}");
-        assert!(said.contains("do: `bedplate apply --root DIR --chroot-tools`"), "{said}");
+        assert!(said.contains("fix: run `bedplate apply --root DIR --chroot-tools`"), "{said}");
     }
     assert!(session.path("img/var/lib/bedplate/hold.json").exists());
 }
@@ -115,8 +115,8 @@ fn image_in_which_a_system_runs_is_refused() {
     for more in [&["--yes"][..], &["--dry-run"]] {
         let (status, said) = run(&session, more);
         assert_eq!(status, 4, "{said}");
-        assert!(said.contains("a system runs in this directory"), "{said}");
-        assert!(said.contains("do: stop that system, or run `bedplate seal` inside it"), "{said}");
+        assert!(said.contains("a system is running in this directory"), "{said}");
+        assert!(said.contains("fix: stop that system, or run `bedplate seal` in it"), "{said}");
     }
     assert!(session.path("img/var/lib/bedplate/hold.json").exists());
 }
@@ -144,7 +144,7 @@ fn link(session: &Session, path: &str, target: &str, kept: &str) {
 
 #[test]
 fn link_to_unmanaged_files_is_refused() {
-    const REMEDY: &str = "do: replace the link by a directory, or remove the link";
+    const REMEDY: &str = "fix: replace the link with a directory, or remove it";
     for (path, target, kept, cause) in [
         ("img/var/lib/bedplate/daemon", "/etc", "img/kept", "leads to /etc,"),
         ("img/var/lib/bedplate", "../../home", "img/home", "leads to /home,"),
@@ -178,7 +178,7 @@ fn unmanaged_files_in_the_run_of_an_image_stay() {
 
     session.file("img/etc/bedplate/status.json", "x");
     session.file("img/var/lib/bedplate/hold.json", "{}");
-    refused(&session, "/run/bedplate: a symbolic link leads to /etc/bedplate", "do: replace");
+    refused(&session, "/run/bedplate: a symbolic link leads to /etc/bedplate", "fix: replace");
 }
 
 #[test]
@@ -198,14 +198,14 @@ fn links_of_a_distribution_are_followed() {
 fn irregular_file_is_refused_before_any_removal() {
     let session = image();
     session.file("img/var/lib/bedplate/daemon/old/x", "");
-    let directory = "/var/lib/bedplate/daemon/old: it is a directory";
-    refused(&session, directory, "do: move it away, or remove it by hand");
+    let directory = "/var/lib/bedplate/daemon/old: unexpected directory";
+    refused(&session, directory, "fix: move it away, or remove it by hand");
     assert!(session.path("img/var/lib/bedplate/daemon/devices.json").exists());
 
     let session = image();
     std::fs::remove_file(session.path("img/var/lib/bedplate/hold.json")).expect("a file");
     link(&session, "img/var/lib/bedplate/hold.json", "/etc/machine-id", "img/kept");
-    refused(&session, "hold.json: it is a symbolic link", "do: move it away");
+    refused(&session, "hold.json: unexpected symbolic link", "fix: move it away");
     assert!(session.path("img/var/lib/bedplate/daemon/devices.json").exists());
 }
 
@@ -216,7 +216,7 @@ fn directory_without_bedplate_has_nothing_to_remove() {
     for more in [&["--dry-run", "--exit-code"][..], &["--yes"]] {
         let (status, said) = run(&session, more);
         assert_eq!(status, 0, "{said}");
-        let end = "nothing to remove: neither a profile nor state of bedplate is here\n";
+        let end = "nothing to remove: no profile or state of bedplate found\n";
         assert!(said.ends_with(end) && !said.contains("keep"), "{said}");
     }
     assert!(!session.path("img/var/lib/bedplate").exists());

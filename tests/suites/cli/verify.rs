@@ -45,7 +45,7 @@ fn mistake_in_profile_stops_neither_verify_nor_doctor() {
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains("/etc/bedplate/profile.toml:1"), "{args:?}: {said}");
-        assert!(said.contains("judged without it"), "{args:?}: {said}");
+        assert!(said.contains("checked without it"), "{args:?}: {said}");
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert!(report.is_object(), "{report}");
     }
