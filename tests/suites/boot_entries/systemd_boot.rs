@@ -101,7 +101,7 @@ const FAILS_WITH_IMAGE: &str = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\n\
      for token in 0123 new; do\n\
      { cat /usr/lib/head; printf '%-64s' \"$line\"; } > /boot/EFI/Linux/$token-$2.efi\ndone\n";
 
-/// Headers of a unified kernel image whose command line is the 64 bytes that follow.
+/// Headers of a unified kernel image with its command line in the 64 bytes that follow.
 fn head() -> Vec<u8> {
     let dos = [b"MZ".as_slice(), &[0; 58], &64_u32.to_le_bytes()].concat();
     let file = [b"PE\0\0\x64\x86\x01\0".as_slice(), &[0; 16]].concat();
@@ -318,7 +318,7 @@ fn revert_restores_entries_that_alone_had_the_line() {
     assert!(!root.has(CMDLINE), "{}", done.text);
 }
 
-/// A package has since installed a kernel whose entry has bedplate's arguments.
+/// A package has since installed a kernel, and its entry has bedplate's arguments.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn revert_keeps_the_line_of_later_entries() {
