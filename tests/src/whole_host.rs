@@ -41,8 +41,8 @@ pub fn everything(host: &Snapshot, loaded: &LoadedProfile) -> String {
     }
     engine::assume_cpu(&mut facts, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;
-    said += &text::plan(&plan, &facts.label(), text::Detail { verbose: true });
-    said += &diff::plan(&plan);
+    said += &text::plan(&plan, &facts.label(), text::Detail { verbose: true, only: &[] });
+    said += &diff::plan(&plan, &[]);
     json::plan(&plan, "host").expect("a plan is JSON");
     style::terminal(&said)
 }

@@ -71,7 +71,7 @@ fn another_default_entry(case: &mut Case) -> Result<()> {
     check!(guest::groups(&node)?.values().all(|kind| kind == "DMA"), "the groups have changed");
     let shown = status_text(&node)?;
     check!(
-        shown.contains("nothing to do, 1 waiting for a boot"),
+        shown.contains("No changes, 1 waiting for a reboot"),
         "configured and next boot have it:\n{shown}"
     );
     node.reboot()?;
@@ -130,7 +130,7 @@ fn edited_not_regenerated(case: &mut Case) -> Result<()> {
     node.step("written and regenerated, not booted: nothing to do but wait");
     let shown = status_text(&node)?;
     check!(
-        shown.contains("nothing to do, 1 waiting for a boot"),
+        shown.contains("No changes, 1 waiting for a reboot"),
         "the plan of a host that waits:\n{shown}"
     );
     node.reboot()?;

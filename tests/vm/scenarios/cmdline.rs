@@ -126,7 +126,7 @@ fn generator_dies_on(node: &Node) -> Result<()> {
             "no space left",
         ),
         ("is killed half-way", format!("{half}; kill -9 $$"), "killed by signal 9"),
-        ("succeeds and writes nothing", "exit 0".to_owned(), "iommu=pt is not there"),
+        ("succeeds and writes nothing", "exit 0".to_owned(), "iommu=pt is missing"),
     ];
     for (what, script, reason) in scripts {
         node.step(&format!("update-grub {what}"));

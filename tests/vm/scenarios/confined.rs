@@ -289,7 +289,7 @@ fn foreign_tasks(node: &Node) -> Result<()> {
     let argv = ["/bin/touch", "/var/cache/theirs"];
     for unit in ["observer", "worker", "loader", "holders", "check"] {
         let said = ask(unit, serde_json::json!({ "task": "busy-command", "argv": argv }))?;
-        check!(said.contains("this is no task"), "{unit}: {said}");
+        check!(said.contains("unknown task"), "{unit}: {said}");
     }
     node.ok("! [ -e /var/cache/theirs ]")?;
     Ok(())

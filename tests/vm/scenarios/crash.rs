@@ -100,7 +100,7 @@ fn finish(node: &Node, state: &str) -> Result<()> {
     let plan = node.run("bedplate plan --exit-code")?;
     // VFs never survive a boot, so there is always something to do.
     same!(plan.status, 2, "plan --exit-code after the boot; it says {}", plan.stdout);
-    let waits = plan.stdout.contains("a cold reboot is needed");
+    let waits = plan.stdout.contains("Reboot required, through firmware");
     same!(
         waits,
         state == "before",

@@ -98,7 +98,10 @@ fn enabled(node: &Node, profile: &str) -> Result<()> {
     let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
     check!(held.contains("modprobe.d/zz-bedplate.conf"), "the initramfs lacks the options");
     let status = node.expect(3, "bedplate status")?;
-    check!(status.contains("not ready: iommu=pt and 2 more"), "bedplate status:\n{status}");
+    check!(
+        status.contains("not ready: pending reboot: iommu=pt and 2 more"),
+        "bedplate status:\n{status}"
+    );
     let status = node.expect(3, "bedplate reboot status")?;
     check!(
         status.contains("never: an operator reboots this host"),
@@ -142,7 +145,7 @@ fn put_back(node: &Node) -> Result<()> {
     check!(told.parse::<u32>().is_ok_and(|count| count >= 4), "messages with fields: {told}");
     let explained = node.ok("journalctl -x -u bedplate --no-pager")?;
     check!(
-        explained.contains("is not as the profile says") && explained.contains("bedplate history"),
+        explained.contains("drifted from the profile") && explained.contains("bedplate history"),
         "catalog:\n{explained}"
     );
     Ok(())

@@ -97,7 +97,7 @@ fn none(case: &mut Case) -> Result<()> {
         "the DMAR table"
     );
     let shown = node.ok("bedplate inspect")?;
-    check!(shown.contains("firmware offers none; not active"), "inspect says:\n{shown}");
+    check!(shown.contains("not supported by firmware; not active"), "inspect says:\n{shown}");
     Ok(())
 }
 

@@ -58,7 +58,7 @@ fn now(case: &mut Case) -> Result<()> {
         "load_default = \"now\"\nload = [\"dummy\"]\noptions = { dummy = { numdummies = 5 } }",
     )?;
     let plan = node.expect(2, "bedplate plan --exit-code")?;
-    assert!(plan.contains("/etc/modprobe.d/zz-bedplate.conf  [next boot]"), "{plan}");
+    assert!(plan.contains("after reboot: /etc/modprobe.d/zz-bedplate.conf"), "{plan}");
     let said = node.expect(3, "bedplate apply 2>&1")?;
     assert_eq!(dummies(&node)?, "3", "the module was loaded again under its users:\n{said}");
     node.ok("modprobe -r dummy && modprobe dummy")?;
@@ -75,7 +75,7 @@ fn now(case: &mut Case) -> Result<()> {
         )?;
         let said = node.expect(4, "bedplate apply 2>&1")?;
         let release = node.ok("uname -r")?;
-        let reason = format!("✗ module {module}: it is not installed for kernel {release}");
+        let reason = format!("✗ module {module}: not installed for kernel {release}");
         assert!(said.contains(&reason), "{when}: {said}");
         assert!(
             is_loaded(&node, "vfio_pci")?,
@@ -87,7 +87,7 @@ fn now(case: &mut Case) -> Result<()> {
     profile(&node, &format!("unload = [\"dummy\", \"dca\"]\n{option}"))?;
     let said = node.expect(4, "bedplate apply 2>&1")?;
     assert!(!is_loaded(&node, "dummy")?, "{said}");
-    assert!(is_loaded(&node, "dca")? && said.contains("it is in use (by igb)"), "{said}");
+    assert!(is_loaded(&node, "dca")? && said.contains("in use (by igb)"), "{said}");
     Ok(())
 }
 
@@ -117,7 +117,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     );
     assert_eq!((depth()?, dummies(&node)?), (old_depth.clone(), "1".to_owned()));
     let plan = node.expect(3, "bedplate plan --exit-code")?;
-    let waits = format!("options virtio_blk queue_depth: running {old_depth}, next boot 64");
+    let waits = format!("options virtio_blk queue_depth: running {old_depth}, after reboot 64");
     assert!(plan.contains(&waits), "no word of the option that waits for a boot:\n{plan}");
 
     // 2. The initramfs has its own modprobe.d for the modules it contains: here the disk's driver.

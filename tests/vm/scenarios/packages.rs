@@ -79,7 +79,7 @@ fn without_profile(node: &Node) -> Result<()> {
     node.ok("systemctl enable --now bedplate.service")?;
     until(node, "said", &state("no-profile"))?;
     // It may be observing the host again.
-    until(node, "in status", "bedplate status | grep -q 'enforces nothing: no profile'")?;
+    until(node, "in status", "bedplate status | grep -q 'no profile to enforce'")?;
     same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced");
     Ok(())
 }
@@ -98,7 +98,7 @@ fn upgraded(node: &Node) -> Result<()> {
     until(node, "the new daemon has looked", &state("waiting-for-boot"))?;
     check!(node.ok(pid)? != process, "the daemon is still process {process}");
     same!((node.ok(when)?, node.ok(&profile)?), before, "announcement and profile");
-    until(node, "in status", "bedplate reboot status | grep -q 'announced for'")?;
+    until(node, "in status", "bedplate reboot status | grep -q 'scheduled for'")?;
     let states = node.run("systemctl is-enabled bedplate-boot; systemctl is-enabled bedplate")?;
     same!(states.stdout.trim(), "disabled\nenabled", "what was off stays off");
     Ok(())

@@ -27,7 +27,7 @@ fn bmc(case: &mut Case) -> Result<()> {
     same!(actions, [POWER_CYCLE], "what the BMC was told");
     orderly(&node, &before)?;
     settled(&node)?;
-    says(&node, "last boot a power cycle by the BMC, announced by bedplate")
+    says(&node, "last boot a power cycle by the BMC, scheduled by bedplate")
 }
 
 fn bmc_refuses(case: &mut Case) -> Result<()> {
@@ -50,7 +50,7 @@ fn bmc_refuses(case: &mut Case) -> Result<()> {
     orderly(&node, &before)?;
     settled(&node)?;
     // QEMU's BMC does not know the cause of the machine's start.
-    says(&node, "it is not known whether the BMC did it")
+    says(&node, "unknown whether the BMC did it")
 }
 
 /// Requirements of docs/daemon.md for the operator: the drop-ins, and a driver for the BMC.

@@ -103,23 +103,31 @@ fn install(ops: &Operator) -> Result<()> {
 
 fn apply(ops: &Operator) -> Result<()> {
     let node = ops.0;
-    let remedy = "set `gpudirect = \"none\"` in [modules] of the profile";
+    let remedy = "Set `gpudirect = \"none\"` in [modules] of the profile";
     ops.types(
         0,
         "bedplate plan",
-        &["+ iommu=pt", "then: run update-grub", "a cold reboot is needed", remedy],
+        &["+ iommu=pt", "then run update-grub", "Reboot required, through firmware", remedy],
     )?;
     node.ok(&format!("printf '\n[modules]\ngpudirect = \"none\"\n' >>{PROFILE_PATH}"))?;
     node.put("/root/stand-ins.toml", guest::STAND_INS)?;
     node.ok(&format!("cat /root/stand-ins.toml >>{PROFILE_PATH}"))?;
-    ops.types(3, "bedplate apply --yes", &["… run update-grub", "waiting for a boot"])?;
+    ops.types(3, "bedplate apply --yes", &["… run update-grub", "waiting for a reboot"])?;
     same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), ["0011"; 6], "ACS");
     same!(guest::vfs(node)?, ["1"; 3], "VFs");
     check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
     ops.types(0, "systemctl enable --now bedplate-boot bedplate", &["Created symlink"])?;
     until(node, "the daemon has looked", &state("waiting-for-boot"))?;
-    ops.types(3, "bedplate status", &["not ready: iommu=pt", "daemon enforces the profile"])?;
-    ops.types(3, "bedplate reboot status", &["reboot needed: cold", "policy schedule", "window"])?;
+    ops.types(
+        3,
+        "bedplate status",
+        &["not ready: pending reboot: iommu=pt", "daemon enforces the profile"],
+    )?;
+    ops.types(
+        3,
+        "bedplate reboot status",
+        &["reboot needed: through firmware", "policy schedule", "window"],
+    )?;
     same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced without a window");
     exports(ops, "bedplate_ready 0")
 }
@@ -150,30 +158,34 @@ fn hold(ops: &Operator) -> Result<()> {
     ops.types(
         3,
         "bedplate reboot status",
-        &["announced for", "`bedplate reboot cancel` takes it back"],
+        &["scheduled for", "cancel with `bedplate reboot cancel`"],
     )?;
     ops.types(0, "bedplate reboot hold --for 4h --why 'training run 7'", &["training run 7"])?;
     until(node, "taken back", &format!("! {ANNOUNCED}"))?;
     // logind changes a moment before the daemon reports it.
     until(node, "said", "bedplate reboot status | grep -q 'reboot release'")?;
-    ops.types(3, "bedplate reboot status", &["training run 7; `bedplate reboot release` ends it"])?;
-    ops.types(0, "bedplate reboot release", &["the hold is released"])?;
+    ops.types(
+        3,
+        "bedplate reboot status",
+        &["training run 7; end it with `bedplate reboot release`"],
+    )?;
+    ops.types(0, "bedplate reboot release", &["hold released"])?;
     until(node, "announced again", ANNOUNCED)?;
-    ops.types(3, "bedplate reboot status", &["announced for"])
+    ops.types(3, "bedplate reboot status", &["scheduled for"])
 }
 
 /// `shutdown -c` is noticed, and stays in effect.
 fn call_off(ops: &Operator) -> Result<()> {
     let node = ops.0;
     ops.types(0, "shutdown -c", &[])?;
-    let heard = "bedplate reboot status | grep -q 'called off  through logind'";
+    let heard = "bedplate reboot status | grep -q 'cancelled   through logind'";
     until(node, "heard", heard)?;
     ops.types(
         3,
         "bedplate reboot status",
         &[
-            "called off through logind, as `shutdown -c` does",
-            "`bedplate reboot schedule` asks for it again",
+            "cancelled through logind, as by `shutdown -c`",
+            "`bedplate reboot schedule` requests it again",
         ],
     )?;
     std::thread::sleep(Duration::from_secs(6));
@@ -211,7 +223,7 @@ fn drift(ops: &Operator) -> Result<()> {
     ops.types(
         0,
         "journalctl -u bedplate -b -n 6 -o cat --no-pager",
-        &["not as the profile says: port", "done: /etc/default/grub.d"],
+        &["drifted: port", "done: /etc/default/grub.d"],
     )?;
     ops.types(0, "bedplate reboot status", &["reboot not needed"])?;
     same!(node.run(ANNOUNCED)?.status, 1, "a reboot is announced for what runs already");
@@ -240,22 +252,22 @@ fn revert(ops: &Operator) -> Result<()> {
     ops.types(
         4,
         "bedplate revert --yes",
-        &["would undo this within seconds: nothing was put back"],
+        &["would undo this within seconds; nothing was reverted"],
     )?;
     check!(line()?.contains("iommu=pt"), "a refused revert has changed grub.cfg");
     // The drop-in was edited by hand (see `drift`): the operator must decide about it.
+    ops.types(4, "bedplate revert --hold --yes", &["zz-bedplate.cfg: edited between", "--force"])?;
+    ops.types(3, "bedplate revert --hold --force --yes", &[])?;
+    until(node, "held", "bedplate status | grep -q 'paused: observes only'")?;
+    std::thread::sleep(Duration::from_secs(6));
     ops.types(
         4,
-        "bedplate revert --hold --yes",
-        &["zz-bedplate.cfg: it was edited between", "--force"],
+        "bedplate status",
+        &["enforcement paused since", "`bedplate release` resumes it"],
     )?;
-    ops.types(3, "bedplate revert --hold --force --yes", &[])?;
-    until(node, "held", "bedplate status | grep -q 'held: only observes'")?;
-    std::thread::sleep(Duration::from_secs(6));
-    ops.types(4, "bedplate status", &["enforcement is held since", "`bedplate release` ends it"])?;
     check!(!line()?.contains("iommu=pt"), "the daemon has undone the revert");
     same!(guest::vfs(node)?, ["0"; 3], "VFs after the revert");
-    ops.types(0, "bedplate release", &["released: bedplate.service makes this host"])?;
+    ops.types(0, "bedplate release", &["pause ended: bedplate.service resumes enforcement"])?;
     until(node, "right again", &state("converged"))?;
     check!(line()?.contains("iommu=pt"), "grub.cfg lacks iommu=pt");
     Ok(())

@@ -99,12 +99,12 @@ fn counts_and_users(case: &mut Case) -> Result<()> {
     // 7. More than the PF supports.
     assert_eq!(node.ok(&format!("cat /sys/bus/pci/devices/{PF}/sriov_totalvfs"))?, "7");
     profile_of_pf(&node, "vfs = 8")?;
-    refused(&node, "it can have at most 7 VFs, 8 are wanted")?;
+    refused(&node, "at most 7 VFs available, 8 requested")?;
 
     // 8. An unbound PF, which has lost its VFs; with the driver it works again, then revert to 0 VFs.
     node.ok(&format!("echo {PF} >/sys/bus/pci/drivers/igb/unbind"))?;
     profile_of_pf(&node, "vfs = 1")?;
-    refused(&node, "no driver is bound to it")?;
+    refused(&node, "no driver is bound")?;
     node.ok(&format!("echo {PF} >/sys/bus/pci/drivers/igb/bind"))?;
     node.ok("bedplate apply")?;
     assert_eq!(drivers(&node)?, ["igbvf"]);
@@ -161,7 +161,7 @@ fn in_use(node: &Node) -> Result<()> {
     ))?;
     refused(
         node,
-        "0000:84:10.0 (bound to igbvf without an interface here: it may be in another namespace)",
+        "0000:84:10.0 (bound to igbvf, interface not visible here: possibly in another namespace)",
     )?;
     let link = node.ok(&format!("ip -n pod -brief link show {vf}"))?;
     assert!(link.contains(",UP"), "the VF in the namespace is not up any more: {link}");
@@ -204,7 +204,7 @@ fn drivers_of_vfs(case: &mut Case) -> Result<()> {
 
     // 3. They may be assigned to a VM now.
     profile_of_pf(&node, "vfs = 1\nvf_driver = \"vfio-pci\"")?;
-    refused(&node, "bound to vfio-pci: a guest may have it")?;
+    refused(&node, "bound to vfio-pci: possibly assigned to a guest")?;
 
     // 4. From zero with the requested driver: igbvf is loaded, and never binds them.
     for vf in ["0000:84:10.0", "0000:84:10.2"] {

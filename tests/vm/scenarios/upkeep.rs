@@ -68,7 +68,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
     check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
     until(&node, "stuck", &state("stuck"))?;
     let status = node.expect(4, "bedplate status")?;
-    check!(status.contains(&format!("its log says: {COMPLAINT}")), "the cause:\n{status}");
+    check!(status.contains(&format!("rejected it: {COMPLAINT}")), "the cause:\n{status}");
     rest(5);
     same!(node.boot_id()?, boot, "the boot");
     same!(node.run("[ -e /run/systemd/shutdown/scheduled ]")?.status, 1, "nothing is announced");

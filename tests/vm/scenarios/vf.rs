@@ -118,7 +118,7 @@ fn refusals(node: &Node) -> Result<()> {
     let said = node.expect(1, "bedplate apply 2>&1")?;
     assert!(
         said.contains(
-            "driver igb: cannot set link state disable of VF 0 of enp132s0: the driver cannot do it"
+            "driver igb: cannot set link state disable of VF 0 of enp132s0: not supported by the driver"
         ),
         "{said}"
     );
