@@ -59,10 +59,7 @@ pub(crate) fn html(host: &HostPage) -> String {
     records::reboots(host, &mut page);
     records::history(&host.outline.history, &mut page);
     if let (Some(shown), Some(details)) = (host.topology, details) {
-        // Starts a new sheet.
-        page.open("section", &[("class", &"sheet")]);
         topology::tables(shown, details, &mut page);
-        page.close();
     }
     footer(host.with_identifiers, &mut page);
     page.finish()

@@ -3,7 +3,7 @@
 
 use super::HostPage;
 use crate::report::markup::Markup;
-use crate::report::names::name;
+use crate::report::names::models;
 use crate::report::text::{
     counted_list, device_name, group_changes, joined, summary, value_or_absent, when,
 };
@@ -100,7 +100,7 @@ fn change(group: &[&Change], names: &Names, page: &mut Markup) {
     page.close();
 }
 
-/// Adds the object of a change, or the number of objects and their names, and the tools that run.
+/// Adds the object of a change, or the number of objects with their models and addresses, and the tools that run.
 fn object(group: &[&Change], names: &Names, page: &mut Markup) {
     match group {
         [only] => {
@@ -111,15 +111,13 @@ fn object(group: &[&Change], names: &Names, page: &mut Markup) {
             let devices = several.iter().filter_map(|change| change.subject.device.as_deref());
             let devices: Vec<_> = devices.collect();
             if let Some(first) = devices.first() {
-                page.text(&format!("{} {}s:", devices.len(), first.role));
+                page.text(&format!("{} {}s", devices.len(), first.role));
             }
-            page::list(page, &devices, LINES, |page, device| {
-                page.text(&device.name());
-                if let Some(name) = names.function(device.address).and_then(|f| name(names, f)) {
-                    page.text(" ");
-                    page.inline("span", &[("class", &"dim")], &name);
-                }
-            });
+            let functions = devices.iter().filter_map(|device| names.function(device.address));
+            for model in models(names, functions) {
+                page.element("p", &[("class", &"dim")], &model);
+            }
+            page::list(page, &devices, LINES, |page, device| page.text(&device.name()));
         }
     }
     let Some(first) = group.first() else { return };
