@@ -137,23 +137,18 @@ impl CommandLine {
         let unfit = |why: String| Err(LineError::Characters(why));
         if self.to_string().contains('\0') {
             return unfit(
-                "the kernel command line has a NUL character, where it would end; remove it"
-                    .into(),
+                "the kernel command line has a NUL character, where it would end; remove it".into(),
             );
         }
         for token in self.tokens() {
             // Report only the name: the value may be a secret, and more users see this message than the file.
             let name = lossless_text::printable(&token.name());
             if lossless_text::has_raw(token.as_str()) {
-                return unfit(format!(
-                    "`{name}` has bytes that are not UTF-8; write it in ASCII"
-                ));
+                return unfit(format!("`{name}` has bytes that are not UTF-8; write it in ASCII"));
             }
             // The rest of the line is one argument, so any edit would change unmanaged text.
             if token.has_open_quote() {
-                return unfit(format!(
-                    "unclosed double quote in `{name}`; close it first"
-                ));
+                return unfit(format!("unclosed double quote in `{name}`; close it first"));
             }
             if token.as_str().as_bytes().contains(&LATIN1_NO_BREAK_SPACE) {
                 return unfit(format!(

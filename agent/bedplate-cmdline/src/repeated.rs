@@ -40,8 +40,7 @@ fn result(name: &str, tokens: &[&Token], arch: Arch) -> String {
     let last = tokens.last().map_or("", |token| token.as_str());
     match shape_of(name, arch) {
         Shape::Options(_) => {
-            "their options are combined; the last of conflicting options applies"
-                .to_owned()
+            "their options are combined; the last of conflicting options applies".to_owned()
         }
         Shape::Items(list) if list.last_wins => format!("the last one applies: `{last}`"),
         Shape::Items(_) => "all of them apply".to_owned(),

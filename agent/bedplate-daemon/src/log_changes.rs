@@ -73,9 +73,8 @@ impl LogState {
 
     /// Logs values that newly could not be read.
     pub(crate) fn unknowns(&mut self, observation: &Observation) {
-        let words = |one: &Unknown| {
-            format!("cannot read {} {}: {}", one.kind, one.subject, one.reason)
-        };
+        let words =
+            |one: &Unknown| format!("cannot read {} {}: {}", one.kind, one.subject, one.reason);
         let now = observation.unknowns.iter().map(words).collect();
         log_new(journal::UNREAD, &mut self.unknowns, now);
     }

@@ -124,9 +124,7 @@ impl Host<'_> {
         let container = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"]
             .into_iter()
             .find(|path| self.has(path))
-            .map(|path| {
-                format!("; this is a container ({path}), without a boot loader of its own")
-            })
+            .map(|path| format!("; this is a container ({path}), without a boot loader of its own"))
             .unwrap_or_default();
         let id = self.os.id.known().map_or("unknown", String::as_str);
         format!(

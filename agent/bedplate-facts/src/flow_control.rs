@@ -111,7 +111,9 @@ fn nccl_class(reader: &dyn Reader, conf: &str) -> Reading<u8> {
         match nccl_conf::value(&String::from_utf8_lossy(&bytes), NCCL_IB_TC).map(str::parse) {
             None => Reading::Absent,
             Some(Ok(class)) => Reading::Known(class),
-            Some(Err(_)) => Reading::unknown(format!("{NCCL_IB_TC} in {conf} is not a traffic class")),
+            Some(Err(_)) => {
+                Reading::unknown(format!("{NCCL_IB_TC} in {conf} is not a traffic class"))
+            }
         }
     })
 }

@@ -43,7 +43,9 @@ pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
     let topology_file = match named {
         None => Reading::Absent,
         // A recording masks the paths of other files.
-        Some(one) if !one.value.starts_with('/') => Reading::unknown("the topology file's path is unknown"),
+        Some(one) if !one.value.starts_with('/') => {
+            Reading::unknown("the topology file's path is unknown")
+        }
         Some(one) => match Reading::from_result(reader.exists(&one.value)) {
             Reading::Absent => Reading::Known(false),
             found => found,

@@ -45,9 +45,7 @@ pub fn observe(reader: &dyn Reader, gpu: &GpuStack, kernel: Option<&str>) -> Rea
         Reading::Known(path) if path.is_empty() => None,
         Reading::Known(path) if path == IN_CONTAINER => Some(path),
         Reading::Known(_) => {
-            return Reading::unknown(format!(
-                "{CUSTOM} names an unknown directory"
-            ));
+            return Reading::unknown(format!("{CUSTOM} names an unknown directory"));
         }
         Reading::Absent => None,
         Reading::Unknown(why) => return Reading::Unknown(why),

@@ -93,10 +93,7 @@ impl Scan<'_> {
             if let Ok(address) = name.parse()
                 && !known.contains(&address)
             {
-                self.gap(
-                    address,
-                    "unknown PCI location: the entry is not a link",
-                );
+                self.gap(address, "unknown PCI location: the entry is not a link");
                 places.push((address, Place { root: String::new(), above: Vec::new() }));
             }
         }

@@ -94,9 +94,7 @@ pub fn open(path: &Path) -> Result<(File, FileStat)> {
         Ok((file, stat)) => Ok((File::from(file), stat)),
         Err(NotOpened::Failed(errno)) => Err(errno.into()),
         Err(NotOpened::Directory) => Err(Errno::EISDIR.into()),
-        Err(NotOpened::Special) => {
-            Err(Error::new(ErrorKind::InvalidInput, "not a regular file"))
-        }
+        Err(NotOpened::Special) => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),
     }
 }
 
@@ -106,8 +104,7 @@ pub fn open(path: &Path) -> Result<(File, FileStat)> {
 /// Errors of [`open`], or a larger file.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let (file, stat) = open(path)?;
-    let too_large =
-        || Error::new(ErrorKind::FileTooLarge, format!("larger than {most} bytes"));
+    let too_large = || Error::new(ErrorKind::FileTooLarge, format!("larger than {most} bytes"));
     if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
         return Err(too_large());
     }

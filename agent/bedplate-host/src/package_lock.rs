@@ -28,7 +28,9 @@ fn found(reader: &dyn Reader) -> Option<&'static str> {
 
 /// Returns the message for operators.
 pub fn reason(lock: &str) -> String {
-    format!("a package manager is running (holds {lock}); boot entries may change until it finishes")
+    format!(
+        "a package manager is running (holds {lock}); boot entries may change until it finishes"
+    )
 }
 
 fn zypp_runs(reader: &dyn Reader) -> bool {

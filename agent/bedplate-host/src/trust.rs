@@ -86,9 +86,7 @@ mod tests {
                 1001,
                 1000,
                 0o600,
-                Some(
-                    "owned by uid 1001, neither by you (uid 1000) nor by root; run chown 1000 /x",
-                ),
+                Some("owned by uid 1001, neither by you (uid 1000) nor by root; run chown 1000 /x"),
             ),
             (ROOT, 0, 0, 0o646, Some("writable by other users (mode 0646); run chmod go-w /x")),
             (ROOT, 0, 50, 0o664, Some("writable by other users (mode 0664); run chmod go-w /x")),

@@ -211,9 +211,7 @@ impl Writer for DirWriter {
 
     fn run_tool(&mut self, argv: &[String], limit_s: u32) -> ToolOutput {
         if !self.runs_tools() {
-            return tool::not_started(
-                "tools of an image run only with --chroot-tools".into(),
-            );
+            return tool::not_started("tools of an image run only with --chroot-tools".into());
         }
         if let Err(fault) = self.pass("run", argv.first().map_or("", String::as_str)) {
             return tool::not_started(fault.to_string());

@@ -83,9 +83,7 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
     for candidate in ports {
         if let Reading::Unknown(why) = &candidate.port.state {
             advice.complete = false;
-            advice
-                .notes
-                .push(format!("unknown state of port {}: {why}", candidate.port.name));
+            advice.notes.push(format!("unknown state of port {}: {why}", candidate.port.name));
         }
     }
     if let Some(chosen) = ChosenPorts::choose(ports, reach, library, &mut advice.notes) {
@@ -153,7 +151,9 @@ impl<'a> ChosenPorts<'a> {
                  not used"
             ),
             (near, far) => {
-                format!("the {near} ACTIVE RDMA ports within the GDR level of a GPU; {far} more distant left out")
+                format!(
+                    "the {near} ACTIVE RDMA ports within the GDR level of a GPU; {far} more distant left out"
+                )
             }
         };
         let ports = if near.is_empty() { active } else { near };

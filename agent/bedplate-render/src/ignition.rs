@@ -72,7 +72,9 @@ impl Machine {
             );
         }
         if should_not_exist.iter().any(|token| !token.contains('=')) {
-            notes.push("an argument given by name alone is removed only if it has no value".to_owned());
+            notes.push(
+                "an argument given by name alone is removed only if it has no value".to_owned(),
+            );
         }
         let files: Vec<OutFile> =
             files(build).chain(udev::rules(build, options)).chain(agent.profile).collect();

@@ -119,9 +119,8 @@ fn checked_role(role: &str) -> Result<&str, RenderError> {
         && !role.starts_with('-')
         && !role.ends_with('-');
     let how = "use lower-case letters, digits and `-`, e.g. worker";
-    good.then_some(role).ok_or_else(|| {
-        RenderError::Refused(format!("invalid MachineConfig role `{role}`: {how}"))
-    })
+    good.then_some(role)
+        .ok_or_else(|| RenderError::Refused(format!("invalid MachineConfig role `{role}`: {how}")))
 }
 
 const NOT_REMOVED: Unsupported = Unsupported {

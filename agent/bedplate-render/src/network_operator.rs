@@ -63,10 +63,9 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         ),
         None => {}
     }
-    rendered.inexpressible.extend(vfs(
-        build,
-        "run bedplate on the nodes: the plugin only offers existing VFs",
-    ));
+    rendered
+        .inexpressible
+        .extend(vfs(build, "run bedplate on the nodes: the plugin only offers existing VFs"));
     rendered.inexpressible.extend(agent::of_machine(build));
     ELSEWHERE.leave(build, options.arch, |_| false, &mut rendered)?;
     rendered.notes.extend(build.notes.iter().cloned());
@@ -93,7 +92,8 @@ fn cannot(rule: &SriovRule, build: &ImageConfig) -> Option<&'static str> {
     let select = &rule.select;
     if select.address.is_some() {
         let by_address = PfSelector { address: select.address, ..PfSelector::default() };
-        return (*select != by_address).then_some("the plugin cannot combine a PF's address with other selectors");
+        return (*select != by_address)
+            .then_some("the plugin cannot combine a PF's address with other selectors");
     }
     // Without VFs there is nothing to offer.
     if rule.vfs == SriovCount::Number(0) {
@@ -106,9 +106,7 @@ fn cannot(rule: &SriovRule, build: &ImageConfig) -> Option<&'static str> {
     match (&select.interface, vf_device(select)) {
         (Some(name), _) if is_one(name) => None,
         (Some(_), _) => Some("the plugin accepts interface names, not patterns"),
-        (None, None) => {
-            Some("the plugin selects by VF ids, which this rule does not determine")
-        }
+        (None, None) => Some("the plugin selects by VF ids, which this rule does not determine"),
         (None, id) => {
             let alike = build
                 .vfs

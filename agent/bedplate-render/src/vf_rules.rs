@@ -97,10 +97,7 @@ fn of_host<'a>(
     let select = PfSelector { address: first.map(|wanted| wanted.pf), ..PfSelector::default() };
     let by_address = SriovRule { select, ..rule.clone() };
     if groups.is_empty() && rule.vfs != SriovCount::Number(0) {
-        return Err(inexpressible(
-            rule,
-            "it selects no PF of the host given for the addresses",
-        ));
+        return Err(inexpressible(rule, "it selects no PF of the host given for the addresses"));
     }
     match cannot(&by_address) {
         // The other rules name their addresses, so they cannot match these PFs.

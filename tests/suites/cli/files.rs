@@ -121,8 +121,7 @@ fn completions_of_every_shell() {
         for word in ["plan", "revert", "exit-code", "schedule"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        for word in
-            ["power-cycle", "worker", "worker", "state-root", "early in boot", "man pages"]
+        for word in ["power-cycle", "worker", "worker", "state-root", "early in boot", "man pages"]
         {
             assert!(!script.contains(word), "{shell}: {word}");
         }

@@ -196,10 +196,9 @@ fn failed_change_is_retried_later() {
     assert_eq!(applied(&rig), 1);
     // The observation without a change keeps the reason.
     let (_, said) = rig.run(&["status"]);
-    for part in [
-        "not ready: port 0000:22:00.0: no such port",
-        "failed\n  port 0000:22:00.0: no such port",
-    ] {
+    for part in
+        ["not ready: port 0000:22:00.0: no such port", "failed\n  port 0000:22:00.0: no such port"]
+    {
         assert!(said.contains(part), "{part} is not in\n{said}");
     }
     rig.after(&fixed(&rig));

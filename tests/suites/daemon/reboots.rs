@@ -56,9 +56,9 @@ fn ineffective_reboot_is_stuck_until_the_host_converges() {
         assert!(status.reason.contains("another entry was chosen"), "{}", status.reason);
         assert_eq!(schedules(&rig), 0, "{boot}: {:?}", rig.asked_of_logind());
     }
-    assert!(rig.logged(
-        "rebooted, but the change is still not in effect: the default entry has it"
-    ));
+    assert!(
+        rig.logged("rebooted, but the change is still not in effect: the default entry has it")
+    );
     assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_state{state=\"stuck\"} 1"));
     // An operator fixes the cause.
     rig.look(&right(&rig));

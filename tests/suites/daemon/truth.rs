@@ -58,9 +58,7 @@ fn missing_profile_stops_enforcement_and_reboots() {
     assert_eq!(applied(&rig), 0);
     let (code, said) = rig.run(&["status"]);
     assert!(
-        code == Some(4)
-            && said.contains("no-profile")
-            && said.contains("no profile to enforce"),
+        code == Some(4) && said.contains("no-profile") && said.contains("no profile to enforce"),
         "{said}"
     );
     let (code, said) = rig.run(&["reboot", "schedule"]);

@@ -229,7 +229,8 @@ impl BlsEntry {
         })?;
         // GRUB expands `$` even inside quotes.
         if new.matches('$').count() > old.matches('$').count() {
-            let what = "has a `$`, which GRUB expands as a variable in boot entries; use modprobe.d";
+            let what =
+                "has a `$`, which GRUB expands as a variable in boot entries; use modprobe.d";
             return Err(BlsError { what: format!("`{new}` {what}"), source: None });
         }
         let text = if new == old { own } else { &new };

@@ -234,8 +234,7 @@ fn pick<'a, 'b>(
         return if line.certain { Ok(line) } else { depends(line) };
     }
     if digits > 0 && position.is_none() {
-        let why =
-            "builds of GRUB differ on a default that starts with digits";
+        let why = "builds of GRUB differ on a default that starts with digits";
         return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
     }
     let is_unnamed = |line: &&Line<'_>| line.id.is_none() || line.title.is_none();

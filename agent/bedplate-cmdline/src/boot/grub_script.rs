@@ -120,11 +120,7 @@ pub(super) fn split_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     let all = tokens(text)?;
     let word = |(at, token)| match token {
         Token::Word(word) => Ok(word),
-        _ => Err(NotUnderstood::at(
-            text,
-            at,
-            "GRUB ends the arguments here; quote the value",
-        )),
+        _ => Err(NotUnderstood::at(text, at, "GRUB ends the arguments here; quote the value")),
     };
     all.into_iter().map(word).collect()
 }

@@ -114,7 +114,8 @@ fn value_with_spaces_is_quoted() {
     assert_eq!(quoted("quiet", None).as_deref(), Ok("quiet"));
     assert_eq!(quoted("a", Some("")).as_deref(), Ok("a="));
     assert_eq!(quoted("a", Some("\"b\"")).as_deref(), Ok("a=\"\"b\"\""));
-    for (value, why) in [("b \" c", "cannot quote the value"), ("b\nc", "does not reach the kernel unchanged")]
+    for (value, why) in
+        [("b \" c", "cannot quote the value"), ("b\nc", "does not reach the kernel unchanged")]
     {
         let refused = quoted("a", Some(value)).expect_err(value).to_string();
         assert!(refused.contains(why), "{refused}");

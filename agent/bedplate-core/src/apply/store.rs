@@ -52,7 +52,8 @@ impl<'a> Store<'a> {
 
     fn save(&mut self) -> Result<(), StepError> {
         let text = self.ledger.text();
-        let text = text.map_err(|error| StepError::because("cannot serialize the ledger", error))?;
+        let text =
+            text.map_err(|error| StepError::because("cannot serialize the ledger", error))?;
         if text == self.saved {
             return Ok(());
         }

@@ -393,8 +393,6 @@ fn host_files(reader: &dyn Reader, dir: &str) -> Result<Vec<Layer>, SourceError>
 }
 
 fn trusted_text(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
-    String::from_utf8(reader.read_trusted(path)?).map_err(|_| ReadError::Failed {
-        path: path.to_owned(),
-        reason: "not UTF-8 text".into(),
-    })
+    String::from_utf8(reader.read_trusted(path)?)
+        .map_err(|_| ReadError::Failed { path: path.to_owned(), reason: "not UTF-8 text".into() })
 }

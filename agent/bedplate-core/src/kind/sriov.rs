@@ -137,7 +137,10 @@ fn link_files(context: &Context) -> Vec<Note> {
                     "SR-IOVVirtualFunctions=",
                     "also sets VF counts (SR-IOVVirtualFunctions=); configure each PF in one place only",
                 ),
-                ("[SR-IOV]", "also sets VF attributes ([SR-IOV]); configure each VF in one place only"),
+                (
+                    "[SR-IOV]",
+                    "also sets VF attributes ([SR-IOV]); configure each VF in one place only",
+                ),
             ];
             for (_, text) in remarks.into_iter().filter(|(start, _)| has(start)) {
                 notes.push(NAME.note(path.clone(), text.to_owned()));

@@ -170,9 +170,8 @@ impl Planner<'_> {
             && let Some(user) = sriov::use_of_vf((self.facts)(), self.reader, key.pf, key.vf)
         {
             let after = action.after;
-            let reason = format!(
-                "in use ({user}), and reverting this restarts its driver: {after}"
-            );
+            let reason =
+                format!("in use ({user}), and reverting this restarts its driver: {after}");
             return plan.refuse(subject, reason, FORCE);
         }
         action.key.interface = interface;

@@ -85,11 +85,9 @@ impl Authority {
         match self.ask_polkit(header, action).await {
             Ok(true) => Ok((caller, uid)),
             Ok(false) => Err(denied(format!("polkit does not allow {action}"))),
-            Err(why) => {
-                Err(denied(format!(
-                    "permission denied: requires root, because polkit is unavailable ({why})"
-                )))
-            }
+            Err(why) => Err(denied(format!(
+                "permission denied: requires root, because polkit is unavailable ({why})"
+            ))),
         }
     }
 

@@ -182,8 +182,7 @@ fn unreadable(text: &str, error: Option<serde_json::Error>) -> SnapshotError {
             damaged(Some(error))
         }
         Err(error) => SnapshotError {
-            what: "not a bedplate snapshot: no \"bedplate_snapshot\" version"
-                .to_owned(),
+            what: "not a bedplate snapshot: no \"bedplate_snapshot\" version".to_owned(),
             source: Some(error),
         },
     }

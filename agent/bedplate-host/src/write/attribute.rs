@@ -20,7 +20,9 @@ impl DirWriter {
         let fd =
             self.open_inside(path, OFlag::O_WRONLY | OFlag::O_NOCTTY).map_err(
                 |errno| match errno {
-                    Errno::ENOENT => Fault::refusal("the kernel or device does not have this attribute"),
+                    Errno::ENOENT => {
+                        Fault::refusal("the kernel or device does not have this attribute")
+                    }
                     errno => failed_to("open")(errno),
                 },
             )?;
@@ -65,9 +67,9 @@ impl DirWriter {
     pub(super) fn only_live(&self) -> Result<(), Fault> {
         match self.root {
             Root::Live => Ok(()),
-            Root::Image { .. } => {
-                Err(Fault::refusal("an image has no running kernel; run this on the booted machine"))
-            }
+            Root::Image { .. } => Err(Fault::refusal(
+                "an image has no running kernel; run this on the booted machine",
+            )),
         }
     }
 }

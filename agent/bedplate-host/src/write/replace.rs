@@ -141,9 +141,7 @@ impl DirWriter {
         let Location::Found(place) = self.locate(path)? else { return Ok(()) };
         if place.linked {
             // Neither the link nor its target is certain to be the intended file.
-            return Err(Fault::refusal(
-                "unmanaged symbolic link; remove it by hand",
-            ));
+            return Err(Fault::refusal("unmanaged symbolic link; remove it by hand"));
         }
         if place.file()?.is_none() {
             return Ok(());
@@ -208,9 +206,7 @@ fn temp_name() -> Result<String, Fault> {
         .map_err(from_rustix)
         .map_err(failed_to("get random bytes"))?;
     if got < random.len() {
-        return Err(Fault::refusal(
-            "too few random bytes for a file name; run again",
-        ));
+        return Err(Fault::refusal("too few random bytes for a file name; run again"));
     }
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{TEMP_START}{digits}{TEMP_END}"))

@@ -172,7 +172,9 @@ impl DirWriter {
             Err(errno) => return Err(failed_to("create the directory")(errno)),
         }
         let Some(made) = self.directory(path)? else {
-            return Err(Fault::refusal(format!("{path} was removed while it was created; run again")));
+            return Err(Fault::refusal(format!(
+                "{path} was removed while it was created; run again"
+            )));
         };
         // The umask may have cleared bits.
         fchmod(&made, Mode::from_bits_truncate(mode)).or_else(meta::fat_has_no_modes(&made))?;
@@ -210,9 +212,9 @@ impl Place {
             Ok((file, _)) => Ok(Some(file)),
             Err(NotOpened::Failed(Errno::ENOENT)) => Ok(None),
             Err(NotOpened::Failed(errno)) => Err(failed_to("inspect")(errno)),
-            Err(NotOpened::Directory) => Err(Fault::refusal(
-                "a directory is in place of the file; move it away",
-            )),
+            Err(NotOpened::Directory) => {
+                Err(Fault::refusal("a directory is in place of the file; move it away"))
+            }
             Err(NotOpened::Special) => Err(Fault::refusal(
                 "a device, pipe or socket is in place of the file (a link to /dev/null disables a file); remove it if \
                 unintended",
@@ -294,9 +296,9 @@ fn checked(path: &str) -> Result<&str, Fault> {
 /// Splits a path into directory and last component. A path without a last name is a directory.
 fn split(path: &str) -> Result<(&str, &str), Fault> {
     match path.rsplit_once('/') {
-        Some((_, "" | "." | "..")) | None => Err(Fault::refusal(
-            "a directory is in place of the file; move it away",
-        )),
+        Some((_, "" | "." | "..")) | None => {
+            Err(Fault::refusal("a directory is in place of the file; move it away"))
+        }
         Some(("", name)) => Ok(("/", name)),
         Some((parent, name)) => Ok((parent, name)),
     }

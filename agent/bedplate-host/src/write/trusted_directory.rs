@@ -40,9 +40,7 @@ pub(super) fn directory(path: &str) -> Result<Option<OwnedFd>> {
             }
             if !is_ours(&stat) {
                 let uid = stat.st_uid;
-                return Err(refused(format!(
-                    "{name} in {path} is a link owned by uid {uid}"
-                )));
+                return Err(refused(format!("{name} in {path} is a link owned by uid {uid}")));
             }
             let target = readlinkat(&at, name.as_str())?;
             let target = target.to_str().ok_or(Errno::EILSEQ)?;

@@ -37,7 +37,10 @@ fn active_ports_near_gpus_are_listed_in_numerical_order() {
     let advice = advice_for(&[(&ten, NEAR), (&two, NEAR), (&far, FAR), (&down, NEAR)], "2.30");
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_2:2,mlx5_10:1"));
     assert_eq!(advice.set.len(), 1);
-    assert_eq!(advice.set[0].why, "the 2 ACTIVE RDMA ports within the GDR level of a GPU; 1 more distant left out");
+    assert_eq!(
+        advice.set[0].why,
+        "the 2 ACTIVE RDMA ports within the GDR level of a GPU; 1 more distant left out"
+    );
     assert!(advice.complete && advice.notes.is_empty(), "{:?}", advice.notes);
 }
 
@@ -123,7 +126,9 @@ fn oldest_version_gets_prefix_names() {
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("mlx5_1:1"));
     assert_eq!(
         advice.notes,
-        ["NCCL 2.4 only supports prefixes and also matches mlx5_10; 2.5 and later support exact names"]
+        [
+            "NCCL 2.4 only supports prefixes and also matches mlx5_10; 2.5 and later support exact names"
+        ]
     );
     assert_eq!(
         value(&advice_for(&[(&one, NEAR), (&ten, FAR)], "2.5"), "NCCL_IB_HCA"),

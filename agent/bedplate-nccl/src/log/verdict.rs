@@ -123,9 +123,10 @@ fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
         () if log.hosts.len() == 1 && fabric + peer + shm > 0 => {
             (Verdict::OneNode, "one node; all connections are within it".to_owned())
         }
-        () => {
-            (Verdict::CannotTell, format!("the log does not show how the ranks are connected: {wanted}"))
-        }
+        () => (
+            Verdict::CannotTell,
+            format!("the log does not show how the ranks are connected: {wanted}"),
+        ),
     }
 }
 
@@ -140,15 +141,12 @@ fn connections(count: u64, which: &str) -> String {
 fn not_shown(log: &Log) -> Option<String> {
     if let Some(lost) = log.lost {
         let count = lost.count;
-        return Some(format!(
-            "{count} NCCL lines are unreadable or from too many processes"
-        ));
+        return Some(format!("{count} NCCL lines are unreadable or from too many processes"));
     }
     let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
     let Some(all) = all.filter(|all| *all > 0) else {
         return Some(
-            "the number of ranks is not in the log (no line ends with Init COMPLETE)"
-                .to_owned(),
+            "the number of ranks is not in the log (no line ends with Init COMPLETE)".to_owned(),
         );
     };
     let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
@@ -271,7 +269,8 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         let (weight, remedy) = match (known, status) {
             (Some(row), None) => (row.weight, Some(row.remedy.to_owned())),
             (Some(row), Some(_)) => {
-                let remedy = "run `bedplate doctor rdma-connect` on that node and on the peer".to_owned();
+                let remedy =
+                    "run `bedplate doctor rdma-connect` on that node and on the peer".to_owned();
                 (row.weight, Some(remedy))
             }
             (None, _) => (WarningSeverity::Note, None),
@@ -330,8 +329,7 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
             let what = off.description();
             let weight = if is_cause { WarningSeverity::Fault } else { WarningSeverity::Note };
             let text = format!("{name}={value} disables {what}");
-            let remedy =
-                Some("remove it from the job's environment, unless intended".to_owned());
+            let remedy = Some("remove it from the job's environment, unless intended".to_owned());
             findings.push(Finding { weight, is_cause, text, seen: Some(*seen), remedy });
         }
         if values.len() > 1 {

@@ -92,7 +92,11 @@ pub const MEANINGS: &[Meaning] = &[
         "NCCL_GRAPH_FILE does not match this NCCL version",
         "unset NCCL_GRAPH_FILE",
     ),
-    fault("XML Parse", "a topology or graph file is invalid", "check it with `bedplate topology --import FILE`"),
+    fault(
+        "XML Parse",
+        "a topology or graph file is invalid",
+        "check it with `bedplate topology --import FILE`",
+    ),
     fault(
         "XML Mismatch",
         "a topology or graph file is invalid",
@@ -144,11 +148,7 @@ pub const MEANINGS: &[Meaning] = &[
         "GPUs do not use the link between them",
         "unset NCCL_P2P_DISABLE, or run `bedplate verify --check acs`",
     ),
-    fault(
-        "Timeout waiting for",
-        "a rank did not join",
-        "find the first error on the other nodes",
-    ),
+    fault("Timeout waiting for", "a rank did not join", "find the first error on the other nodes"),
     fault(
         "Error: failed to extend /dev/shm",
         "/dev/shm is too small",
@@ -173,11 +173,7 @@ pub const STATUSES: &[(u32, &str, &str)] = &[
         "local length error",
         "the receive buffer is too small: versions or settings differ between ranks",
     ),
-    (
-        2,
-        "local QP operation error",
-        "the queue pair was misused, or the NIC's firmware failed",
-    ),
+    (2, "local QP operation error", "the queue pair was misused, or the NIC's firmware failed"),
     (
         4,
         "local protection error",

@@ -109,10 +109,8 @@ pub fn judge(results: Results, links: &Links) -> Report {
     };
     let unread =
         results.unread.iter().map(|line| cannot(line, "resembles a result but is unreadable"));
-    let latency = results
-        .latency
-        .iter()
-        .map(|line| cannot(line, "latency tests do not measure bandwidth"));
+    let latency =
+        results.latency.iter().map(|line| cannot(line, "latency tests do not measure bandwidth"));
     let mut findings: Vec<Finding> = unread.chain(latency).collect();
     if runs.is_empty() && findings.is_empty() {
         findings.push(cannot(&1, "no results of nccl-tests, RCCL-tests or perftest"));
@@ -191,8 +189,10 @@ fn in_place_difference(run: &Run) -> Option<Finding> {
 fn compare_with_limit(run: &Run, limit: &Limit) -> Vec<Finding> {
     let mut findings = Vec::new();
     for link in &limit.degraded {
-        findings
-            .push(bad(run.line, format!("{link}: run `bedplate verify --check pcie` to find the limiting end")));
+        findings.push(bad(
+            run.line,
+            format!("{link}: run `bedplate verify --check pcie` to find the limiting end"),
+        ));
     }
     findings.extend(limit_reached(run, limit));
     findings

@@ -158,8 +158,7 @@ fn nodes(seen: &BTreeMap<PciAddress, &Function>, here: HostValue, compared: &mut
     let swapped = swapped_nodes(&nodes);
     if let Some((one, other)) = &swapped {
         let about = format_args!("NUMA nodes {one} and {other}");
-        let found =
-            format!("swapped: devices of node {one} are at node {other}, and vice versa");
+        let found = format!("swapped: devices of node {one} are at node {other}, and vice versa");
         compared.check(false, about, "GPUs and NICs of both", found);
     }
     let is_swapped = |said: &str| {

@@ -11,10 +11,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         removed: None,
         defaults: &[(Version(2, 5), "2 (automatic)")],
         decides: "whether rings and trees may use different NICs on different nodes",
-        advice: Some(Advice {
-            value: "0 or 1",
-            why_not: "NCCL chooses by the topology",
-        }),
+        advice: Some(Advice { value: "0 or 1", why_not: "NCCL chooses by the topology" }),
         source: "handbook §8.5",
     },
     Variable {
@@ -45,10 +42,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         removed: None,
         defaults: &[(Version(2, 21), "AF_INET")],
         decides: "address family of the GID table entry that NCCL selects",
-        advice: Some(Advice {
-            value: "AF_INET6",
-            why_not: "only needed on networks without IPv4",
-        }),
+        advice: Some(Advice { value: "AF_INET6", why_not: "only needed on networks without IPv4" }),
         source: "handbook §8.5",
     },
     Variable {
@@ -252,10 +246,7 @@ pub(super) const VARIABLES: &[Variable] = &[
             (Version(2, 4), "3 (PHB; numbers only)"),
             (Version(2, 5), "3 (PHB) on several sockets, 2 (PXB) on one; numbers only"),
             (Version(2, 6), "SYS; PXB on Arm and Intel Broadwell"),
-            (
-                Version(2, 7),
-                "SYS; PXB on Arm and Intel Broadwell, PHB on other Intel CPUs",
-            ),
+            (Version(2, 7), "SYS; PXB on Arm and Intel Broadwell, PHB on other Intel CPUs"),
             (Version(2, 9), "SYS; PXB on Arm, Intel and Zhaoxin CPUs"),
             (Version(2, 23), "PXB; SYS on AMD CPUs with at most 2 GPUs"),
         ],

@@ -62,20 +62,14 @@ pub(super) const OWN: &[Variable] = &[
             (Version(2, 9), "SYS; PXB on Arm, Intel and Zhaoxin CPUs"),
         ],
         decides: "maximum distance for direct transfers between GPUs over PCIe",
-        advice: Some(Advice {
-            value: "a number",
-            why_not: "invalid levels are silently ignored",
-        }),
+        advice: Some(Advice { value: "a number", why_not: "invalid levels are silently ignored" }),
         source: "RCCL src/graph/paths.cc",
     },
     Variable {
         name: "RCCL_FORCE_ENABLE_DMABUF",
         since: Some(Version(2, 27)),
         removed: None,
-        defaults: &[(
-            Version(2, 27),
-            "0 (RCCL checks two kernel build options)",
-        )],
+        defaults: &[(Version(2, 27), "0 (RCCL checks two kernel build options)")],
         decides: "whether to assume DMA-BUF support without checking the kernel's configuration",
         advice: Some(Advice {
             value: "1",

@@ -83,9 +83,9 @@ pub(super) fn render(
         ));
     }
     if form == JobForm::MpiJob {
-        rendered
-            .notes
-            .push("the image needs ssh, sshd and Open MPI; the operator creates the keys".to_owned());
+        rendered.notes.push(
+            "the image needs ssh, sshd and Open MPI; the operator creates the keys".to_owned(),
+        );
     }
     if form == JobForm::LeaderWorkerSet {
         rendered.notes.push(

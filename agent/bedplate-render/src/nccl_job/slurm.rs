@@ -48,9 +48,7 @@ pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, Ren
             .to_owned(),
     );
     if job.image.is_some() {
-        rendered
-            .notes
-            .push("--container-image needs Slurm's pyxis plugin".to_owned());
+        rendered.notes.push("--container-image needs Slurm's pyxis plugin".to_owned());
     }
     let elsewhere = [
         ("networks of pods", !job.networks.is_empty()),

@@ -41,12 +41,12 @@ impl Version {
     /// # Errors
     /// [`RenderError`] without a release, and for one that is not in the table.
     pub(super) fn find(given: Option<&str>) -> Result<Version, RenderError> {
-        let refused = |why: String| RenderError::Refused(format!("{why}; known releases: {}", known()));
+        let refused =
+            |why: String| RenderError::Refused(format!("{why}; known releases: {}", known()));
         let given = given.ok_or_else(|| {
             refused("Talos formats differ by release: set --talos-version".to_owned())
         })?;
-        let unknown =
-            || refused(format!("unknown Talos release `{given}`"));
+        let unknown = || refused(format!("unknown Talos release `{given}`"));
         let minor = minor_of(given.strip_prefix('v').unwrap_or(given)).ok_or_else(unknown)?;
         VERSIONS.iter().find(|version| version.minor == minor).copied().ok_or_else(unknown)
     }

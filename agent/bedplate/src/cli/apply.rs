@@ -184,7 +184,9 @@ pub(crate) fn retry_locked<T>(
             Err(EngineError::Lock(LockError::Held { by })) if began.elapsed() < PATIENCE => {
                 if !std::mem::replace(&mut is_said, true) {
                     let by = by.map(|by| format!(" ({by})")).unwrap_or_default();
-                    output::status(&format!("… waiting for another bedplate process on this host{by}"));
+                    output::status(&format!(
+                        "… waiting for another bedplate process on this host{by}"
+                    ));
                 }
                 std::thread::sleep(Duration::from_millis(200));
             }

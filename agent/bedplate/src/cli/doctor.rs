@@ -113,7 +113,8 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
         [symptom] => Ok(Question::Symptom(symptom)),
         [] => Err(CliError::usage(format!("`{said}` is not a known symptom or an existing file"))
             .hinting(match nearest(&text).as_slice() {
-                [] => "run `bedplate doctor` for all symptoms; `bedplate doctor --help` lists them".to_owned(),
+                [] => "run `bedplate doctor` for all symptoms; `bedplate doctor --help` lists them"
+                    .to_owned(),
                 near => {
                     let ids: Vec<&str> = near.iter().map(|symptom| symptom.id).collect();
                     let perhaps = if ids.len() == 1 { "perhaps" } else { "perhaps one of" };

@@ -146,8 +146,7 @@ fn snapshot(file: &str) -> Result<Snapshot, CliError> {
         // A device or a pipe may never end.
         file.take(LARGEST_SNAPSHOT + 1).read_to_string(&mut text).map(|_| text)
     };
-    let text =
-        File::open(file).and_then(read).context(format!("cannot read snapshot {file}"))?;
+    let text = File::open(file).and_then(read).context(format!("cannot read snapshot {file}"))?;
     if text.len() as u64 > LARGEST_SNAPSHOT {
         return Err(CliError::new(format!("{file} exceeds the 64 MiB snapshot limit")));
     }

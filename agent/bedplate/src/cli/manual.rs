@@ -51,7 +51,10 @@ const FILES: [(&str, &str); 10] = [
         "/etc/bedplate/profiles/",
         "Used without a profile.toml: profiles of a mixed fleet; the best match is used.",
     ),
-    ("/etc/bedplate/profile.d/*.toml", "Overrides of the profile, applied in the order of their names."),
+    (
+        "/etc/bedplate/profile.d/*.toml",
+        "Overrides of the profile, applied in the order of their names.",
+    ),
     ("/usr/share/doc/bedplate/profile.toml", "A sample profile with comments."),
     (
         "/var/lib/bedplate/",
@@ -227,9 +230,7 @@ pub(crate) fn checks() -> String {
          as passed. `bedplate verify --explain ID` shows one check.",
     ));
     roff.control("PP", []);
-    roff.text(inline(&format!(
-        "Not checked, and not part of ready: {NOT_LOOKED_AT}."
-    )));
+    roff.text(inline(&format!("Not checked, and not part of ready: {NOT_LOOKED_AT}.")));
     roff.control("SH", ["CHECKS"]);
     CHECKS.iter().for_each(|check| check_entry(&mut roff, check));
     ended(

@@ -91,9 +91,7 @@ pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
     };
     // Fails if somebody else has changed the profile in the meantime. Owner and mode stay.
     let expected = Expected::Content(Some(old.as_bytes()));
-    writer
-        .replace_expected(HOST_PROFILE, new.as_bytes(), 0o644, expected)
-        .context(CANNOT)?;
+    writer.replace_expected(HOST_PROFILE, new.as_bytes(), 0o644, expected).context(CANNOT)?;
     output::status(&format!("installed {shown}: the daemon applies it, or run `bedplate apply`"));
     Ok(Exit::Done)
 }
@@ -101,7 +99,8 @@ pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
 /// Runs the editor of the environment, which may have arguments.
 fn open_editor(draft: &Path) -> Result<(), CliError> {
     let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
-    let editor = named.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    let editor =
+        named.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
     let script = format!("{editor} \"$1\"");
     let ran = Command::new("sh").args(["-c", &script, "sh"]).arg(draft).status().context(CANNOT)?;
     match ran.success() {

@@ -61,7 +61,8 @@ pub(crate) fn run(args: &InitArgs) -> Result<Exit, CliError> {
         && writer.file_meta(path).context(CANNOT)?.is_some()
     {
         // The file may contain an operator's edits.
-        let hint = "run `bedplate profile init -o -` to see the new content, or overwrite with --force";
+        let hint =
+            "run `bedplate profile init -o -` to see the new content, or overwrite with --force";
         let there = format!("{} already exists; not changed", display_path(args, path));
         return Err(CliError::new(there).hinting(hint));
     }

@@ -320,7 +320,10 @@ fn write_all(
         let shown = dir.join(path);
         if args.prune {
             remove(dir, path)?;
-            output::status(&format!("removed {}: no longer part of the rendering", shown.display()));
+            output::status(&format!(
+                "removed {}: no longer part of the rendering",
+                shown.display()
+            ));
         } else {
             output::warn(&format!(
                 "{} is left over from an earlier rendering; remove it with --prune",
@@ -333,8 +336,7 @@ fn write_all(
 
 fn write(dir: &Path, file: &bedplate_render::OutFile) -> Result<(), CliError> {
     let cannot = format!("cannot write to {}", dir.display());
-    std::fs::create_dir_all(dir)
-        .context(format!("cannot create directory {}", dir.display()))?;
+    std::fs::create_dir_all(dir).context(format!("cannot create directory {}", dir.display()))?;
     // DIR may be an image root, with links that lead out of it.
     let mut writer = DirWriter::image(dir, false).context(&cannot)?;
     let path = format!("/{}", file.path);

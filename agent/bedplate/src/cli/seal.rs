@@ -59,7 +59,9 @@ struct Document<'a, T: Serialize> {
 pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
     let target = target(args.root.as_deref())?;
     if matches!(target, Target::Live) && !geteuid().is_root() {
-        return Err(CliError::new("permission denied: sealing this host requires root").hinting(AS_ROOT));
+        return Err(
+            CliError::new("permission denied: sealing this host requires root").hinting(AS_ROOT)
+        );
     }
     // Warns of mounts in an image, which are not read.
     host::of_target(&target);

@@ -192,8 +192,7 @@ pub(crate) fn warn_of_profile(verified: &VerifyOutcome) {
 
 /// Returns the error for an image, which cannot be checked here.
 pub(crate) fn not_running() -> CliError {
-    let what =
-        "an image is not running: it has no registers, IOMMU groups or drivers to report";
+    let what = "an image is not running: it has no registers, IOMMU groups or drivers to report";
     let hint = "check the files of an image with `bedplate verify --root DIR`; report on the machine that runs it";
     CliError::new(what).hinting(hint)
 }

@@ -74,9 +74,18 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
     let changes = |n| counted(n, "change");
     let was = |n| if n == 1 { "was" } else { "were" };
     let parts = [
-        (undone, paint(BAD, &format!("{} failed and {} rolled back", changes(undone), was(undone)))),
+        (
+            undone,
+            paint(BAD, &format!("{} failed and {} rolled back", changes(undone), was(undone))),
+        ),
         (untouched, paint(BAD, &format!("{} failed, nothing written", changes(untouched)))),
-        (stays, paint(BAD, &format!("{} failed and could not be rolled back completely", changes(stays)))),
+        (
+            stays,
+            paint(
+                BAD,
+                &format!("{} failed and could not be rolled back completely", changes(stays)),
+            ),
+        ),
         (blocked, paint(BAD, &format!("{blocked} skipped"))),
         (done, format!("{done} done")),
         (waiting, paint(WARN, &format!("{waiting} pending reboot"))),

@@ -118,8 +118,7 @@ pub(crate) fn log_line(name: &str, log: &Recognised) -> String {
     };
     let found = match (log.symptoms().count(), log.direct) {
         (0, 0) if log.lines == 0 => "the file is empty".to_owned(),
-        (0, 0) => "no known symptom; NCCL logs more with NCCL_DEBUG=INFO"
-            .to_owned(),
+        (0, 0) => "no known symptom; NCCL logs more with NCCL_DEBUG=INFO".to_owned(),
         (count, _) => format!("symptoms: {count}"),
     };
     let (name, lines) = (one_line(name), log.lines);

@@ -62,9 +62,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
     if let Some(limit) = &judged.limit {
         let nics = counted(limit.nics, "NIC");
         let ceiling = match (limit.held_by_gpus, limit.held_back.len()) {
-            (Some(1), _) => {
-                "limited by the PCIe link of the one participating GPU".to_owned()
-            }
+            (Some(1), _) => "limited by the PCIe link of the one participating GPU".to_owned(),
             (Some(gpus), _) => {
                 format!("limited by the PCIe links of the {gpus} participating GPUs")
             }

@@ -139,7 +139,9 @@ fn of_record(record: &Record) -> Reboots {
 fn cause(origin: RebootOrigin) -> &'static str {
     match origin {
         RebootOrigin::Announced(method) => method.announced(),
-        RebootOrigin::OrdinaryWithoutBmc => "an ordinary reboot, because the BMC did not cycle the power",
+        RebootOrigin::OrdinaryWithoutBmc => {
+            "an ordinary reboot, because the BMC did not cycle the power"
+        }
         RebootOrigin::Others => "a reboot that bedplate did not request",
         RebootOrigin::Unknown => "unknown",
     }

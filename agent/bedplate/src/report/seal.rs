@@ -41,10 +41,7 @@ fn end(plan: &SealPlan) -> String {
     match (plan.refused.is_empty(), parts) {
         (false, _) => format!("{}: nothing removed\n", paint(BAD, "refused")),
         (true, 0) if plan.is_without_bedplate() => {
-            format!(
-                "{}: no profile or state of bedplate found\n",
-                paint(GOOD, "nothing to remove")
-            )
+            format!("{}: no profile or state of bedplate found\n", paint(GOOD, "nothing to remove"))
         }
         (true, 0) => format!("{}: already sealed\n", paint(GOOD, "nothing to remove")),
         (true, parts) => format!("{}\n", counted_as(parts, "part to remove", "parts to remove")),

@@ -14,8 +14,8 @@ use bedplate_base::value::PciAddress;
 use bedplate_core::apply::plan_line;
 use bedplate_core::kind::KINDS;
 use bedplate_core::plan::{
-    BOOT_ENTRY, Change, Deferred, Effect, Item, KindId, NEXT_COMMAND_LINE, NextBoot, Plan, Rationale,
-    RebootNeed, Subject,
+    BOOT_ENTRY, Change, Deferred, Effect, Item, KindId, NEXT_COMMAND_LINE, NextBoot, Plan,
+    Rationale, RebootNeed, Subject,
 };
 use bedplate_facts::names::Names;
 
@@ -37,7 +37,12 @@ pub fn plan(plan: &Plan, host: &str, detail: Detail<'_>) -> String {
 }
 
 /// Formats the whole plan, with the names of PCI devices next to their addresses.
-pub(crate) fn with_names(plan: &Plan, host: &str, detail: Detail<'_>, names: Option<&Names>) -> String {
+pub(crate) fn with_names(
+    plan: &Plan,
+    host: &str,
+    detail: Detail<'_>,
+    names: Option<&Names>,
+) -> String {
     let mut out = format!(
         "{} {} on {}\n",
         paint(HEAD, "Profile"),

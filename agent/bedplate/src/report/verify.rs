@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
+use super::style::{BAD, FAINT, GOOD, HEAD, Style, WARN, paint};
 use super::text::folded;
 use bedplate_base::terminal::one_line;
 use bedplate_base::{counted, counted_as};
@@ -61,7 +61,7 @@ pub(super) fn rank(judged: &Judged) -> u8 {
 }
 
 /// Returns the verdict with its style, as lines begin with it.
-fn label(judged: &Judged) -> (anstyle::Style, &'static str) {
+fn label(judged: &Judged) -> (Style, &'static str) {
     match judged.verdict {
         Verdict::Pass => (GOOD, "PASS"),
         Verdict::NotApplicable => (FAINT, "N/A"),
@@ -171,11 +171,15 @@ fn evidence_lines(all: &[Evidence], most: usize) -> Vec<String> {
 
 /// Lists up to `most` subjects; a first word that all share is printed once: `ports A, B, C and 13 more (-v)`.
 fn subject_list(subjects: &[String], most: usize) -> String {
-    let noun = |subject: &str| subject.split_once(' ').map(|(noun, rest)| (noun.to_owned(), rest.to_owned()));
+    let noun = |subject: &str| {
+        subject.split_once(' ').map(|(noun, rest)| (noun.to_owned(), rest.to_owned()))
+    };
     let shared = subjects.first().and_then(|first| noun(first)).map(|(noun, _)| noun);
     let names: Option<Vec<String>> = subjects
         .iter()
-        .map(|subject| noun(subject).filter(|(own, _)| Some(own) == shared.as_ref()).map(|(_, rest)| rest))
+        .map(|subject| {
+            noun(subject).filter(|(own, _)| Some(own) == shared.as_ref()).map(|(_, rest)| rest)
+        })
         .collect();
     let (prefix, names) = match (shared, names) {
         (Some(noun), Some(names)) => (format!("{noun}s "), names),
@@ -257,7 +261,8 @@ fn warnings_and_unknowns(report: &Report) -> String {
 /// Formats the answer: `NOT READY: 2 failed, 2 warnings. Fix iommu.mode first.`
 pub(crate) fn answer(report: &Report) -> String {
     let (selected, all) = (report.checks.len(), CHECKS.len());
-    let count = |verdict| report.checks.iter().filter(|one| displayed_verdict(one) == verdict).count();
+    let count =
+        |verdict| report.checks.iter().filter(|one| displayed_verdict(one) == verdict).count();
     let of = if report.partial {
         format!(" ({selected} of {all} checks selected)")
     } else {

@@ -112,9 +112,7 @@ fn escape(text: &str, at: usize, builder: &mut WordBuilder) -> Result<usize, Not
         && bytes.by_ref().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     match rest.chars().next() {
         None => Err(NotUnderstood::at(text, at, "a backslash at the end escapes nothing")),
-        Some(_) if hex => {
-            Err(NotUnderstood::at(text, at, "builds of GRUB differ on `\\x`"))
-        }
+        Some(_) if hex => Err(NotUnderstood::at(text, at, "builds of GRUB differ on `\\x`")),
         Some('\n') => Ok(at + 2),
         Some(c) => {
             builder.quoted = true;

@@ -131,7 +131,9 @@ fn edit_that_grub_cannot_carry_is_rejected() {
     let refused = |text, wish: &str| edited(text, &edit(&[wish], &[])).expect_err(wish);
     assert!(refused(EL9, "a=$b").to_string().contains("has a `$`"));
     assert!(refused(ARCH, "a").to_string().contains("several `options` lines"));
-    assert!(refused("linux /x\noptions a;b\n", "a").to_string().contains("cannot edit the options"));
+    assert!(
+        refused("linux /x\noptions a;b\n", "a").to_string().contains("cannot edit the options")
+    );
 }
 
 fn ids(order: &[&BlsEntry]) -> Vec<String> {

@@ -25,10 +25,9 @@ impl Writable for WriteAttribute {
         let now = self.read(store)?;
         match value.differing(&now) {
             None => Ok(()),
-            Some(written) => Err(StepError::new(format!(
-                "{}: wrote {written:?}, read back {now:?}",
-                self.path
-            ))),
+            Some(written) => {
+                Err(StepError::new(format!("{}: wrote {written:?}, read back {now:?}", self.path)))
+            }
         }
     }
 }

@@ -168,8 +168,5 @@ pub(crate) fn blank_line(path: &str) -> Obstacle {
 
 /// Returns the obstacle for a file or directory that does not exist.
 pub(crate) fn nothing_to_edit(path: &str) -> Obstacle {
-    Obstacle {
-        reason: format!("{path} is missing"),
-        remedy: "check that /boot is mounted".into(),
-    }
+    Obstacle { reason: format!("{path} is missing"), remedy: "check that /boot is mounted".into() }
 }

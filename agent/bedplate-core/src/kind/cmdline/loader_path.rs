@@ -86,8 +86,10 @@ fn on_device(reader: &dyn Reader, device: &Device, own: &str, path: &str) -> Loc
             }
         }
         MountState::Elsewhere(name) => Location::Unknown(
-            format!("GRUB loads {path} from the file system with {name}, which is not mounted here")
-                .into(),
+            format!(
+                "GRUB loads {path} from the file system with {name}, which is not mounted here"
+            )
+            .into(),
         ),
         MountState::NotKnown => locate_by_usual_mounts(reader, &path, &|_| true),
     }

@@ -192,10 +192,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         Reading::Known(line) => line,
         Reading::Absent => return Err(boot_files::nothing_to_edit(ENTRIES)),
         Reading::Unknown(why) => {
-            return Err(Obstacle {
-                reason: why.into(),
-                remedy: "check `rpm-ostree kargs`".into(),
-            });
+            return Err(Obstacle { reason: why.into(), remedy: "check `rpm-ostree kargs`".into() });
         }
     };
     let target = edit
@@ -236,7 +233,9 @@ fn unbooted(edit: &Edit) -> Obstacle {
     let options: Vec<String> =
         wanted.tokens().map(|token| format!("--append-if-missing {}", token.as_str())).collect();
     Obstacle {
-        reason: "rpm-ostree image without bootc: only the booted system can change its kernel arguments".into(),
+        reason:
+            "rpm-ostree image without bootc: only the booted system can change its kernel arguments"
+                .into(),
         remedy: format!(
             "on the booted system, run `bedplate apply` or `rpm-ostree kargs {}`",
             options.join(" ")

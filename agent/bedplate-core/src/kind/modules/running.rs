@@ -63,14 +63,14 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
         ModuleAvailability::BuiltIn => {
             section.settled.push(NAME.up_to_date(subject, "built into the kernel"));
         }
-        ModuleAvailability::No { release } => section.blockers.push(not_installed(&module.name, &release)),
+        ModuleAvailability::No { release } => {
+            section.blockers.push(not_installed(&module.name, &release))
+        }
         ModuleAvailability::NoKernel => section.notes.push(NAME.note(
             subject,
             "the image has no kernel in /lib/modules yet; availability is checked on the machine",
         )),
-        ModuleAvailability::Unknown(reason) => {
-            section.unknowns.push(NAME.unknown(subject, reason))
-        }
+        ModuleAvailability::Unknown(reason) => section.unknowns.push(NAME.unknown(subject, reason)),
         ModuleAvailability::Yes => section.changes.push(load_change(module, section)),
     }
 }

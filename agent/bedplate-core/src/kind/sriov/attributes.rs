@@ -235,8 +235,8 @@ impl Pf<'_> {
         for name in names_of(differing) {
             for (before, after, numbers) in group_by_values(differing, name) {
                 let before = before.map(|before| self.display_value(before, "another address"));
-                let after = self
-                    .display_value(after, "derived from the PF's address (not in snapshots)");
+                let after =
+                    self.display_value(after, "derived from the PF's address (not in snapshots)");
                 items.push(item(format!("{name} of {}", ranges(&numbers)), before, after));
             }
         }

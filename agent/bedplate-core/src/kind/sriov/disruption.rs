@@ -207,9 +207,8 @@ impl Pf<'_> {
             Some((bond.clone(), slaves.split_whitespace().map(str::to_owned).collect::<Vec<_>>()))
         };
         let Some((bond, slaves)) = bonds.iter().find_map(slaves) else { return Vec::new() };
-        let mut out = vec![format!(
-            "traffic of {bond} pauses: mlx5_core rebuilds its hardware LAG"
-        )];
+        let mut out =
+            vec![format!("traffic of {bond} pauses: mlx5_core rebuilds its hardware LAG")];
         let of_bond = |name: &&String| slaves.contains(name);
         let functions = self.tree.functions.values();
         let rdma: Vec<String> = functions

@@ -22,14 +22,17 @@ impl Pf<'_> {
             // An unprivileged user's plan is never applied.
             Some(false) if !capability::is_root(&status) => Ok(()),
             Some(false) => Err(Stop::Blocked {
-                reason: "setting VF attributes needs CAP_NET_ADMIN, which this process lacks".to_owned(),
+                reason: "setting VF attributes needs CAP_NET_ADMIN, which this process lacks"
+                    .to_owned(),
                 remedy: format!(
                     "grant it to the daemon's units: `for unit in observer worker loader; do \
                      d=/etc/systemd/system/bedplate-$unit@.service.d; mkdir -p $d && cp {DROP_IN} $d/; done`, then run \
                      `systemctl daemon-reload` and `bedplate reconcile`; or run `bedplate apply` as root"
                 ),
             }),
-            None => Err(Stop::Unknown(format!("{STATUS} does not show whether this process has CAP_NET_ADMIN"))),
+            None => Err(Stop::Unknown(format!(
+                "{STATUS} does not show whether this process has CAP_NET_ADMIN"
+            ))),
         }
     }
 }

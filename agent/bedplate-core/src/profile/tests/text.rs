@@ -159,7 +159,9 @@ SOURCE
 "
     );
     assert!(
-        explain("acs").unwrap().contains("\nKEYS\n    guests: Whether GPUs and NICs are assigned to guests")
+        explain("acs")
+            .unwrap()
+            .contains("\nKEYS\n    guests: Whether GPUs and NICs are assigned to guests")
     );
     assert!(
         explain("sriov.devices.vfs").unwrap().starts_with("sriov.devices.vfs (integer or word)\n")

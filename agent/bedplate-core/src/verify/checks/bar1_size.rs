@@ -109,10 +109,8 @@ impl<'a> WindowFindings<'a> {
         }
         let Some(bar) = rebar::largest(gpu) else {
             self.unknown.get_or_insert_with(|| {
-                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address)).evidence(
-                    "no memory window listed, or unreadable",
-                    gpu.attribute("resource"),
-                )
+                Outcome::unknown(format!("GPU {} shows no memory window", gpu.address))
+                    .evidence("no memory window listed, or unreadable", gpu.attribute("resource"))
             });
             return;
         };

@@ -178,7 +178,7 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
         |pf: &&Function| pf.detail.as_ref().map_or(&[][..], |detail| &detail.bars[..]).to_vec();
     if let Some(unseen) = pfs.iter().find(|pf| bars(pf).is_empty()) {
         return Ok(Outcome::unknown(format!("NIC {} shows no memory window", unseen.address))
-        .evidence("no memory window listed, or unreadable", unseen.attribute("resource")));
+            .evidence("no memory window listed, or unreadable", unseen.attribute("resource")));
     }
     let is_placed = |bar: &Bar| bar.index >= 7 && !has_no_address(bar);
     let without: Vec<&Function> =

@@ -150,10 +150,8 @@ fn of_sessions(input: &CheckInput<'_>) -> Judgement {
     };
     Ok(match setting {
         Some(setting) => outcome.evidence(format!("memlock {}", setting.value), &setting.path),
-        None => outcome.evidence(
-            "no memlock line for all users (`*`)",
-            "/etc/security/limits.conf, limits.d",
-        ),
+        None => outcome
+            .evidence("no memlock line for all users (`*`)", "/etc/security/limits.conf, limits.d"),
     })
 }
 

@@ -88,9 +88,11 @@ fn with_guests(input: &CheckInput<'_>, tree: &PciTree) -> Option<Outcome> {
         _ => return None,
     };
     Some(
-        Outcome::unknown(format!("{what} assigned to VMs (VFIO), and none used by the host itself"))
-            .evidence(counted(tree.functions.len(), "PCI function"), AT)
-            .hint("run `bedplate verify` in the guests"),
+        Outcome::unknown(format!(
+            "{what} assigned to VMs (VFIO), and none used by the host itself"
+        ))
+        .evidence(counted(tree.functions.len(), "PCI function"), AT)
+        .hint("run `bedplate verify` in the guests"),
     )
 }
 

@@ -204,11 +204,10 @@ fn names_of_devices(input: &CheckInput<'_>) -> Judgement {
     let at = "/sys/class/infiniband";
     Ok(match (kernels.is_empty(), others.is_empty()) {
         (true, true) => Outcome::not_applicable("no RDMA device"),
-        (false, true) => Outcome::pass(format!(
-            "kernel names, numbered in probe order: {}",
-            some(&kernels)
-        ))
-        .evidence(format!("{} devices", kernels.len()), at),
+        (false, true) => {
+            Outcome::pass(format!("kernel names, numbered in probe order: {}", some(&kernels)))
+                .evidence(format!("{} devices", kernels.len()), at)
+        }
         (true, false) => Outcome::pass(format!(
             "persistent names: {}; NCCL_IB_HCA=mlx5 matches none",
             some(&others)

@@ -157,8 +157,7 @@ fn drivers(input: &CheckInput<'_>) -> Judgement {
     let guests = vfs.iter().filter(|vf| vf.vfio).count();
     let drivers: BTreeSet<&str> = vfs.iter().filter_map(|vf| vf.driver.as_deref()).collect();
     let drivers: Vec<&str> = drivers.into_iter().collect();
-    let of_guests =
-        if guests > 0 { format!(", {guests} reserved for VMs") } else { String::new() };
+    let of_guests = if guests > 0 { format!(", {guests} reserved for VMs") } else { String::new() };
     Ok(Outcome::pass(format!("{}{of_guests}", counted(vfs.len(), "VF")))
         .evidence(drivers.join(", "), "uevent of each VF"))
 }

@@ -144,8 +144,8 @@ pub fn power_cycle(root: &Path, ipmi: &dyn Ipmi, limit: Duration) -> PowerCycleE
 fn asked(root: &Path) -> Result<(), String> {
     let words = |error: MethodError| chain(&error);
     let line = attribute::read(root, REQUEST).map_err(words)?;
-    let request: Request =
-        serde_json::from_str(&line).map_err(|error| format!("invalid request {REQUEST}: {error}"))?;
+    let request: Request = serde_json::from_str(&line)
+        .map_err(|error| format!("invalid request {REQUEST}: {error}"))?;
     if request.boot_id == boot_id(root).map_err(words)? {
         Ok(())
     } else {

@@ -51,15 +51,11 @@ impl CallError {
             CallError::NoBus => Some(
                 "check `systemctl status dbus`; `bedplate plan` and `bedplate apply` work without the bus",
             ),
-            CallError::BusGone => {
-                Some("run `bedplate status` for the result once the bus is back")
-            }
+            CallError::BusGone => Some("run `bedplate status` for the result once the bus is back"),
             CallError::NotRunning => Some(
                 "run `systemctl start bedplate`; if it does not stay up, see `journalctl -x -u bedplate`",
             ),
-            CallError::Silent => {
-                Some("see `journalctl -u bedplate`; retry in a minute")
-            }
+            CallError::Silent => Some("see `journalctl -u bedplate`; retry in a minute"),
             CallError::Refused => Some("run with sudo"),
             CallError::OtherVersion => Some(
                 "the request may have been executed (check `bedplate reboot status`); run `systemctl restart bedplate`",

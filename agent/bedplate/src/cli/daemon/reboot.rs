@@ -119,9 +119,7 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         Err(why) => match without_daemon::status(&args.host.state_root)? {
             Some(status) => {
                 let remedy = why.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-                output::status(&format!(
-                    "daemon unreachable ({why}); showing saved state{remedy}"
-                ));
+                output::status(&format!("daemon unreachable ({why}); showing saved state{remedy}"));
                 status
             }
             None => return Err(why.kept_from("reboot status requires the daemon: ")),

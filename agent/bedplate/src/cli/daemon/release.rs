@@ -35,9 +35,7 @@ pub(crate) fn run(_: &ReleaseArgs) -> Result<Exit, CliError> {
         }
         (false, _) => "enforcement is not paused".to_owned(),
         (true, Some(why)) => {
-            format!(
-                "pause ended; bedplate.service has no usable profile to enforce: {why}"
-            )
+            format!("pause ended; bedplate.service has no usable profile to enforce: {why}")
         }
         (true, None) => match running::enforcing_daemon() {
             Some(_) => "pause ended: bedplate.service resumes enforcement",

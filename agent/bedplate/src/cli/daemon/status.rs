@@ -154,7 +154,8 @@ fn off_the_bus(root: &Path) -> Option<Status> {
 }
 
 fn off_the_bus_words(status: &Status) -> String {
-    let said = status.heartbeat.map(|at| format!(", written {}", format_utc(at))).unwrap_or_default();
+    let said =
+        status.heartbeat.map(|at| format!(", written {}", format_utc(at))).unwrap_or_default();
     format!(
         "the daemon is running without the system bus (see `systemctl status dbus`); showing {}{said}",
         bedplate_daemon::status::FILE

@@ -104,8 +104,11 @@ fn read(file: &Path) -> Result<String, CliError> {
     let shown = brief(&file.display().to_string(), 200);
     done.context(format!("cannot read {shown}"))?;
     if bytes.len() > perf::LARGEST {
-        return Err(CliError::new(format!("{shown} exceeds the {} MiB limit", perf::LARGEST >> 20))
-            .hinting("extract the benchmark's lines from the log"));
+        return Err(CliError::new(format!(
+            "{shown} exceeds the {} MiB limit",
+            perf::LARGEST >> 20
+        ))
+        .hinting("extract the benchmark's lines from the log"));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -158,9 +161,7 @@ fn pcie(tree: &PciTree, function: &Function) -> Option<Pcie> {
 
 fn sorted(ports: &[PlacedPort], tree: &PciTree, reach: Distance) -> Links {
     let unknown = ports.iter().find_map(|PlacedPort { port, .. }| match &port.state {
-        Reading::Unknown(why) => {
-            Some(format!("state of port {} is unknown: {why}", port.name))
-        }
+        Reading::Unknown(why) => Some(format!("state of port {} is unknown: {why}", port.name)),
         _ => None,
     });
     Links {

@@ -111,7 +111,9 @@ fn boot_loader(boot: &BootLoader) -> String {
         }
         BootLoader::RpmOstree => "rpm-ostree".to_owned(),
         BootLoader::Bootc => "bootc".to_owned(),
-        BootLoader::Unmanaged { reason, .. } => format!("not managed by bedplate: {}", clean(reason)),
+        BootLoader::Unmanaged { reason, .. } => {
+            format!("not managed by bedplate: {}", clean(reason))
+        }
         BootLoader::Unknown { .. } => UNKNOWN.to_owned(),
     }
 }
@@ -179,7 +181,9 @@ fn nvidia_driver(facts: &Facts) -> String {
             };
             format!("NVIDIA {}, {build}{peer}", clean(&driver.version))
         }
-        Reading::Absent if facts.host == HostKind::Image => "an image has no loaded driver".to_owned(),
+        Reading::Absent if facts.host == HostKind::Image => {
+            "an image has no loaded driver".to_owned()
+        }
         Reading::Absent => NONE.to_owned() + " (NVIDIA driver not loaded)",
         Reading::Unknown(why) => unread(why).to_owned(),
     }

@@ -74,8 +74,11 @@ impl<'a> Drawing<'a> {
 
     fn draw(mut self) -> String {
         for (root, functions) in std::mem::take(&mut self.roots) {
-            let name =
-                if root.is_empty() { "location in the tree unknown".to_owned() } else { clean(root) };
+            let name = if root.is_empty() {
+                "location in the tree unknown".to_owned()
+            } else {
+                clean(root)
+            };
             self.out += &format!("{}\n", paint(HEAD, &name));
             self.branch(functions, "", 0);
         }

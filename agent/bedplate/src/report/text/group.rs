@@ -1,7 +1,7 @@
 //! Grouping of changes that differ only in their subject (twenty ports, eight PFs).
 
 use super::super::names;
-use super::super::style::{FAINT, WARN, paint};
+use super::super::style::{FAINT, HEAD, WARN, paint};
 use super::{Block, Detail, counted_list, deferred, item_line, transition, when};
 use bedplate_core::plan::{Change, Device, Item};
 use bedplate_facts::names::Names;
@@ -51,13 +51,14 @@ pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
     let (Some(first), Some(device)) = (group.first(), devices.first()) else {
         return Block { title: String::new(), lines: Vec::new() };
     };
-    let when = paint(HEAD, when(first.effect));
+    let takes_effect = paint(HEAD, when(first.effect));
     let count = format!("{} {}s", devices.len(), device.role);
     let (title, items) = match first.items.as_slice() {
-        [item] if item.before.is_some() && item.after.is_some() => {
-            (format!("{when}: {} on {count}", transition(item, counted_list)), [].as_slice())
-        }
-        items => (format!("{when}: {count}"), items),
+        [item] if item.before.is_some() && item.after.is_some() => (
+            format!("{takes_effect}: {} on {count}", transition(item, counted_list)),
+            [].as_slice(),
+        ),
+        items => (format!("{takes_effect}: {count}"), items),
     };
     let mut lines = models(&devices, names);
     lines.extend(items.iter().map(|item| item_line(item, Detail::default())));
@@ -68,9 +69,8 @@ pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
         .map(|why| why.reason.as_str());
     lines.extend(most_frequent(reasons).map(|text| format!("why: {}", paint(FAINT, &text))));
     let disrupts = group.iter().flat_map(|change| change.disrupts.iter().map(String::as_str));
-    lines.extend(
-        most_frequent(disrupts).map(|text| format!("{} {text}", paint(WARN, "disrupts:"))),
-    );
+    lines
+        .extend(most_frequent(disrupts).map(|text| format!("{} {text}", paint(WARN, "disrupts:"))));
     lines.extend(first.deferred.as_ref().map(deferred));
     Block { title, lines }
 }

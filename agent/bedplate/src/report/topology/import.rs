@@ -70,7 +70,8 @@ pub fn imported(
     };
     out += &format!("  {agreeing} statements agree, {} disagree{beside}\n", findings.len());
     if let (ImportedTopology::Smi(_), false) = (imported, agrees) {
-        out += "  GPUs are compared in PCI order; if nvidia-smi used another order, many disagree.\n";
+        out +=
+            "  GPUs are compared in PCI order; if nvidia-smi used another order, many disagree.\n";
     }
     (wrap::wrap(&out, width), agrees)
 }

@@ -71,7 +71,8 @@ pub(super) fn reason(
         parts[0] = format!("through its Data Direct function {}: {}", called(via), parts[0]);
     }
     if let Some((nearer, distance)) = choice.taken {
-        parts.push(format!("{} is nearer ({distance}) but paired with another GPU", called(nearer)));
+        parts
+            .push(format!("{} is nearer ({distance}) but paired with another GPU", called(nearer)));
     }
     let others = choice.shared_with(gpu.address());
     if !others.is_empty() {

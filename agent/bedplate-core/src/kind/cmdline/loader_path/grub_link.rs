@@ -30,7 +30,9 @@ pub(super) fn followed(reader: &dyn Reader, mounts: &Mounts, path: &str) -> Foll
     let inside = format!("{root}{}", below(path, &mount.point).unwrap_or_default());
     let link = |inside: &str| host(inside).and_then(|host| reader.link(&host).ok());
     let Some((at, links)) = symlink::follow(&inside, MOST_LINKS, link) else {
-        return Followed::NotKnown(format!("{path} leads over more links than GRUB follows").into());
+        return Followed::NotKnown(
+            format!("{path} leads over more links than GRUB follows").into(),
+        );
     };
     match (links, host(&at)) {
         (0, _) => Followed::Plain,

@@ -36,14 +36,12 @@ pub(super) fn format_release(held_none: Option<&str>, url: &str, well: bool) -> 
             format!("{url} reports that this host holds no slot; nothing to release ({said})"),
             "no slot held",
         ),
-        (None, true) => (
-            format!("reported this host as healthy to {url}"),
-            "healthy, no slot held",
-        ),
-        (None, false) => (
-            format!("slot of {url} released: no reboot is due"),
-            "released: no reboot is due",
-        ),
+        (None, true) => {
+            (format!("reported this host as healthy to {url}"), "healthy, no slot held")
+        }
+        (None, false) => {
+            (format!("slot of {url} released: no reboot is due"), "released: no reboot is due")
+        }
     };
     (journal, status.to_owned())
 }

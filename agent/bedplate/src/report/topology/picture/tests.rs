@@ -101,7 +101,11 @@ fn every_box_links_to_its_details() {
     }
     has(
         &page,
-        &["Content-Security-Policy", "through its Data Direct function mlx5_1_dma", "IOMMU group: "],
+        &[
+            "Content-Security-Policy",
+            "through its Data Direct function mlx5_1_dma",
+            "IOMMU group: ",
+        ],
     );
 }
 
