@@ -68,10 +68,10 @@ fn sentences_are_unambiguous() {
 
 #[test]
 fn references_hold_varying_parts() {
-    let full = "  ✓ bit 3 is [0] (config space, device control); no reboot needed\n";
+    let full = "  ✓ bit 3 is [0] [config space, device control]; No reboot needed.\n";
     assert_eq!(shorten(full), "  ✓ «pcie-bit-read 3 | [0]»; «reboot-none»\n");
     assert_eq!(expand(&shorten(full)).as_deref(), Ok(full));
-    for other in ["bit 3 | 4 is 1 (config space, device control)", "bit 3 is"] {
+    for other in ["bit 3 | 4 is 1 [config space, device control]", "bit 3 is"] {
         assert_eq!(shorten(other), other);
     }
     for wrong in ["«none»", "«reboot-none 1»", "«pcie-bit-read 3»", "«reboot-none"] {
