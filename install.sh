@@ -2,15 +2,15 @@
 # usage: ./install.sh [--program FILE] [--destdir DIR]
 #        ./install.sh --uninstall [--revert] [--program FILE] [--destdir DIR]
 #
-# Installs bedplate from this checkout: the program, units, bus and polkit policy, journal catalog, man pages, completions
-# for bash, zsh and fish, a sample profile. FILE is a program that is built already; without it cargo builds the release.
-# Without DIR, systemd and the journal also read what is new. Nothing is enabled and nothing on this host is changed:
-# `systemctl enable --now bedplate-boot bedplate` starts it. --uninstall removes it, and says what bedplate has changed on
-# the host and not put back; with --revert it puts that back first. Nothing inside DIR is run, and nothing outside of it is
-# written: what has to be done in DIR is done by FILE, the program that was built here, or /usr/bin/bedplate.
-# DIR, and the directories in it and above it, are refused where others than root and the caller may write them.
+# Installs bedplate from this checkout: program, units, bus and polkit policy, journal catalog, man pages, completions for
+# bash, zsh and fish, and a sample profile. FILE is an existing program; without it, cargo builds the release. Without DIR,
+# systemd and the journal also reload. Nothing is enabled, and no setting of this host changes:
+# `systemctl enable --now bedplate-boot bedplate` starts bedplate. --uninstall removes it and lists bedplate's changes that
+# are still on the host; with --revert it undoes them first. Nothing inside DIR is run, and nothing outside of it is
+# written: FILE, the program built here, or /usr/bin/bedplate does the work in DIR. DIR, and directories in it and above
+# it, are refused if users other than root and the caller may write them.
 set -eu
-# Others read what is installed, and only root writes it, whatever the caller's umask.
+# Installed files are readable by all users and writable only by root, whatever the caller's umask.
 umask 022
 here=$PWD
 who=install.sh
@@ -33,14 +33,14 @@ while [ $# -gt 0 ]; do
     *) usage >&2; exit 64 ;;
   esac
 done
-[ -z "$revert" ] || [ -n "$uninstall" ] || wrong "--revert goes with --uninstall"
+[ -z "$revert" ] || [ -n "$uninstall" ] || wrong "--revert requires --uninstall"
 
-# What the caller names is meant from where the caller stands.
+# Relative paths start at the caller's directory.
 case $program in ''|/*) ;; *) program=$here/$program ;; esac
 case $destdir in ''|/*) ;; *) destdir=$here/$destdir ;; esac
-# A name that ends with a newline reads as another one.
+# Command substitution drops newlines at the end of a name.
 case $destdir in *"
-"*) wrong "--destdir names a directory with a newline" ;; esac
+"*) wrong "--destdir must not contain a newline" ;; esac
 
 files() {
   # mode, source, target
@@ -68,7 +68,7 @@ files() {
     '644 systemd/catalog/bedplate.catalog /usr/lib/systemd/catalog/bedplate.catalog' \
     '644 systemd/dbus/org.bedplate.Agent1.conf /usr/share/dbus-1/system.d/org.bedplate.Agent1.conf' \
     '644 systemd/polkit/org.bedplate.policy /usr/share/polkit-1/actions/org.bedplate.policy'
-  # Drop-ins that an operator copies where they are wanted. The loader's is part of its unit.
+  # Drop-ins for operators to copy where needed. The loader's drop-in is part of its unit.
   for file in systemd/*.d/*.conf; do
     case $file in systemd/bedplate-loader@.service.d/*) continue ;; esac
     echo "644 $file /usr/share/bedplate/$file"
@@ -83,7 +83,7 @@ files() {
   done
 }
 
-# Completions: shell, target. zsh's directory for packages is another one on Debian and its kin.
+# Completions: shell, target. Debian and its derivatives have another zsh directory for packages.
 completions() {
   zsh=/usr/share/zsh/site-functions/_bedplate
   [ ! -e "$destdir/etc/debian_version" ] || zsh=/usr/share/zsh/vendor-completions/_bedplate
@@ -100,14 +100,14 @@ live() {
   journalctl --update-catalog 2>/dev/null || true
   if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    # The bus reads its policy again; it must never be restarted.
+    # Reloads the bus policy; the bus must never be restarted.
     busctl call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig >/dev/null 2>&1 || true
   fi
 }
 
-# Prints a directory that others than root and the caller may write: they could put a link there after it was looked at.
-# $2 = above: one above DIR, in which it is enough that others cannot replace what is not theirs. In a user namespace of the
-# caller's own all that belongs to this system shows as the overflow user's.
+# Prints the directory $1 if users other than root and the caller may write it: they could place a link there after the
+# check. $2 = above: a directory above DIR, where the sticky bit suffices: others cannot replace files that they do not own.
+# In the caller's own user namespace, the system's files appear as the overflow user's.
 open_to_others() {
   sticky='' unmapped=
   if [ "${2:-}" = above ]; then
@@ -123,7 +123,7 @@ open_to_others() {
 expect_closed() {
   open=$(open_to_others "$@")
   [ -z "$open" ] || {
-    echo "install.sh: others than root and you may write $open: nothing was changed. Use a directory of your own" >&2
+    echo "install.sh: users other than root and you may write $open; nothing was changed. Use a directory of your own" >&2
     exit 1
   }
 }
@@ -136,7 +136,7 @@ above() {
   done
 }
 
-# Refused: a DIR that is not the caller's, or that somebody else can move away. From here on it is meant without links.
+# Refuses a DIR that other users may write or move away. Then resolves all links in its path.
 refuse_foreign() {
   [ -n "$destdir" ] || return 0
   user=$(id -u) group=$(id -g)
@@ -151,14 +151,14 @@ refuse_foreign() {
   above "$destdir"
 }
 
-# Refused: a directory from $1 up to DIR that others may write, and one that a link among them passes through: whoever can
-# exchange a link on the way decides where it leads. $2: how many links led here.
+# Refuses a directory from $1 up to DIR that others may write, and any that a link among them passes through: whoever can
+# replace a link on the way decides where it leads. $2: number of links followed so far.
 below_closed() {
   at=$1
   while [ "$at" != "${root:-/}" ] && [ "$at" != / ]; do
     ! [ -e "$at" ] || expect_closed "$(realpath -- "$at")"
     if [ -L "$at" ]; then
-      [ "${2:-0}" -lt 40 ] || { echo "install.sh: too many links lead to $at: nothing was changed" >&2; exit 1; }
+      [ "${2:-0}" -lt 40 ] || { echo "install.sh: too many links lead to $at; nothing was changed" >&2; exit 1; }
       to=$(readlink -- "$at")
       case $to in /*) ;; *) to=$(dirname -- "$at")/$to ;; esac
       (below_closed "$to" $((${2:-0} + 1)))
@@ -167,11 +167,12 @@ below_closed() {
   done
 }
 
-# Refused: a directory of DIR that is a link out of it, or that others may write. Root would write and delete files of this host through it.
+# Refuses a directory in DIR that is a link out of it, or that others may write: root would write and delete files of this
+# host through it.
 stay_inside() {
   [ -n "$destdir" ] || return 0
   root=${destdir%/}
-  # Not one pipeline: where `sort` fails, nothing would be looked at.
+  # Not one pipeline: if `sort` failed, nothing would be checked.
   parents=$({
     files | while read -r _ _ target; do echo "${target%/*}"; done
     completions | while read -r _ target; do echo "${target%/*}"; done
@@ -181,39 +182,39 @@ stay_inside() {
     done
   } | LC_ALL=C sort -u) || parents=
   [ -n "$parents" ] || {
-    echo "install.sh: the directories to install into cannot be listed (sort failed): nothing was changed" >&2
+    echo "install.sh: cannot list the target directories (sort failed); nothing was changed" >&2
     exit 1
   }
   printf '%s\n' "$parents" | while read -r parent; do
     real=$(realpath -m -- "$destdir$parent")
     case $real/ in
       "$root"/*) ;;
-      *) echo "install.sh: $destdir$parent leads out of $destdir, to $real: nothing was changed" >&2; exit 1 ;;
+      *) echo "install.sh: $destdir$parent leads out of $destdir, to $real; nothing was changed" >&2; exit 1 ;;
     esac
-    # Each directory on the way, as it is named and where it leads.
+    # Every directory on the way: as named, and with links resolved.
     below_closed "$root$parent"
     [ "$real" = "$root$parent" ] || below_closed "$real"
   done
 }
 
-# Only bedplate is installed, and only bedplate is trusted to put things back.
+# Only bedplate is installed, and only bedplate may revert changes.
 is_bedplate() {
   if ! version=$("$1" --version 2>/dev/null); then
-    echo "install.sh: $1 does not run here: is it bedplate, built for $(uname -m) and for this C library or an older one?" >&2
+    echo "install.sh: $1 does not run here; it must be bedplate, built for $(uname -m) and this C library or an older one" >&2
     exit 1
   fi
   case $version in
     "bedplate "*) ;;
-    *) echo "install.sh: $1 is not bedplate: its --version says otherwise" >&2; exit 1 ;;
+    *) echo "install.sh: $1 is not bedplate, according to its --version" >&2; exit 1 ;;
   esac
-  # What is installed starts the daemon, and what is uninstalled is withdrawn by it.
+  # The units start the daemon, and uninstalling runs `withdraw`.
   "$1" withdraw --help >/dev/null 2>&1 || {
-    echo "install.sh: $1 is a bedplate without the daemon, for image builds alone: build it without --no-default-features" >&2
+    echo "install.sh: $1 was built without the daemon, for image builds only; build it without --no-default-features" >&2
     exit 1
   }
 }
 
-# The program that puts back and withdraws. Never the one inside DIR: an image may hold anything.
+# The program that runs `revert` and `withdraw`. Never the one inside DIR: an image may contain any program.
 tool=/usr/bin/bedplate
 choose_tool() {
   [ -n "$destdir" ] || return 0
@@ -222,13 +223,13 @@ choose_tool() {
   elif [ -x target/release/bedplate ]; then
     tool=target/release/bedplate
   elif ! [ -x "$tool" ]; then
-    echo "install.sh: no bedplate to look into $destdir with (neither target/release/bedplate nor $tool): name one with --program FILE" >&2
+    echo "install.sh: no bedplate to inspect $destdir with (neither target/release/bedplate nor $tool); pass one with --program FILE" >&2
     exit 1
   fi
   is_bedplate "$tool"
 }
 
-# Whether there is anything to uninstall; what a revert would need counts if it is asked for.
+# Succeeds if there is anything to uninstall; with --revert, a record of changes suffices.
 is_installed() {
   [ -z "$revert" ] || ! [ -e "$destdir/var/lib/bedplate/ledger.json" ] || return 0
   { files | sed 's/.* //'; completions | sed 's/.* //'; } | {
@@ -239,24 +240,24 @@ is_installed() {
   }
 }
 
-# On the host that is uninstalled from: the running machine, or the directory.
+# Runs the tool for the running machine or for DIR.
 there() {
   "$tool" "$@" ${destdir:+--root "$destdir"}
 }
 
-# What is still applied is said while the program is there that can put it back. Nobody is asked where nobody can answer.
+# Lists applied changes while the program that can undo them still exists. Asks only on a terminal.
 offer_revert() {
   status=0
   there revert --dry-run --exit-code >/dev/null 2>&1 || status=$?
   [ "$status" -ne 0 ] && [ -z "$revert" ] || return 0
-  echo "bedplate has changed ${destdir:-this host}, and what it changed stays when it is uninstalled:"
+  echo "bedplate's changes to ${destdir:-this host} remain after uninstalling. A revert would do this:"
   there revert --dry-run || true
   if [ -t 0 ] && [ -t 1 ]; then
-    printf 'put it back now? [y/N] '
+    printf 'revert them now? [y/N] '
     read -r answer || answer=
     case $answer in y | Y | yes) revert=1 ;; esac
   else
-    echo "to have it put back: ./install.sh --uninstall --revert${destdir:+ --destdir $destdir}"
+    echo "to revert them: ./install.sh --uninstall --revert${destdir:+ --destdir $destdir}"
   fi
 }
 
@@ -266,11 +267,11 @@ put_back() {
   there revert --yes || status=$?
   case $status in
     0) ;;
-    3) echo "put back; what the kernel was booted with stays until the next boot" ;;
-    # Of an image: its tools are run by whoever builds it.
-    6) echo "put back; the image's own tools that are named above still have to be run in it" ;;
+    3) echo "reverted; the running kernel's boot settings remain until the next reboot" ;;
+    # An image: whoever builds it runs its tools.
+    6) echo "reverted; the image's own tools named above must still be run in it" ;;
     *)
-      echo "install.sh: not everything was put back (see above): bedplate stays installed, with its daemon stopped" >&2
+      echo "install.sh: not all changes were reverted (see above); bedplate stays installed, with its daemon stopped" >&2
       exit "$status"
       ;;
   esac
@@ -286,8 +287,8 @@ if [ -n "$uninstall" ]; then
   choose_tool
   ! [ -x "$tool" ] || offer_revert
   if [ -z "$destdir" ]; then
-    # An announced reboot first, which would come without the daemon, then the daemon: it would undo a revert, and write
-    # again what is withdrawn.
+    # First cancels a scheduled reboot, which would happen without the daemon too. Then stops the daemon, which would undo
+    # a revert and rewrite withdrawn files.
     "$tool" reboot cancel >/dev/null 2>&1 || true
     systemctl disable --now bedplate bedplate-boot 2>/dev/null || true
     for unit in observer.socket worker.socket loader.socket holders.socket check.socket is-ready.target ready.target ready.service; do
@@ -297,7 +298,7 @@ if [ -n "$uninstall" ]; then
   if [ -x "$tool" ]; then
     put_back
     if ! there withdraw; then
-      echo "install.sh: not everything was taken back (see above): bedplate stays installed, with its daemon stopped" >&2
+      echo "install.sh: not all published data was removed (see above); bedplate stays installed, with its daemon stopped" >&2
       exit 1
     fi
   fi
@@ -307,15 +308,15 @@ if [ -n "$uninstall" ]; then
   find "$destdir/usr/share/bedplate" -depth -type d -empty -delete 2>/dev/null || true
   rmdir "$destdir/usr/lib/bedplate" "$destdir/usr/share/doc/bedplate" "$destdir/usr/lib/systemd/system/bedplate-loader@.service.d" 2>/dev/null || true
   live
-  echo "bedplate is uninstalled; its profiles (/etc/bedplate) and its record of what it changed (/var/lib/bedplate) stay"
+  echo "bedplate is uninstalled; its profiles (/etc/bedplate) and its record of changes (/var/lib/bedplate) remain"
   exit 0
 fi
 
 if [ -z "$program" ]; then
   if ! command -v cargo >/dev/null; then
-    echo "install.sh: there is no cargo here to build bedplate with. Either install Rust (https://rustup.rs) and run this" >&2
-    echo "  again, or build on another machine with \`cargo build --release --locked\`, copy target/release/bedplate here, and" >&2
-    echo "  run: $0 --program FILE" >&2
+    echo "install.sh: no cargo to build bedplate with. Either install Rust (https://rustup.rs) and run this again, or" >&2
+    echo "  build on another machine with \`cargo build --release --locked\`, copy target/release/bedplate here, and run:" >&2
+    echo "  $0 --program FILE" >&2
     exit 1
   fi
   cargo build --release --locked
@@ -324,22 +325,22 @@ fi
 is_bedplate "$program"
 refuse_foreign
 stay_inside
-# From a bedplate whose daemon did everything itself.
+# Upgrade from a bedplate whose daemon did all work itself.
 upgrade=
 if [ -e "$destdir/usr/lib/systemd/system/bedplate.service" ] && ! [ -e "$destdir/usr/lib/systemd/system/bedplate-worker@.service" ]; then
   upgrade=1
 fi
 files | while read -r mode source target; do
   [ "$source" != PROGRAM ] || source=$program
-  # Never into a directory, nor through a link that an image has there.
+  # Never writes into a directory, or through a link in an image.
   mkdir -p "$destdir${target%/*}"
   install -T -m "$mode" "$source" "$destdir$target"
 done
 mkdir -p "$destdir/etc/bedplate"
-# Who may write it decides what runs as root: bedplate refuses profiles there that others may write.
+# Its profiles decide what runs as root: bedplate refuses those that others may write.
 chmod go-w "$destdir/etc/bedplate" ||
-  echo "install.sh: warning: cannot take write permission on $destdir/etc/bedplate from group and others: see that only root may write it" >&2
-# What is a link there is replaced, not written through.
+  echo "install.sh: warning: cannot remove write permission of group and others on $destdir/etc/bedplate: allow only root to write it" >&2
+# Replaces a link there instead of writing through it.
 rm -f "$destdir"/usr/share/man/man1/bedplate*.1 "$destdir/usr/share/man/man5/bedplate-profile.5" "$destdir/usr/share/man/man7/bedplate-checks.7"
 "$program" man --out "$destdir/usr/share/man"
 completions | while read -r shell target; do
@@ -350,7 +351,7 @@ done
 [ -z "$upgrade" ] || move_drop_ins
 live
 if [ -z "$destdir" ] && systemctl is-active -q bedplate 2>/dev/null; then
-  # Until then it runs as before, and with the limits of the new unit.
+  # Until the restart the old daemon runs, with the limits of the new unit.
   echo "installed. Next: systemctl restart bedplate"
 elif [ -z "$destdir" ]; then
   echo "installed. Next: \`bedplate profile init\`, fill in its reboot window, \`bedplate plan\`, then: systemctl enable --now bedplate-boot bedplate"

@@ -31,7 +31,7 @@ fn directory_of_another_user_is_refused() {
             let refused = script(&[args, &["--destdir", &dir]].concat());
             let said = String::from_utf8_lossy(&refused.stderr).into_owned();
             assert_eq!(refused.status.code(), Some(1), "{below} {args:?}: {said}");
-            assert!(said.contains("others than root and you may write"), "{said}");
+            assert!(said.contains("users other than root and you may write"), "{said}");
             assert_eq!(files(&image).into_keys().collect::<Vec<_>>(), before);
         }
     }
@@ -53,7 +53,7 @@ fn links_of_another_user_are_refused() {
     let refused = script(&["--destdir", &root.path().join("image").display().to_string()]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
-    assert!(said.contains("others than root and you may write"), "{said}");
+    assert!(said.contains("users other than root and you may write"), "{said}");
     assert_eq!(files(&root.path().join("image/real")), BTreeMap::new());
     // No directory is created on the way to one that does not exist.
     let elsewhere = foreign.join("new/deep");
@@ -80,7 +80,7 @@ fn links_through_foreign_directories_are_refused() {
         let refused = script(&[args, &["--destdir", &dir]].concat());
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert_eq!(refused.status.code(), Some(1), "{args:?}: {said}");
-        assert!(said.contains("others than root and you may write"), "{said}");
+        assert!(said.contains("users other than root and you may write"), "{said}");
     }
     std::fs::remove_file(image.join("o/x")).expect("ours");
     std::os::unix::fs::symlink("x", image.join("o/x")).expect("ours");

@@ -146,7 +146,7 @@ fn usage_errors_are_one_line() {
         (&["--destdir"], "--destdir needs a directory"),
         (&["--destdir", ""], "--destdir needs a directory"),
         (&["--program", "--destdir", "x"], "--program needs a file"),
-        (&["--revert", "--destdir", "/nowhere"], "--revert goes with --uninstall"),
+        (&["--revert", "--destdir", "/nowhere"], "--revert requires --uninstall"),
     ] {
         let output = script(args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -367,7 +367,7 @@ fn read_only_profile_directory_causes_a_warning() {
     let done = with_tool(root.path(), "chmod", text, &program::path());
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(
-        done.status.success() && said.contains("warning: cannot take write permission"),
+        done.status.success() && said.contains("warning: cannot remove write permission"),
         "{said}"
     );
     let page = root.path().join("image/usr/share/man/man5/bedplate-profile.5");

@@ -55,9 +55,9 @@ fn upgrade_moves_the_drop_ins() {
     let said = upgrade();
     for part in [
         "remove /etc/systemd/system/bedplate.service.d/cold-reboot.conf",
-        "bedplate.service.d/fleetlock.conf is now for the daemon alone; a `busy_command` or `command`",
+        "bedplate.service.d/fleetlock.conf now applies only to the daemon; a `busy_command` or `command`",
         "systemd/bedplate-worker@.service.d/network.conf",
-        "bedplate.service.d/override.conf is now for the daemon alone: Environment=, ReadWritePaths=",
+        "bedplate.service.d/override.conf now applies only to the daemon; put Environment=, ReadWritePaths=",
     ] {
         assert!(said.contains(part), "{part} is not in\n{said}");
     }

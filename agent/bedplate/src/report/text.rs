@@ -288,9 +288,7 @@ pub(super) fn reboot(plan: &Plan) -> String {
         });
     match (plan.reboot, &plan.next_boot) {
         (RebootNeed::Reboot, _) => paint(WARN, "Reboot required."),
-        (RebootNeed::Cold, _) => {
-            paint(WARN, "Reboot required, through firmware (not kexec or soft-reboot).")
-        }
+        (RebootNeed::Cold, _) => paint(WARN, "Cold reboot required (not kexec or soft-reboot)."),
         (RebootNeed::None, NextBoot::Unsound { .. }) => {
             paint(BAD, "Do not reboot: the default boot entry is broken.")
         }

@@ -93,8 +93,16 @@ fn counts(out: &mut String, checks: &[Judged], verdict: Verdict) {
 fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) {
     let (style, word) = label(judged);
     let word = paint(style, &format!("{word:<width$}"));
+    let (source, evidence) = match judged.evidence.as_slice() {
+        // A bare value is clear next to the finding: `[/proc/sys/kernel/numa_balancing: 1]`.
+        [only] if !only.what.contains(' ') => {
+            let source = format!("[{}: {}]", one_line(&only.at), one_line(&only.what));
+            (format!(" {}", paint(FAINT, &source)), [].as_slice())
+        }
+        all => (String::new(), all),
+    };
     let finding = one_line(&judged.finding);
-    let _ = writeln!(out, "{word}  {}  {finding}", paint(HEAD, judged.id));
+    let _ = writeln!(out, "{word}  {}  {finding}{source}", paint(HEAD, judged.id));
     let indent = " ".repeat(width + 2);
     if let Some(reason) = &judged.severity_reason {
         let _ = writeln!(
@@ -105,7 +113,7 @@ fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) 
             one_line(reason)
         );
     }
-    for line in evidence_lines(&judged.evidence, if verbose { usize::MAX } else { SEEN }) {
+    for line in evidence_lines(evidence, if verbose { usize::MAX } else { SEEN }) {
         let _ = writeln!(out, "{indent}{line}");
     }
 }
@@ -126,7 +134,7 @@ fn fix<'a>(out: &mut String, judged: &'a Judged, fixes: &mut Vec<(&'a str, &'a s
     let _ = writeln!(out, "{indent}{} {text}", paint(HEAD, "fix:"));
 }
 
-/// Formats evidence: `RR CR on [config space, 0x186]: ports 0000:17:00.0, 0000:17:01.0 and 14 more (-v)`. Up to `most`
+/// Formats evidence: `RR CR on [config 0x186]: 0000:17:00.0, 0000:17:01.0 and 14 more ports (-v)`. Up to `most`
 /// items or subjects are listed by name. With no limit each item has its own line.
 fn evidence_lines(all: &[Evidence], most: usize) -> Vec<String> {
     let source = |seen: &Evidence| paint(FAINT, &format!("[{}]", one_line(&seen.at)));
@@ -169,26 +177,25 @@ fn evidence_lines(all: &[Evidence], most: usize) -> Vec<String> {
     lines
 }
 
-/// Lists up to `most` subjects; a first word that all share is printed once: `ports A, B, C and 13 more (-v)`.
+/// Lists up to `most` subjects, and one more rather than "and 1 more": `A, B, C and 13 more ports (-v)`. A first word that
+/// all share is printed once, with the number of the rest.
 fn subject_list(subjects: &[String], most: usize) -> String {
-    let noun = |subject: &str| {
-        subject.split_once(' ').map(|(noun, rest)| (noun.to_owned(), rest.to_owned()))
+    let words = subjects.iter().map(|subject| subject.split_once(' '));
+    let words: Option<Vec<(&str, &str)>> = words.collect();
+    let shared = words.filter(|words| words.windows(2).all(|two| two[0].0 == two[1].0));
+    let (noun, names): (&str, Vec<&str>) = match &shared {
+        Some(words) => {
+            (words.first().map_or("", |word| word.0), words.iter().map(|word| word.1).collect())
+        }
+        None => ("", subjects.iter().map(String::as_str).collect()),
     };
-    let shared = subjects.first().and_then(|first| noun(first)).map(|(noun, _)| noun);
-    let names: Option<Vec<String>> = subjects
-        .iter()
-        .map(|subject| {
-            noun(subject).filter(|(own, _)| Some(own) == shared.as_ref()).map(|(_, rest)| rest)
-        })
-        .collect();
-    let (prefix, names) = match (shared, names) {
-        (Some(noun), Some(names)) => (format!("{noun}s "), names),
-        _ => (String::new(), subjects.to_vec()),
-    };
-    let listed = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(most) {
-        0 => format!("{prefix}{listed}"),
-        more => format!("{prefix}{listed} and {more} more (-v)"),
+    if names.len() <= most + 1 {
+        return names.join(", ");
+    }
+    let (listed, more) = (names[..most].join(", "), names.len() - most);
+    match noun {
+        "" => format!("{listed} and {more} more (-v)"),
+        noun => format!("{listed} and {more} more {noun}s (-v)"),
     }
 }
 

@@ -106,8 +106,8 @@ fn auto(
         Ok(None) => {
             desired.notes.push(NAME.note(
                 SUBJECT,
-                "DMA-BUF: open NVIDIA kernel modules and kernel 5.12 or later; no module to load. Measure with \
-                 `ib_write_bw --use_cuda=N --use_cuda_dmabuf`; without the last option it requires nvidia_peermem",
+                "DMA-BUF (open NVIDIA kernel modules, kernel 5.12 or later); no module to load. Benchmark with `ib_write_bw \
+                 --use_cuda=N --use_cuda_dmabuf`, which otherwise requires nvidia_peermem",
             ));
             None
         }

@@ -86,7 +86,7 @@ fn seen((wanted, acs, _): &Port<'_>, what: String) -> Evidence {
 }
 
 pub(super) fn port_evidence(port: PciAddress, acs: &Acs, what: &str) -> Evidence {
-    let at = format!("config space, {:#05x}", acs.control_offset());
+    let at = format!("config {:#05x}", acs.control_offset());
     Evidence { what: format!("port {port}: {what}"), at }
 }
 

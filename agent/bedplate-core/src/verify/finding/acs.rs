@@ -4,11 +4,10 @@ use serde::Serialize;
 
 use super::{FEW, FindingText, first, in_profile, named, text};
 use crate::plan::Subject;
-use bedplate_base::Recovery;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{Recovery, counted};
 
 const DIRECT_P2P: &str = "[acs] policy = \"direct-p2p\"";
-const AT_ONCE: &str = ": effective at once; IOMMU groups follow at the next boot";
 
 /// A finding about ACS, ATS or IOMMU groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -88,7 +87,7 @@ impl AcsFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
             Self::Redirected { detoured, pairs, ports } => {
-                in_profile("", redirected(*detoured, *pairs, ports), DIRECT_P2P, AT_ONCE)
+                in_profile("", redirected(*detoured, *pairs, ports), DIRECT_P2P, "")
             }
             Self::RedirectedForGuests { detoured, pairs, ports } => {
                 let redirected = redirected(*detoured, *pairs, ports);
@@ -108,13 +107,13 @@ impl AcsFinding {
                 "translated requests of guests do not pass directly: DT is off at {}",
                 named(ports, "ports"),
                 DIRECT_P2P,
-                AT_ONCE,
+                "",
             ),
             Self::AcsBitsDiffer { ports } => in_profile(
                 "wrong ACS bits for this PCIe topology at {}",
-                named(ports, "ports"),
+                counted(ports.len(), "port"),
                 DIRECT_P2P,
-                "; `bedplate plan -v` shows the reasons",
+                "",
             ),
             Self::GuestExposed { port, reason, remedy } => {
                 text("", format!("{port}: {reason}"), remedy.clone())
@@ -159,7 +158,7 @@ fn no_ats(function: PciAddress) -> FindingText {
 
 fn redirected(detoured: usize, pairs: usize, ports: &[PciAddress]) -> String {
     format!(
-        "{detoured} of {pairs} GPU–NIC/GPU–GPU pairs detour through the root complex: ACS redirect (RR, CR, EC) is on at {}",
-        named(ports, "ports")
+        "{detoured} of {pairs} GPU–NIC/GPU–GPU pairs detour through the root complex: ACS redirect at {}",
+        counted(ports.len(), "port")
     )
 }

@@ -334,7 +334,9 @@ fn every_finding_has_text_and_remedy() {
         let words = format_findings(std::slice::from_ref(&finding));
         assert!(!words.is_empty() && !words.contains(['{', '}']), "{name}: {words}");
         match remedy(std::slice::from_ref(&finding)) {
-            Some(remedy) => assert!(!remedy.contains("{}") && !remedy.contains("  "), "{remedy}"),
+            Some((remedy, _)) => {
+                assert!(!remedy.contains("{}") && !remedy.contains("  "), "{remedy}")
+            }
             None => assert_eq!(name, "p2pdma-without-driver"),
         }
     }

@@ -115,7 +115,7 @@ fn nics(host: &HostPage) -> Tile {
 
 /// Counts the results of a group of checks. Returns the class of the worst one and a sentence.
 fn results(host: &HostPage, group: Group) -> (&'static str, String) {
-    let count = |wanted| {
+    let count = |wanted: Category| {
         let own = host.verdict.checks.iter().filter(|judged| judged.group == group);
         own.filter(|judged| category(judged) == wanted).count()
     };

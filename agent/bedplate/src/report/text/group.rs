@@ -3,7 +3,7 @@
 use super::super::names;
 use super::super::style::{FAINT, HEAD, WARN, paint};
 use super::{Block, Detail, counted_list, deferred, item_line, transition, when};
-use bedplate_core::plan::{Change, Device, Item};
+use bedplate_core::plan::{Change, Device, DeviceRole, Item};
 use bedplate_facts::names::Names;
 
 /// Entries of a long list to show before the rest is counted.
@@ -60,7 +60,7 @@ pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
         ),
         items => (format!("{takes_effect}: {count}"), items),
     };
-    let mut lines = models(&devices, names);
+    let mut lines = models(&devices, device.role, names);
     lines.extend(items.iter().map(|item| item_line(item, Detail::default())));
     let reasons = group
         .iter()
@@ -76,7 +76,7 @@ pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
 }
 
 /// Lists addresses by model: `16 Broadcom PEX890xx  0000:17:00.0 …`.
-fn models(devices: &[&Device], names: Option<&Names>) -> Vec<String> {
+fn models(devices: &[&Device], role: DeviceRole, names: Option<&Names>) -> Vec<String> {
     let model = |device: &Device| {
         let names = names?;
         names::name(names, names.function(device.address)?)
@@ -85,13 +85,13 @@ fn models(devices: &[&Device], names: Option<&Names>) -> Vec<String> {
     for device in devices {
         let model = model(device);
         match models.iter_mut().find(|(known, _)| *known == model) {
-            Some((_, addresses)) => addresses.push(device.address.to_string()),
-            None => models.push((model, vec![device.address.to_string()])),
+            Some((_, members)) => members.push(device.name()),
+            None => models.push((model, vec![device.name()])),
         }
     }
     let labels = models.iter().map(|(model, addresses)| match model {
         Some(model) => format!("{} {model}", addresses.len()),
-        None if models.len() > 1 => format!("{} unnamed", addresses.len()),
+        None if models.len() > 1 => format!("{} {role}s", addresses.len()),
         None => String::new(),
     });
     let labels: Vec<String> = labels.collect();
