@@ -28,7 +28,7 @@ bedplate_installed() {
   fi
 }
 
-# Runs while the program exists: lists changes that remain, and removes what would have an effect without it.
+# Runs while the program exists: lists changes that remain, and removes what would still act without it.
 bedplate_before_removal() {
   left=/var/lib/bedplate/left-behind
   rm -f "$left"

@@ -107,7 +107,7 @@ fn node_drained_by_another_tool_is_left_alone() {
 #[test]
 fn invalid_answer_drains_the_node() {
     let (state, reason, _) = Node::new("IDLE", "").checked("exit 1");
-    assert_eq!((state.as_str(), reason.as_str()), ("IDLE+DRAIN", "bedplate: it does not answer"));
+    assert_eq!((state.as_str(), reason.as_str()), ("IDLE+DRAIN", "bedplate: no answer"));
     let (_, reason, _) = Node::new("IDLE", "").checked("echo \"not ready: it's \\\"x\\\"\"");
     assert_eq!(reason, "bedplate: not ready: its x");
     // The verdict must be at the beginning of the line.
@@ -144,7 +144,7 @@ fn reboot_program_schedules_through_bedplate() {
     // Its exit status is bedplate's.
     assert_eq!(run(&bedplate).expect("it starts").status.code(), Some(3));
     let line = std::fs::read_to_string(&asked).expect("it was asked");
-    assert_eq!(line, "reboot schedule --in now --why Slurm asked for it\n");
+    assert_eq!(line, "reboot schedule --in now --why requested by Slurm\n");
     // The real program accepts the command line, and refuses without a daemon.
     let real = run(&bedplate_tests::program::path()).expect("it starts");
     assert_ne!(real.status.code(), Some(64), "{}", String::from_utf8_lossy(&real.stderr));
