@@ -36,7 +36,8 @@ fn role_is_valid() {
     checked(directory.path(), defaults["bedplate_profile"].as_str().expect("a profile"));
     let tasks = yaml("ansible/bedplate/tasks/main.yml");
     let copy = "ansible.builtin.copy";
-    let profile = tasks.as_array().expect("tasks").iter().find(|task| task["name"] == "Install the profile");
+    let profile =
+        tasks.as_array().expect("tasks").iter().find(|task| task["name"] == "Install the profile");
     let copied = &profile.expect("there is one")[copy];
     assert_eq!(copied["validate"], "/usr/bin/bedplate profile check %s");
     assert_eq!(copied["mode"], "0644");

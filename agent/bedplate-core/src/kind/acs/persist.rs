@@ -146,7 +146,7 @@ fn keep_for_unknown_kernel(profile: &section::Acs, os: &Os, resolved: &mut Resol
 
 fn argument_why(profile: &section::Acs) -> Vec<Rationale> {
     let lasting = Rationale::new(
-        "survives reset, error recovery and reboot, unlike a register write",
+        "survives resets and reboots, unlike a register write",
         "Linux drivers/pci/pci.c; handbook §3.4",
     );
     std::iter::once(lasting).chain(profile.why.iter().cloned()).collect()

@@ -122,8 +122,7 @@ fn no_arm_off() -> Blocker {
 
 const VTD_ON: &str = "distributions differ in whether VT-d is on by default";
 const TRANSLATED: &str = "host drivers' DMA is translated, whatever the kernel's built-in default";
-const PASSTHROUGH: &str =
-    "DMA addresses 1:1 for host drivers (GPUDirect RDMA); VMs keep translation";
+const PASSTHROUGH: &str = "1:1 DMA addresses for host drivers; VMs keep translation";
 const INTEL: &str = "linux drivers/iommu/intel/iommu.c; handbook §1.3";
 const AMD: &str = "linux drivers/iommu/amd/init.c; handbook §1.3";
 const X86: &str = "linux arch/x86/kernel/pci-dma.c; handbook §1.3";
