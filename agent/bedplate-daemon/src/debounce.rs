@@ -8,8 +8,8 @@ use super::logind;
 
 /// Quiet time that ends a burst.
 const QUIET: Duration = Duration::from_millis(200);
-/// Longest wait for the end of a burst. A burst that exceeds it costs one observation and doubles the wait, so that an
-/// endless stream of events does not cause constant observation.
+/// First time limit of a burst. A burst that exceeds its limit costs one observation and doubles the limit up to
+/// [`LONGEST`], so that an endless stream of events does not cause constant observation.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(32);
 

@@ -73,14 +73,15 @@ pub(super) fn listen(
 }
 
 /// Registers a descriptor with the runtime.
-// Deprecated because a descriptor may be closed while it is registered; no other code closes an owned one. The
-// alternative needs unsafe code.
+// `AsyncFd::new` is deprecated because a descriptor may be closed while it is registered; no other code closes an owned
+// one. The alternative needs unsafe code.
 #[allow(deprecated)]
 fn registered<T: AsRawFd>(descriptor: T) -> std::io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
 }
 
-/// Returns a trigger if a uevent may undo a change of bedplate: `ACTION@/devices/…`, then `KEY=value` after zero bytes.
+/// Returns a trigger if a uevent may have undone a change of bedplate. `message` is `ACTION@/devices/…`, then `KEY=value`
+/// fields, separated by zero bytes.
 pub fn relevant(message: &[u8]) -> Option<Trigger> {
     let text = String::from_utf8_lossy(message);
     let mut fields = text.split('\0');
@@ -126,7 +127,7 @@ impl Files {
         Ok(Files { descriptor, watched })
     }
 
-    /// Adds watches on all of these; existing ones stay. Paths that cannot be watched are covered by the periodic observation.
+    /// Adds watches on all of these; existing ones stay. Paths that cannot be watched are covered by the re-check.
     pub(crate) fn set(&self, watch: &Watch) {
         let attributes = watch.attributes.iter().map(|path| (path, AddWatchFlags::IN_MODIFY));
         self.add(watch.directories.iter().map(|path| (path, FILES)).chain(attributes));

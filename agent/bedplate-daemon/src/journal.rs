@@ -126,7 +126,7 @@ fn unit(cgroups: &str) -> Option<&str> {
         .find_map(|path| path.split('/').find(|part| !part.is_empty() && !part.ends_with(".slice")))
 }
 
-/// Layer that writes human-readable lines.
+/// Returns the layer that writes human-readable lines.
 fn text<S, W>(writer: W) -> impl Layer<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,

@@ -92,7 +92,7 @@ pub struct Status {
     pub facts: BTreeMap<String, String>,
 }
 
-/// For files of a daemon older than the field.
+/// Default of the field in files of a daemon older than it.
 fn default_true() -> bool {
     true
 }

@@ -19,7 +19,7 @@ const APPLY_LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// Option before the key of a change to apply; without any, the host is only observed.
 const ONLY: &str = "--only";
-/// Option: skip the checks, no caller needs the verdict.
+/// Option to skip the checks, if no caller needs the verdict.
 const UNJUDGED: &str = "--unjudged";
 
 /// Error of a worker or helper process.

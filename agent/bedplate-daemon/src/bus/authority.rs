@@ -12,8 +12,8 @@ use zbus_polkit::policykit1::{AuthorityProxy, CheckAuthorizationFlags, Subject};
 
 use crate::lock;
 
-/// Unanswered polkit requests allowed per user. polkit may ask for a password and wait for minutes; one user's requests must
-/// not delay those of another.
+/// Unanswered polkit requests allowed per user. polkit may wait for a password; one user's requests must not delay those of
+/// another.
 const OF_ONE_USER: u32 = 8;
 /// Callers whose user id is cached. The cache is cleared when full, so that short-lived connections cost no memory.
 const KNOWN_CALLERS: usize = 512;

@@ -20,7 +20,7 @@ pub struct Situation<'a> {
     pub unfinished: bool,
     /// Whether any of these changes takes effect only at a boot.
     pub planned: bool,
-    /// Whether the kernel was booted with all requested arguments and rejects them: another boot would not help.
+    /// Whether the kernel was booted with all requested arguments and does not honor them: another boot would not help.
     pub refused: bool,
     /// Id of this boot.
     pub boot_id: &'a str,
@@ -243,7 +243,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
         let window: RebootWindow = text.parse().ok()?;
         window.opening(situation.now).map(|(from, to)| (from, to, text))
     });
-    // Prefer an open window that closes last, else the one that opens first.
+    // Prefers, of the open windows, the one that closes last; without an open window, the one that opens first.
     let mut openings: Vec<_> = openings.collect();
     openings.sort_by_key(|(from, _, _)| *from);
     let open =
@@ -255,7 +255,8 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
     }
 }
 
-/// Returns the reboot time: after the delay and this host's share of the jitter, if the open window is long enough.
+/// Returns the reboot time: after the delay and this host's share of the jitter, or after the delay alone if the window
+/// closes before. An operator's request has no jitter and ignores the window.
 fn time(
     situation: &Situation<'_>,
     asked: Option<&RebootRequest>,

@@ -38,7 +38,7 @@ pub(crate) struct SlowFacts<'a> {
     pub unfinished: bool,
     /// Whether any of these changes takes effect only at a boot.
     pub planned: bool,
-    /// Whether the kernel was booted with all requested arguments and rejects them: another boot would not help.
+    /// Whether the kernel was booted with all requested arguments and does not honor them: another boot would not help.
     pub refused: bool,
     /// Whether IOMMU passthrough is among the pending changes.
     pub passthrough: bool,

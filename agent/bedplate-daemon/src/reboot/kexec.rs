@@ -1,5 +1,5 @@
 //! Check for a reboot that would skip the firmware: some distributions turn `reboot` into kexec when a kernel is loaded
-//! (handbook §2.4), and the reboot then has no effect on firmware settings. Reads one file, changes nothing.
+//! (handbook §2.4), and the reboot then does not bring the changes into effect. Reads one file, changes nothing.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use bedplate_host::file;
 /// has no part in a reboot.
 const LOADED: &str = "/sys/kernel/kexec_loaded";
 
-/// Returns why the machine under `root` must not be rebooted through its firmware, in one sentence; `None` if it may. An
-/// unknown state counts as a reason.
+/// Returns in one sentence why a reboot of the machine under `root` may skip the firmware; `None` if it cannot. An unknown
+/// state counts as a reason.
 pub(crate) fn block(root: &Path) -> Option<String> {
     let path = file::under(root, LOADED);
     match file::text(&path) {

@@ -91,7 +91,8 @@ fn of_announced(
     }
 }
 
-/// Only the BMC can confirm its power cycle: the hook at the end of the shutdown has no place to store a result.
+/// Classifies the boot after a power cycle that was scheduled with the BMC. Only the BMC can confirm it: the hook at the
+/// end of the shutdown has no place to store a result.
 fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, String) {
     let unknown = |why: &str| {
         let text = format!("bedplate had scheduled a power cycle by the BMC for {time}");

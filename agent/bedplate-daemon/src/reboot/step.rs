@@ -25,7 +25,8 @@ pub(crate) use reconcile::DID_NOT_COME;
 pub(crate) enum Event<'s, 'w> {
     /// Time has passed: logind, PID 1 and small files were read.
     Polled(&'s FastFacts),
-    /// The same, read by a command. The daemon may be arming a method at the same time; the command leaves that to the daemon.
+    /// Like `Polled`, but read by a command. The daemon may be arming a method at the same time; the command leaves that to
+    /// the daemon.
     PolledByCommand(&'s FastFacts),
     /// The host was observed; `Err` is the reason why it cannot be compared with its profile.
     Observed(&'s FastFacts, Result<&'w SlowFacts<'w>, &'w str>),

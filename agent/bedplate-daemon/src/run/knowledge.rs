@@ -19,7 +19,7 @@ use bedplate_host::file::under;
 
 /// Longest time in which a missing profile is assumed to be in replacement, by a tool that removes the old file first.
 const PROFILE_QUIET: Duration = Duration::from_secs(2);
-/// Seconds between periodic checks until a profile sets its own interval.
+/// Seconds between re-checks until a profile sets its own interval.
 const INTERVAL_S: u32 = 900;
 
 pub(super) struct Knowledge {
@@ -81,7 +81,7 @@ impl Knowledge {
         self.unusable.is_none() && self.profile_gone.is_none()
     }
 
-    /// Returns the profile's seconds between periodic checks.
+    /// Returns the profile's seconds between re-checks.
     pub(super) fn interval_s(&self) -> u32 {
         self.observation.as_ref().map_or(INTERVAL_S, |observation| observation.agent.interval_s)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::checks::{self, Checked};
 use crate::status::{State, Status};
 
-/// First wait. Each further one is twice as long, until the periodic check is as frequent.
+/// First wait. Each further one is twice as long, until the re-check is as frequent.
 const FIRST: Duration = Duration::from_secs(15);
 
 /// Time of the next such observation.
@@ -43,7 +43,7 @@ impl ReobserveTimer {
         }
     }
 
-    /// Whether an observation is due; if so, schedules the next one. Periodic checks happen every `interval` anyway.
+    /// Whether an observation is due; if so, schedules the next one. Re-checks happen every `interval` anyway.
     pub(super) fn is_due(&mut self, now: Instant, interval: Duration) -> bool {
         let Some((_, wait)) = self.next.filter(|(at, _)| *at <= now) else { return false };
         let longer = wait * 2;

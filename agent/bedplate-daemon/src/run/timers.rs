@@ -1,4 +1,4 @@
-//! Timers: periodic checks, retries, the heartbeat, the daily reminder.
+//! Timers: re-checks, retries, the heartbeat, the daily reminder.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ impl Timers {
         }
     }
 
-    /// Time since the daemon started: the clock of [`Backoff`](crate::backoff::Backoff).
+    /// Returns the time since the daemon started: the clock of [`Backoff`](crate::backoff::Backoff).
     pub(super) fn age(&self) -> Duration {
         self.born.elapsed()
     }
@@ -58,8 +58,8 @@ impl Timers {
         own.into_iter().chain(others).flatten().fold(self.recheck, Instant::min)
     }
 
-    /// Returns the time until the next periodic check: within a tenth of `seconds`, so that a fleet started at once spreads
-    /// out. `seconds` is the profile's interval.
+    /// Returns the time until the next re-check: `seconds`, the profile's interval, plus or minus a tenth, so that a fleet
+    /// started at once spreads out.
     fn interval(&self, boot_id: &str, seconds: u32) -> Duration {
         let seconds = u64::from(seconds);
         let mut hasher = DefaultHasher::new();
@@ -119,7 +119,7 @@ impl Daemon {
         }
     }
 
-    /// Returns the time until the next periodic check.
+    /// Returns the time until the next re-check.
     pub(super) fn interval(&self) -> Duration {
         self.timers.interval(&self.known.status.boot_id, self.known.interval_s())
     }

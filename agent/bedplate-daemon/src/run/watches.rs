@@ -24,7 +24,7 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Watches the kernel and bedplate's own files. A failure is logged; only the periodic check then finds those changes.
+    /// Watches the kernel and bedplate's own files. A failure is logged; only the re-check then finds those changes.
     pub(super) fn new(root: &Path) -> Self {
         let (sender, events) = mpsc::channel(64);
         if let Err(error) = events::uevents(sender.clone()) {

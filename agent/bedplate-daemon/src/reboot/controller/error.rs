@@ -28,7 +28,7 @@ impl RebootError {
         RebootError::Failed(Veto::new(waits_for, why.into()))
     }
 
-    /// logind failed.
+    /// Creates the error for a failure of logind.
     pub(super) fn logind(doing: &str, error: &zbus::Error) -> Self {
         RebootError::new(WaitsFor::Logind, format!("{doing}: {error}"))
     }
@@ -37,12 +37,12 @@ impl RebootError {
         RebootError::logind("cannot read logind's schedule", error)
     }
 
-    /// The bus or logind is missing.
+    /// Creates the error for a missing bus or logind.
     pub(super) fn no_logind() -> Self {
         RebootError::new(WaitsFor::Logind, "no systemd-logind on the bus")
     }
 
-    /// logind still has the reboot after its cancellation.
+    /// Creates the error for a reboot that logind still has after its cancellation.
     pub(super) fn not_forgotten(at: Timestamp) -> Self {
         let at = format_utc(at);
         let why = "cancel it with `shutdown -c`";
@@ -50,7 +50,7 @@ impl RebootError {
         RebootError::new(WaitsFor::Logind, text)
     }
 
-    /// The scheduled shutdown is not bedplate's. `kind` is logind's.
+    /// Creates the error for a scheduled shutdown that is not bedplate's. `kind` is logind's.
     pub(super) fn not_ours(kind: &str, at: Timestamp) -> Self {
         let text =
             format!("another program has scheduled a shutdown: {kind} at {}", format_utc(at));

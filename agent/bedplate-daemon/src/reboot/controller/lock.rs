@@ -374,7 +374,7 @@ impl RebootController {
     }
 }
 
-/// For jitter only.
+/// Returns a random number for jitter only.
 fn random() -> u32 {
     let mut bytes = [0; 4];
     // Without random numbers there is no jitter.

@@ -88,7 +88,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     Ok("the BMC cycles the power at the end of an ordinary reboot; if it refuses, the ordinary reboot continues".into())
 }
 
-/// Removing the request makes the reboot an ordinary one.
+/// Returns the step that removes the request, which makes the reboot an ordinary one.
 fn find_undo() -> Vec<Undo> {
     vec![Undo::Remove { path: REQUEST.into() }]
 }

@@ -60,7 +60,7 @@ pub(crate) struct Row {
     pub survives_boot: bool,
 }
 
-/// The registry of methods.
+/// Returns the registry entry of a method.
 pub(crate) fn row(method: Method) -> &'static Row {
     match method {
         Method::Ordinary => &ordinary::ROW,

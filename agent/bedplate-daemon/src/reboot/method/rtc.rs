@@ -73,7 +73,7 @@ fn probe(env: &Env<'_>) -> Result<String, Unusable> {
     ))
 }
 
-/// There was no alarm before, or the method could not be used.
+/// Returns the step that clears the alarm. There was no alarm before, or the method could not be used.
 fn find_undo() -> Vec<Undo> {
     vec![Undo::Write { path: ALARM.into(), value: NONE.into() }]
 }
