@@ -143,7 +143,7 @@ fn not_noted(error: &StepError) -> String {
 /// Records in the ledger of an image that pending tools have run.
 ///
 /// # Errors
-/// Fails when the ledger cannot be written.
+/// If the ledger cannot be written.
 pub(crate) fn note_paid(
     paid: &[SettledTool],
     ledger: &mut Ledger,
@@ -266,7 +266,7 @@ pub fn describe(action: &Action) -> String {
     action::operation_for(action).describe()
 }
 
-/// Returns whether an action may take seconds to minutes.
+/// Whether an action may take seconds to minutes.
 pub fn may_take_long(action: &Action) -> bool {
     action::operation_for(action).may_take_long()
 }

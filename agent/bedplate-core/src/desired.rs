@@ -131,12 +131,12 @@ pub struct WantedAcs {
 }
 
 impl WantedAcs {
-    /// Returns whether an isolating bit must be off.
+    /// Whether an isolating bit must be off.
     pub fn opens(&self) -> bool {
         !self.bits.off().and(AcsBits::ISOLATION.or(AcsBits::EC)).is_empty()
     }
 
-    /// Returns whether that would remove the isolation of a function assigned to a VM.
+    /// Whether that would remove the isolation of a function assigned to a VM.
     pub fn exposes_guests(&self) -> bool {
         self.opens() && !self.vfio_below.is_empty()
     }
@@ -160,7 +160,7 @@ pub enum AcsPersistence {
 }
 
 impl AcsPersistence {
-    /// Returns whether this kernel argument can set the desired bits: `disable_acs_redir` only clears bits.
+    /// Whether this kernel argument can set the desired bits: `disable_acs_redir` only clears bits.
     pub fn carries(self, wanted: &WantedAcs) -> bool {
         match self {
             AcsPersistence::ConfigAcs => true,

@@ -35,7 +35,7 @@ struct PlanDocument<'a> {
 /// Returns the plan as JSON text with a final newline.
 ///
 /// # Errors
-/// Fails when a value cannot be written as JSON, which does not occur in a plan.
+/// If a value cannot be written as JSON, which does not occur in a plan.
 pub fn plan(plan: &Plan, host: &str) -> Result<String, serde_json::Error> {
     plan_from(None, plan, host)
 }
@@ -65,7 +65,7 @@ struct AppliedDocument<'a> {
 /// Returns the report of an apply as JSON text.
 ///
 /// # Errors
-/// Fails when a value cannot be written as JSON, which does not occur in a report.
+/// If a value cannot be written as JSON, which does not occur in a report.
 pub fn applied(report: &ApplyReport, after: &Plan) -> Result<String, serde_json::Error> {
     document(&AppliedDocument { bedplate_apply: 1, report, after })
 }
@@ -124,7 +124,7 @@ pub struct JudgementFrame<'a> {
 /// Returns a host's report as JSON text.
 ///
 /// # Errors
-/// Fails when a value cannot be written as JSON, which does not occur in a report.
+/// If a value cannot be written as JSON, which does not occur in a report.
 pub fn verify(judging: JudgementFrame<'_>, report: &Report) -> Result<String, serde_json::Error> {
     let JudgementFrame { file, host, exit_status, moment } = judging;
     document(&VerifyDocument { bedplate_verify: 1, file, host, exit_status, moment, report })
@@ -167,7 +167,7 @@ struct DoctorDocument<'a> {
 /// Returns diagnoses as JSON text.
 ///
 /// # Errors
-/// Fails when a value cannot be written as JSON, which does not occur in a diagnosis.
+/// If a value cannot be written as JSON, which does not occur in a diagnosis.
 pub fn doctor(
     file: Option<&str>,
     symptoms: &[Diagnosis],
@@ -184,7 +184,7 @@ pub const DOCTOR_SCHEMA: &str = include_str!("../schemas/doctor.json");
 /// it.
 ///
 /// # Errors
-/// Fails when a schema cannot be serialized.
+/// If a schema cannot be serialized.
 #[cfg(feature = "schemars")]
 pub fn generated_schemas() -> Result<[(&'static str, String); 5], serde_json::Error> {
     Ok([
@@ -199,7 +199,7 @@ pub fn generated_schemas() -> Result<[(&'static str, String); 5], serde_json::Er
 /// Returns any document as JSON text, two-space indented, with a final newline.
 ///
 /// # Errors
-/// Fails when the value cannot be written as JSON.
+/// If the value cannot be written as JSON.
 pub fn document<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
     write(&mut text, value)?;
@@ -209,7 +209,7 @@ pub fn document<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
 /// Writes a document piece by piece: one of a large host is never in memory as a whole.
 ///
 /// # Errors
-/// Fails when the value cannot be written as JSON, or not to `out`.
+/// If the value cannot be written as JSON, or not to `out`.
 pub fn write<T: Serialize>(mut out: impl Write, value: &T) -> Result<(), serde_json::Error> {
     value.serialize(&mut Serializer::with_formatter(&mut out, EscapingWriter::default()))?;
     out.write_all(b"\n").map_err(serde_json::Error::io)

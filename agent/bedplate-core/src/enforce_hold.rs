@@ -74,7 +74,7 @@ impl EnforceHold {
     /// Stores the pause on the host below `root`, durably.
     ///
     /// # Errors
-    /// Fails when the file cannot be written.
+    /// If the file cannot be written.
     pub fn keep(&self, root: &Path) -> Result<(), Error> {
         let json = serde_json::to_string_pretty(self).map_err(Error::other)? + "\n";
         let path = file::under(root, HOLD);
@@ -84,7 +84,7 @@ impl EnforceHold {
     /// Removes the pause. Returns whether there was one.
     ///
     /// # Errors
-    /// Fails when the file cannot be removed.
+    /// If the file cannot be removed.
     pub fn release(root: &Path) -> Result<bool, Error> {
         remove_own_file(&file::under(root, HOLD))
     }

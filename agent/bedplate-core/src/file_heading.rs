@@ -15,7 +15,7 @@ pub fn heading(profile: &str) -> String {
     format!("{WRITTEN}{}; changes made here are overwritten\n", one_line(profile))
 }
 
-/// Returns whether a line is [`heading`] as a comment, for any profile.
+/// Whether a line is [`heading`] as a comment, for any profile.
 pub fn is_heading(line: &str) -> bool {
     let text = line.strip_prefix('#').or_else(|| line.strip_prefix("//"));
     text.is_some_and(|text| text.trim_start().starts_with(WRITTEN))

@@ -145,7 +145,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns whether the change loads or unloads a kernel module.
+    /// Whether the change loads or unloads a kernel module.
     pub fn uses_modules(&self) -> bool {
         let module = |action: &Action| {
             matches!(action, Action::LoadModule { .. } | Action::UnloadModule { .. })
@@ -153,7 +153,7 @@ impl Change {
         self.actions.iter().any(module)
     }
 
-    /// Returns whether it affects the running machine only, without any persistent part.
+    /// Whether it affects the running machine only, without any persistent part.
     pub fn is_live(&self) -> bool {
         !self.actions.is_empty() && self.actions.iter().all(Action::is_live)
     }
@@ -370,12 +370,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns whether this host can apply none of the changes.
+    /// Whether this host can apply none of the changes.
     pub fn is_empty(&self) -> bool {
         self.body.changes.iter().all(|change| change.deferred.is_some())
     }
 
-    /// Returns whether all that this host could do is to run tools. An image leaves them to its build.
+    /// Whether all that this host could do is to run tools. An image leaves them to its build.
     pub fn waits_for_tools(&self) -> bool {
         let is_tool = |action: &Action| matches!(action, Action::RunTool { .. });
         let is_waiting = |change: &Change| {

@@ -151,7 +151,7 @@ impl Hold {
         serde_json::to_string_pretty(&file).map(|json| json + "\n").map_err(HoldError::Serialise)
     }
 
-    /// Returns whether it is in force at this time. Only the end is checked, never the start: if the clock jumps back,
+    /// Whether it is in force at this time. Only the end is checked, never the start: if the clock jumps back,
     /// a hold in force stays so, and an expired one is in force again until its end.
     pub fn is_in_force(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| now < until)

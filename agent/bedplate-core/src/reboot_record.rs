@@ -152,7 +152,7 @@ impl Record {
         from.len()
     }
 
-    /// Returns whether a reboot of an earlier boot was to enable passthrough.
+    /// Whether a reboot of an earlier boot was to enable passthrough.
     pub fn was_for_passthrough(&self, boot_id: &str) -> bool {
         self.past(boot_id).any(|attempt| attempt.passthrough)
     }
@@ -181,7 +181,7 @@ impl Record {
         self.attempts.retain(|attempt| attempt.boot_id == boot_id);
     }
 
-    /// Returns whether a dry run of a reboot for this plan took place in this boot.
+    /// Whether a dry run of a reboot for this plan took place in this boot.
     pub fn rehearsed(&self, boot_id: &str, plan: &str) -> bool {
         self.attempts.iter().any(|a| a.rehearsal && a.boot_id == boot_id && a.plan == plan)
     }
@@ -202,7 +202,7 @@ impl Record {
         self.waiting = waits.then(|| boot_id.to_owned());
     }
 
-    /// Returns whether a change or an operator's request was pending before the boot `boot_id`.
+    /// Whether a change or an operator's request was pending before the boot `boot_id`.
     pub fn has_waited(&self, boot_id: &str) -> bool {
         let requested = self.asked.as_ref().map(|asked| &asked.boot_id);
         self.waiting.iter().chain(requested).any(|waited_in| waited_in != boot_id)

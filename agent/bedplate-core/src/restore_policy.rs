@@ -32,7 +32,7 @@ pub fn refusal(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'stati
     rule(&text(content), &text(now.unwrap_or_default()))
 }
 
-/// Returns whether any of `lines`, the effective ones, is new.
+/// Whether any of `lines`, the effective ones, is new.
 fn has_new<'a>(lines: impl Iterator<Item = &'a str>, now: &BTreeSet<&str>) -> bool {
     lines.into_iter().any(|line| !now.contains(line))
 }

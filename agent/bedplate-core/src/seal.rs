@@ -62,12 +62,12 @@ pub struct PartPlan {
 }
 
 impl SealPlan {
-    /// Returns whether the host has neither a profile nor state of bedplate.
+    /// Whether the host has neither a profile nor state of bedplate.
     pub fn is_without_bedplate(&self) -> bool {
         self.parts.iter().all(|part| !part.is_present)
     }
 
-    /// Returns whether there is nothing to remove.
+    /// Whether there is nothing to remove.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.items.is_empty())
     }

@@ -47,7 +47,7 @@ pub trait SettingChange: Clone {
     /// Returns a change of the same setting between other values.
     fn with(&self, before: Self::Value, after: Self::Value) -> Self;
 
-    /// Returns whether another change of this name is of the very same setting.
+    /// Whether another change of this name is of the very same setting.
     fn is_same_setting(&self, _other: &Self) -> bool {
         true
     }

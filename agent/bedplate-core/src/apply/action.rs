@@ -56,7 +56,7 @@ pub(crate) trait Operation {
         None
     }
 
-    /// Returns whether the action may take seconds to minutes, as tools and drivers do. It is then announced first.
+    /// Whether the action may take seconds to minutes, as tools and drivers do. It is then announced first.
     fn may_take_long(&self) -> bool {
         true
     }
@@ -67,7 +67,7 @@ pub(crate) trait Operation {
         None
     }
 
-    /// Returns whether nothing is left to do. Reads only.
+    /// Whether nothing is left to do. Reads only.
     fn is_done(&self, store: &Store, task: Task) -> bool;
 
     /// Inspects the host before the change's first write, and records the current state in `ledger`. Fails if that
@@ -104,10 +104,10 @@ pub(crate) struct Task<'a> {
 
 /// An undo step for an effect of an action, performed or about to be performed, that is not a file.
 pub trait Undo {
-    /// Subject.
+    /// Returns the subject.
     fn subject(&self) -> String;
 
-    /// Returns whether the files of the change must be restored first.
+    /// Whether the files of the change must be restored first.
     fn needs_files(&self) -> bool {
         false
     }

@@ -117,7 +117,7 @@ fn carry_out(
     finish(store, change, parts, unseen, outcome)
 }
 
-/// Returns whether this host's part of the change is complete, including pending tools. Ignores an action that a later
+/// Whether this host's part of the change is complete, including pending tools. Ignores an action that a later
 /// one of the same change overrules.
 fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
     // The results of pending tools are not checked later, so only this check shows whether they have run.

@@ -117,7 +117,7 @@ pub struct ApplyReport {
 }
 
 impl ApplyReport {
-    /// Returns whether nothing failed and no failure blocked a change.
+    /// Whether nothing failed and no failure blocked a change.
     pub fn succeeded(&self) -> bool {
         !self.changes.iter().any(|change| {
             matches!(change.outcome, Outcome::Failed { .. } | Outcome::Blocked { .. })

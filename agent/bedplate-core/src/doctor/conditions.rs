@@ -19,32 +19,32 @@ pub(super) fn always(_: &Facts, _: &Judged) -> bool {
     true
 }
 
-/// The host has an Arm CPU of NVIDIA and a kernel on which only translated DMA works.
+/// Whether the host has an Arm CPU of NVIDIA and a kernel on which only translated DMA works.
 pub(super) fn on_old_grace(facts: &Facts, _: &Judged) -> bool {
     matches!(superchip(facts), Superchip::Translated)
 }
 
-/// The host is of any other type: there, translation is the fault.
+/// Whether the host is of any other type: there, translation is the fault.
 pub(super) fn elsewhere(facts: &Facts, judged: &Judged) -> bool {
     !on_old_grace(facts, judged)
 }
 
-/// The host has Data Direct functions.
+/// Whether the host has Data Direct functions.
 pub(super) fn with_data_direct(facts: &Facts, _: &Judged) -> bool {
     has(facts, Function::is_data_direct)
 }
 
-/// No GPU is listed.
+/// Whether no GPU is listed.
 pub(super) fn without_gpu(facts: &Facts, _: &Judged) -> bool {
     !has(facts, Function::is_gpu)
 }
 
-/// No GPU is listed, or fewer than below switches of the same model.
+/// Whether no GPU is listed, or fewer than below switches of the same model.
 pub(super) fn of_missing_gpu(facts: &Facts, judged: &Judged) -> bool {
     without_gpu(facts, judged) || fewer(judged, DeviceKind::Gpu)
 }
 
-/// No RDMA-capable NIC is listed, or fewer than below switches of the same model.
+/// Whether no RDMA-capable NIC is listed, or fewer than below switches of the same model.
 pub(super) fn of_missing_nic(facts: &Facts, judged: &Judged) -> bool {
     without_nic(facts, judged) || fewer(judged, DeviceKind::Nic)
 }
@@ -56,7 +56,7 @@ fn fewer(judged: &Judged, wanted: DeviceKind) -> bool {
     })
 }
 
-/// A link on the path to a GPU has lost lanes or transactions.
+/// Whether a link on the path to a GPU has lost lanes or transactions.
 pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
     let Some(tree) = facts.pci.known() else { return false };
     let is_gpus = |at: PciAddress| {
@@ -71,7 +71,7 @@ pub(super) fn of_gpus_link(facts: &Facts, judged: &Judged) -> bool {
     })
 }
 
-/// No RDMA-capable NIC is listed.
+/// Whether no RDMA-capable NIC is listed.
 pub(super) fn without_nic(facts: &Facts, _: &Judged) -> bool {
     !has(facts, |function| {
         !function.infiniband.is_empty() || (function.is_nic() && function.vendor.0 == MELLANOX)
@@ -135,7 +135,7 @@ conditions! {
     }),
 }
 
-/// The kernel log reports a fault of a GPU driver.
+/// Whether the kernel log reports a fault of a GPU driver.
 pub(super) fn of_gpu_driver(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |sign, module| match module {
         Some(module) => {
@@ -145,12 +145,12 @@ pub(super) fn of_gpu_driver(_: &Facts, judged: &Judged) -> bool {
     })
 }
 
-/// The kernel log reports a fault of nvidia_peermem.
+/// Whether the kernel log reports a fault of nvidia_peermem.
 pub(super) fn of_peermem(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |sign, module| sign == MessageKind::Peermem || module.is_some_and(is_peermem))
 }
 
-/// The kernel log reports a fault of a NIC driver or of the RDMA stack.
+/// Whether the kernel log reports a fault of a NIC driver or of the RDMA stack.
 pub(super) fn of_rdma_driver(_: &Facts, judged: &Judged) -> bool {
     logged(judged, |_, module| module.is_some_and(is_rdma))
 }

@@ -132,7 +132,8 @@ fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
     }
 }
 
-/// Reboot that the plan needs. Every change names its effect, and the most disruptive one decides (design §8.5).
+/// Returns the reboot that the plan needs. Every change names its effect, and the most disruptive one decides (design
+/// §8.5).
 fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
     if host == HostKind::Image {
         return RebootNeed::None;
@@ -153,8 +154,8 @@ fn may_ask_for_reboot(next_boot: &NextBoot, reader: &dyn Reader, facts: &Facts) 
     }
 }
 
-/// Reboot that already written changes need to take effect. Unwritten changes need none yet. Computed from a fresh plan
-/// only, never from memory.
+/// Returns the reboot that already written changes need to take effect. Unwritten changes need none yet. Computed from a
+/// fresh plan only, never from memory.
 pub fn waits_for(plan: &Plan) -> RebootNeed {
     plan.body
         .pending

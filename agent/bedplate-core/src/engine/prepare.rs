@@ -49,7 +49,7 @@ impl ImageRequest<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Request for a dry run with this profile, on the host as it is.
+    /// Returns the request for a dry run with this profile, on the host as it is.
     pub const fn dry_run(choice: Choice<'a>) -> Self {
         Request {
             choice,

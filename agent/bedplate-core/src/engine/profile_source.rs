@@ -74,7 +74,7 @@ impl Layer {
         Layer { path: shipped.path(), text: shipped.text.to_owned() }
     }
 
-    /// Path to show in messages.
+    /// Returns the path to show in messages.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -125,7 +125,7 @@ pub fn is_guessed(choice: Choice<'_>, reader: &dyn Reader) -> Result<bool, Sourc
         && host_files(reader, HOST_PROFILES)?.is_empty())
 }
 
-/// Text for an apply on the running machine without a named profile: a guess is not applied unrequested.
+/// Returns the text for an apply on the running machine without a named profile: a guess is not applied unrequested.
 pub fn no_profile_named() -> String {
     format!(
         "there is no profile: {HOST_PROFILE} does not exist, and {HOST_PROFILES} contains none. No changes made. Name one \
@@ -133,7 +133,7 @@ pub fn no_profile_named() -> String {
     )
 }
 
-/// Text for a host without a profile of its own.
+/// Returns the text for a host without a profile of its own.
 pub(crate) fn no_own_profile() -> String {
     format!(
         "there is no profile: {HOST_PROFILE} does not exist, and {HOST_PROFILES} contains none. Nothing is enforced. Create \

@@ -239,12 +239,12 @@ impl Port<'_> {
         NAME.note(self.subject().to_string(), text)
     }
 
-    /// Desired bits, limited to those that the port implements.
+    /// Returns the desired bits, limited to those that the port implements.
     fn bits(&self) -> RegisterBits {
         self.wanted.bits.limited_to(self.acs.capable.0)
     }
 
-    /// Register value after the change.
+    /// Returns the register value after the change.
     fn after(&self) -> AcsBits {
         AcsBits(self.bits().applied_to(self.acs.control.0))
     }

@@ -35,7 +35,7 @@ pub(crate) fn is_vendor_file(path: &str, ours: &str) -> bool {
     path.starts_with("/usr/") && name(path) == name(ours)
 }
 
-/// Note that an image's file is in force although the profile requests nothing in it.
+/// Returns the note that an image's file is in force although the profile requests nothing in it.
 pub(crate) fn left_in_image(kind: KindId, path: &str) -> Note {
     kind.note(
         path.to_owned(),

@@ -123,10 +123,10 @@ impl Watch {
     }
 }
 
-/// Resolver for a kind with machine-independent sections.
+/// Returns the resolver for a kind with machine-independent sections.
 fn nothing_to_resolve(_: &Profile, _: &Facts, _: &Ledger, _: &mut Desired) {}
 
-/// Label source for a kind without labels.
+/// Returns the label source for a kind without labels.
 fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     Vec::new()
 }
@@ -183,7 +183,7 @@ pub(crate) fn plan_alone(
     (kind.plan)(&Context { profile, desired, facts, reader, ledger, so_far })
 }
 
-/// Reason for removing a line that bedplate wrote.
+/// Returns the reason for removing a line that bedplate wrote.
 pub(crate) fn dropped() -> Rationale {
     Rationale::because("written by bedplate, no longer in the profile")
 }

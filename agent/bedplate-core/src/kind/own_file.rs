@@ -34,12 +34,12 @@ pub struct FileTool {
 }
 
 impl OwnFile {
-    /// A file with bedplate's heading that no tool reads.
+    /// Returns a file with bedplate's heading that no tool reads.
     pub(crate) const fn whole(path: &'static str) -> Self {
         OwnFile { path, mark: OwnMark::Heading, readers: &[] }
     }
 
-    /// A file in which `line` opens bedplate's part.
+    /// Returns a file in which `line` opens bedplate's part.
     pub(crate) const fn part(path: &'static str, line: &'static str) -> Self {
         OwnFile { path, mark: OwnMark::Part(line), readers: &[] }
     }

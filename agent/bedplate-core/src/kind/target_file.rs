@@ -13,8 +13,8 @@ pub(crate) struct TargetFile<'p> {
 }
 
 impl<'p> TargetFile<'p> {
-    /// Reads the file. An unreadable file gives no result and an unknown in `out`. A snapshot made before its section
-    /// existed also gives no result, silently unless something in the file `is_wanted`.
+    /// Reads the file. Returns `None` if it is unreadable, and adds an unknown to `out`. A snapshot without a record of the
+    /// file also gives `None`; it adds an unknown only if something in the file `is_wanted`.
     pub(crate) fn read(
         context: &Context,
         kind: KindId,
@@ -30,7 +30,7 @@ impl<'p> TargetFile<'p> {
         None
     }
 
-    /// Returns the change that makes the file hold `after`, or that removes it without one. Takes effect at once.
+    /// Returns the change that sets the content to `after` (`None`: removes the file). It takes effect at once.
     pub(crate) fn change(self, after: Option<impl Into<Vec<u8>>>, items: Vec<Item>) -> Change {
         let action = Action::ReplaceFile {
             path: self.path.to_owned(),
@@ -41,7 +41,7 @@ impl<'p> TargetFile<'p> {
     }
 }
 
-/// Item for a removed line: bedplate wrote it, and the profile no longer requests it.
+/// Returns the item for a removed line: bedplate wrote it, and the profile no longer requests it.
 pub(crate) fn removed(subject: impl Into<String>, before: impl Into<String>) -> Item {
     Item { subject: subject.into(), before: Some(before.into()), after: None, why: vec![dropped()] }
 }

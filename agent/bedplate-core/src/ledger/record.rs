@@ -15,7 +15,7 @@ pub struct Author<'a> {
 }
 
 impl FileRecord {
-    /// Returns whether this content is bedplate's work or the original.
+    /// Whether this content is bedplate's work or the original.
     pub fn knows(&self, content: Option<&Sha>) -> bool {
         self.original.sha() == content || self.ours.iter().any(|ours| ours.as_ref() == content)
     }
@@ -179,7 +179,7 @@ impl Ledger {
         cut_short.map(|(path, _)| path.as_str())
     }
 
-    /// Returns whether a change was interrupted. A change that waits for pending tools was not.
+    /// Whether a change was interrupted. A change that waits for pending tools was not.
     pub fn was_cut_short(&self) -> bool {
         self.cut_short().next().is_some()
     }
@@ -214,7 +214,7 @@ impl Ledger {
         owed.for_each(|owed| owed.outputs.clone_from(outputs));
     }
 
-    /// Returns whether this tool is pending for this resource type.
+    /// Whether this tool is pending for this resource type.
     pub fn owes(&self, kind: KindId, argv: &[String]) -> bool {
         self.owed.iter().any(|owed| owed.kind == kind && owed.argv == argv)
     }

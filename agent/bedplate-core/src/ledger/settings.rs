@@ -35,7 +35,7 @@ impl<C: SettingChange> SettingRecord<C> {
         Some(self.action.with(now.limited_to(&found), found))
     }
 
-    /// Returns whether bedplate set all parts of a value.
+    /// Whether bedplate set all parts of a value.
     pub fn is_ours(&self, value: &C::Value) -> bool {
         let others = |left: C::Value, ours: &C::Value| left.differing(ours);
         self.ours.iter().try_fold(value.clone(), others).is_none()
@@ -137,7 +137,7 @@ impl Ledger {
         self.starts.insert(key.name(), record);
     }
 
-    /// Returns whether the driver of the VF called `name` still has to start.
+    /// Whether the driver of the VF called `name` still has to start.
     pub fn owes_start(&self, name: &str, boot: &str) -> bool {
         self.starts.get(name).is_some_and(|record| record.boot == boot)
     }

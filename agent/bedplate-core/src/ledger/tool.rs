@@ -18,7 +18,7 @@ pub struct UndoTool {
 }
 
 impl UndoTool {
-    /// Returns whether both are the same run; ignores the display text.
+    /// Whether both are the same run; ignores the display text.
     pub fn undoes_as(&self, other: &Self) -> bool {
         (&self.kind, &self.argv) == (&other.kind, &other.argv)
     }

@@ -93,7 +93,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns whether it acts on the running kernel or hardware rather than on files: an image cannot apply it.
+    /// Whether it acts on the running kernel or hardware rather than on files: an image cannot apply it.
     pub fn is_live(&self) -> bool {
         match self {
             Action::ReplaceFile { .. } | Action::RunTool { .. } => false,

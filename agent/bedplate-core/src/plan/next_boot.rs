@@ -35,7 +35,7 @@ pub struct EntryBefore {
 }
 
 impl NextBoot {
-    /// Returns whether the machine is expected to return from a reboot.
+    /// Whether the machine is expected to return from a reboot.
     pub fn is_sound(&self) -> bool {
         *self == NextBoot::Sound
     }

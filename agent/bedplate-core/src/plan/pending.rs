@@ -14,7 +14,7 @@ pub struct PendingUntilBoot {
     pub module: String,
     /// Subject of the item.
     pub subject: String,
-    /// Value in the file when this boot began, if known; `None`: no value.
+    /// Value in the file when this boot began; `None`: no value.
     pub began: Option<String>,
     /// Value from the next boot on.
     pub next: Option<String>,

@@ -190,7 +190,7 @@ fn unread(what: &str, why: &str) -> String {
     format!("{what} is unknown: {why}")
 }
 
-/// Returns whether a profile's text requests the best matching shipped profile as its base (`match = "auto"`). `false`
+/// Whether a profile's text requests the best matching shipped profile as its base (`match = "auto"`). `false`
 /// for text that is not TOML: loading it reports the fault.
 pub(crate) fn asks_for_match(text: &str) -> bool {
     toml::from_str::<toml::Table>(text)

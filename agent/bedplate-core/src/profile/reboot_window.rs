@@ -141,7 +141,7 @@ impl RebootWindow {
         None
     }
 
-    /// Returns whether it opens on this day.
+    /// Whether it opens on this day.
     pub fn opens_on(&self, day: Weekday) -> bool {
         usize::try_from(day.to_monday_zero_offset()).is_ok_and(|day| self.days[day])
     }

@@ -40,7 +40,7 @@ fn gather(value: &Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns whether a quotation in a message consists of schema words only, so that nothing in it comes from a profile.
+/// Whether a quotation in a message consists of schema words only, so that nothing in it comes from a profile.
 pub fn is_schema_word(text: &str) -> bool {
     let mut parts = text
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
@@ -57,7 +57,7 @@ pub(super) fn alternatives(schema: &Value) -> Vec<&Value> {
     }
 }
 
-/// Returns whether a schema accepts a JSON type (`integer`, `number`, …).
+/// Whether a schema accepts a JSON type (`integer`, `number`, …).
 pub(super) fn takes(schema: &Value, name: &str) -> bool {
     if schema.get("oneOf").is_some() || schema.get("enum").is_some() {
         let listed = listed(schema);

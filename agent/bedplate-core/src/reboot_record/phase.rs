@@ -66,7 +66,7 @@ impl ArrangedReboot {
         time(self.usec)
     }
 
-    /// Returns whether this is the shutdown that logind has scheduled.
+    /// Whether this is the shutdown that logind has scheduled.
     pub fn is(&self, kind: &str, usec: u64) -> bool {
         self.kind.name() == kind && self.usec == usec
     }
@@ -77,17 +77,17 @@ impl ArrangedReboot {
         signed(usec(now)).saturating_sub(signed(self.usec))
     }
 
-    /// Returns whether the operator's command runs at the due time.
+    /// Whether the operator's command runs at the due time.
     pub fn runs_command(&self) -> bool {
         self.prepared.as_ref().is_some_and(|prepared| prepared.next == Next::RunCommand)
     }
 
-    /// Returns whether logind only announces it.
+    /// Whether logind only announces it.
     pub fn is_dry(&self) -> bool {
         self.kind == Shutdown::DryReboot
     }
 
-    /// Returns whether a cancellation must undo steps.
+    /// Whether a cancellation must undo steps.
     pub fn is_armed(&self) -> bool {
         self.prepared.as_ref().is_some_and(|prepared| !prepared.undo.is_empty())
     }
@@ -185,7 +185,7 @@ impl Phase {
         }
     }
 
-    /// Returns whether a reboot is arranged that has not ended.
+    /// Whether a reboot is arranged that has not ended.
     pub fn is_open(&self) -> bool {
         !matches!(self, Phase::Rest | Phase::Ended { .. })
     }
@@ -219,7 +219,7 @@ impl Phase {
         }
     }
 
-    /// Returns whether another reboot in this boot needs an operator's request.
+    /// Whether another reboot in this boot needs an operator's request.
     pub fn needs_operator(&self) -> bool {
         let ended = !matches!(self.ending(), None | Some(Ending::CancelledByAgent { .. }));
         ended || matches!(self, Phase::CommandRun { .. })
@@ -231,7 +231,7 @@ pub fn usec(at: Timestamp) -> u64 {
     u64::try_from(at.as_microsecond()).unwrap_or_default()
 }
 
-/// The inverse of [`usec`].
+/// Converts back: the inverse of [`usec`].
 pub fn time(usec: u64) -> Timestamp {
     i64::try_from(usec)
         .ok()

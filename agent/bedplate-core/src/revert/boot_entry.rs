@@ -65,7 +65,7 @@ impl Guard {
     }
 }
 
-/// Returns whether a step affects booting: a tool, a file that a tool reads, or a file of the boot configuration.
+/// Whether a step affects booting: a tool, a file that a tool reads, or a file of the boot configuration.
 pub(super) fn concerns_boot(step: &Step, ledger: &Ledger) -> bool {
     let is_read = |path| ledger.files.get(path).is_some_and(|record| !record.readers.is_empty());
     match step {
@@ -75,7 +75,7 @@ pub(super) fn concerns_boot(step: &Step, ledger: &Ledger) -> bool {
     }
 }
 
-/// Returns whether a file belongs to the boot configuration; one that is not in the ledger may.
+/// Whether a file belongs to the boot configuration; one that is not in the ledger may.
 fn is_boot_file(path: &str, ledger: &Ledger) -> bool {
     ledger.files.get(path).is_none_or(|record| record.kind == cmdline::NAME)
 }

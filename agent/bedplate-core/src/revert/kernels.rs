@@ -41,18 +41,18 @@ impl Source {
         if is_image || has_later_entries(reader, ledger) { Source::Needed } else { Source::Lost }
     }
 
-    /// Returns whether the tool generates its files as before.
+    /// Whether the tool generates its files as before.
     pub(super) fn makes(self, tool: &Generator) -> bool {
         self == Source::File || installed_release(&tool.argv).is_none()
     }
 
-    /// Returns whether the file has the only copy of the kernel arguments.
+    /// Whether the file has the only copy of the kernel arguments.
     pub(super) fn is_needed(self, path: &str) -> bool {
         self == Source::Needed && path == KERNEL_CMDLINE
     }
 }
 
-/// Returns whether packages may have generated entries with bedplate's arguments since.
+/// Whether packages may have generated entries with bedplate's arguments since.
 fn has_later_entries(reader: &dyn Reader, ledger: &Ledger) -> bool {
     let Some(paths) = cmdline::entries(reader) else { return true };
     let owned = cmdline::owned(ledger);

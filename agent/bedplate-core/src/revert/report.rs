@@ -62,7 +62,7 @@ pub struct RevertReport {
 }
 
 impl RevertReport {
-    /// Returns whether no step failed.
+    /// Whether no step failed.
     pub fn succeeded(&self) -> bool {
         !self.steps.iter().any(|step| matches!(step.outcome, StepOutcome::Failed { .. }))
     }

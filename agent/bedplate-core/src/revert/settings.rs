@@ -46,7 +46,7 @@ impl Planner<'_> {
         ledger.registers.values().for_each(|record| self.plan_register(plan, record));
     }
 
-    /// Returns whether a setting was made in this boot; if not, adds a note that it is gone.
+    /// Whether a setting was made in this boot; if not, adds a note that it is gone.
     fn is_of_this_boot(&self, plan: &mut RevertPlan, subject: &str, boot: &str) -> bool {
         let is = self.boot == Some(boot);
         if !is {
@@ -193,7 +193,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Returns whether the PF's VFs are removed, or created again.
+    /// Whether the PF's VFs are removed, or created again.
     fn vf_count_changes(&self, pf: PciAddress) -> bool {
         let path = format!("/sys/bus/pci/devices/{pf}/sriov_numvfs");
         let now = self.reader.attribute(&path);
@@ -249,7 +249,7 @@ impl Planner<'_> {
     }
 }
 
-/// Returns whether the VF exists without a driver.
+/// Whether the VF exists without a driver.
 fn has_no_driver(reader: &dyn Reader, key: &VfKey) -> bool {
     let vf = symlink::virtual_function(reader, key.pf, key.vf);
     vf.and_then(|vf| symlink::driver(reader, &vf)).is_ok_and(|driver| driver.is_none())

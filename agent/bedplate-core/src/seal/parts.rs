@@ -177,7 +177,7 @@ pub const PARTS: &[Part] = &[
 ];
 
 impl Part {
-    /// Returns whether a seal removes it.
+    /// Whether a seal removes it.
     pub fn fate(&self) -> SealDisposition {
         match self.source {
             Source::Preserved(_) => SealDisposition::Kept,
@@ -207,7 +207,7 @@ impl Source {
         }
     }
 
-    /// Returns whether it stays and exists.
+    /// Whether it stays and exists.
     pub(super) fn is_kept(self, reader: &dyn Reader) -> Result<bool, ReadError> {
         match self {
             Source::Preserved(path) => reader.exists(path),
@@ -227,12 +227,12 @@ impl Source {
         }
     }
 
-    /// Returns whether its items are paths.
+    /// Whether its items are paths.
     pub(super) fn has_paths(self) -> bool {
         self.is_file() || matches!(self, Source::SurplusBlobs)
     }
 
-    /// Returns whether its items are files that the writer removes.
+    /// Whether its items are files that the writer removes.
     pub(super) fn is_file(self) -> bool {
         self.is_hold()
             || matches!(
@@ -241,12 +241,12 @@ impl Source {
             )
     }
 
-    /// Returns whether it holds the host, and is removed last.
+    /// Whether it holds the host, and is removed last.
     pub(super) fn is_hold(self) -> bool {
         matches!(self, Source::Hold(_))
     }
 
-    /// Returns whether the daemon publishes it.
+    /// Whether the daemon publishes it.
     pub(super) fn is_published(self) -> bool {
         matches!(self, Source::Published(..) | Source::Run | Source::RebootRequired)
     }

@@ -42,7 +42,7 @@ pub(super) fn take_history(ledger: &mut Ledger) -> Vec<String> {
     removed
 }
 
-/// Returns whether the subject of a result is a device: a change of ACS bits or VFs, or any subject with a PCI address.
+/// Whether the subject of a result is a device: a change of ACS bits or VFs, or any subject with a PCI address.
 fn names_device(subject: &str) -> bool {
     let of_device = [acs::NAME, sriov::NAME].map(KindId::name);
     let kind = subject.split('/').next().unwrap_or_default();

@@ -64,7 +64,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Returns whether a file sets this key.
+    /// Whether a file sets this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.origins.contains_key(key)
     }

@@ -235,7 +235,7 @@ areas! {
 }
 
 impl Finding {
-    /// Recovery action.
+    /// Returns the recovery action.
     pub fn recovery(&self) -> Recovery {
         self.text().recovery
     }

@@ -114,7 +114,7 @@ impl Operation for ReplaceFile<'_> {
     }
 }
 
-/// Returns whether a file has this content; `None`: absent.
+/// Whether a file has this content; `None`: absent.
 fn has_content(file: &FoundFile, content: Option<&FileContent>) -> bool {
     file.bytes.as_ref() == content.map(|content| &content.bytes)
 }

@@ -30,7 +30,7 @@ impl Operation for RunTool<'_> {
         Some(self.describe())
     }
 
-    /// Returns whether the tool is not pending and the files that it reads are as bedplate left them at its last
+    /// Whether the tool is not pending and the files that it reads are as bedplate left them at its last
     /// success. Equal files alone prove nothing: another program may have written them without running the tool.
     /// Without files, the change's checks decide; in an image they miss arguments that an earlier profile left in the
     /// entry.

@@ -135,18 +135,18 @@ impl SetVf {
     }
 }
 
-/// Returns whether a start of the VF's driver is pending in the ledger of this boot.
+/// Whether a start of the VF's driver is pending in the ledger of this boot.
 fn owes_start(store: &Store, key: &VfKey) -> bool {
     store.boot_id().is_ok_and(|boot| store.ledger.owes_start(&key.name(), &boot))
 }
 
-/// Returns whether the VF has no driver because of bedplate.
+/// Whether the VF has no driver because of bedplate.
 fn waits_for_driver(store: &Store, key: &VfKey) -> bool {
     let driver = || Ok::<_, StepError>(symlink::driver(store.reader, &address(store, key)?)?);
     owes_start(store, key) && driver().is_ok_and(|driver| driver.is_none())
 }
 
-/// Returns whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
+/// Whether the kernel looks for a driver for a VF (drivers/pci/pci-driver.c, pci_device_can_probe).
 fn finds_driver(store: &Store, pf: PciAddress, vf: &str) -> bool {
     let reads = |path: String| store.attribute(&path).ok();
     let named = reads(format!("{DEVICES}/{vf}/driver_override"));

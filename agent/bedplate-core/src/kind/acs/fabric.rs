@@ -134,7 +134,7 @@ impl Fabric<'_> {
             && nics.iter().any(|nic| self.ats(*nic) == Reading::Absent)
     }
 
-    /// Returns the reason why a Data Direct path cannot be planned, if any: another root port, VMs, or more than one GPU.
+    /// Returns the reason why a Data Direct path cannot be planned, if any: another root port, VMs, or not exactly one GPU.
     pub(super) fn data_direct_obstacle(&self) -> Option<String> {
         if !self.is_data_direct() {
             return None;

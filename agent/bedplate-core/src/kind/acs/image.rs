@@ -30,7 +30,7 @@ pub(super) fn contribute(
     Ok(())
 }
 
-/// Entry for ports that are still unknown.
+/// Returns the entry for ports that are still unknown.
 fn of_the_machine() -> LiveOnly {
     LiveOnly {
         id: NAME.to_string(),

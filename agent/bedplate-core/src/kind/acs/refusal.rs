@@ -19,8 +19,9 @@ impl Port<'_> {
         }
     }
 
-    /// A runtime write would leave groups that still show the VM as isolated. With the kernel argument, the VM would lose
-    /// its device at boot, because the group then includes its neighbours.
+    /// Returns the blocker for a port above functions of VMs. A runtime write would leave groups that still show the VM as
+    /// isolated. With the kernel argument, the VM would lose its device at boot, because the group then includes its
+    /// neighbours.
     fn refused_for_guests(&self) -> Blocker {
         NAME.blocker(
             self.subject(),

@@ -36,7 +36,7 @@ pub(crate) struct EntryFile {
 /// Reads every entry of a directory. Dangling links are skipped.
 ///
 /// # Errors
-/// When the directory or an entry cannot be read.
+/// If the directory or an entry cannot be read.
 pub(crate) fn entry_files(
     reader: &dyn Reader,
     directory: &str,

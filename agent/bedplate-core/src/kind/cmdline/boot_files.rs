@@ -34,7 +34,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
 /// file exists, so they use /proc/cmdline.
 ///
 /// # Errors
-/// When one of the files cannot be read.
+/// If one of the files cannot be read.
 pub(crate) fn line_source(
     reader: &dyn Reader,
 ) -> Result<Option<(&'static str, String)>, ReadError> {

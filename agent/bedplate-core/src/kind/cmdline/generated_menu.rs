@@ -142,7 +142,7 @@ impl LostMenu {
     /// Adds the generator if the back end's own steps lack it. It runs before the check of the next boot.
     ///
     /// # Errors
-    /// When the generator is not installed, or the menu's directory is absent.
+    /// If the generator is not installed, or the menu's directory is absent.
     pub(super) fn complete(&self, context: &Context, mut steps: Steps) -> Result<Steps, Obstacle> {
         let generates = |action: &Action| match action {
             Action::RunTool { touches, .. } => touches.contains(&self.path),

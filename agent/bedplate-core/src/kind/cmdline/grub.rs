@@ -229,7 +229,7 @@ fn refuse_unreachable_entry(
 /// Returns the action that generates a menu from the configuration.
 ///
 /// # Errors
-/// When the tool is not installed, or the menu's directory is absent.
+/// If the tool is not installed, or the menu's directory is absent.
 pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Action, Obstacle> {
     let family = family(&context.facts.boot);
     let is_image = context.facts.host == HostKind::Image;

@@ -28,7 +28,7 @@ impl Menu {
     /// Reads the menu.
     ///
     /// # Errors
-    /// When the menu is absent or cannot be read.
+    /// If the menu is absent or cannot be read.
     pub(super) fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
         let text = raw(reader, path)?;
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);

@@ -40,7 +40,7 @@ impl Mounts {
     /// Reads the mounts.
     ///
     /// # Errors
-    /// When the kernel does not show the mounts.
+    /// If the kernel does not show the mounts.
     pub(super) fn read(reader: &dyn Reader) -> Result<Mounts, ReadError> {
         let text = reader.read(MOUNTINFO)?;
         Ok(Mounts::parse(&String::from_utf8_lossy(&text)))

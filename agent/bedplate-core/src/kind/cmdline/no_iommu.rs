@@ -20,7 +20,7 @@ pub(crate) fn keep_arguments(cmdline: &mut DesiredCmdline) {
 /// Keeps the arguments if the host is without an IOMMU and the mode does not need one. Returns whether it did.
 ///
 /// # Errors
-/// When an IOMMU is needed and the firmware does not offer one.
+/// If an IOMMU is needed and the firmware does not offer one.
 pub(crate) fn keep_where_none_is_needed(
     mode: IommuMode,
     profile: &Profile,

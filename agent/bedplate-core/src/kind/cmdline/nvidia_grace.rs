@@ -19,7 +19,7 @@ const SOURCE: &str = "NVIDIA/nodewright-packages pull request 122; handbook §14
 /// Returns the mode to use for the profile's mode on this host, with a reason that the host adds.
 ///
 /// # Errors
-/// When this host cannot work with the mode.
+/// If this host cannot work with the mode.
 pub(crate) fn iommu_mode(
     profile: &Profile,
     facts: &Facts,

@@ -162,8 +162,8 @@ pub(super) fn vfs(count: u16) -> String {
     format!("{count} {}", if count == 1 { "VF" } else { "VFs" })
 }
 
-/// Time limit in seconds for creating, destroying or binding VFs: the PF's driver handles them one by one, in some drivers
-/// with a firmware query for each (handbook §5.1: allow minutes for large counts).
+/// Returns the time limit in seconds for creating, destroying or binding VFs: the PF's driver handles them one by one, in
+/// some drivers with a firmware query for each (handbook §5.1: allow minutes for large counts).
 fn limit_s(count: u16) -> u32 {
     60 + 5 * u32::from(count)
 }

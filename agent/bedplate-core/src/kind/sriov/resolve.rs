@@ -253,7 +253,7 @@ fn resolve_count(pf: &Function, asked: Option<u16>, resolved: &mut ResolvedSriov
     }
 }
 
-/// Blocker for a firmware limit below the request.
+/// Returns the blocker for a firmware limit below the request.
 fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
     let address = pf.address;
     let wanted = asked.map_or("some".to_owned(), |count| format!("{count}"));

@@ -75,13 +75,13 @@ pub(super) fn left_behind(context: &Context, tree: &PciTree) -> Vec<Change> {
     pfs.into_iter().filter(|pf| !selected(pf)).filter_map(change).collect()
 }
 
-/// Item: driver probing is switched on again.
+/// Returns the item for switching driver probing on again.
 pub(super) fn probing_again() -> Item {
     let why = "an earlier run was interrupted before it could enable probing again";
     Item::new("driver probing", Some("off"), Some("on"), &[Rationale::because(why)])
 }
 
-/// Item: pending drivers are started.
+/// Returns the item for starting pending drivers.
 pub(super) fn starting(differing: &[VfDifference]) -> Option<Item> {
     let owed: Vec<u16> = differing.iter().filter(|vf| vf.owed).map(|vf| vf.number).collect();
     let why = "an earlier run was interrupted before it could start the driver";

@@ -220,7 +220,7 @@ impl Reboot {
     }
 }
 
-/// Returns whether no window was chosen yet.
+/// Whether no window was chosen yet.
 pub(crate) fn is_open(windows: &[String]) -> bool {
     !windows.is_empty() && windows.iter().all(|window| window == NEVER)
 }

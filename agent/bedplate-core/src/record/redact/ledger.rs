@@ -84,7 +84,7 @@ fn mask(value: &mut Value, key: &str, words: &mut Masker) {
     }
 }
 
-/// Returns whether a text cannot be a secret: a digest, an address, or a fixed name.
+/// Whether a text cannot be a secret: a digest, an address, or a fixed name.
 fn is_shown(text: &str) -> bool {
     let is_digest = text.len() == 64 && text.bytes().all(|c| c.is_ascii_hexdigit());
     // `--append-if-missing` of rpm-ostree.

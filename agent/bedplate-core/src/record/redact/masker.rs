@@ -172,7 +172,7 @@ impl Masker {
         Scan { words: self, text: &text, at: 0, out: String::new(), name, quote: None, style }.run()
     }
 
-    /// Returns whether a single word may stay.
+    /// Whether a single word may stay.
     fn is_shown(&self, word: &str) -> bool {
         mask::is_flag(word)
             || mask::is_plain(word)
@@ -183,7 +183,7 @@ impl Masker {
             || (word.starts_with("GRUB_") && is_variable(word))
     }
 
-    /// Returns whether a value may stay.
+    /// Whether a value may stay.
     fn is_harmless(&self, name: &str, value: &str, style: Style) -> bool {
         let path = value.starts_with('/')
             && value.split('/').all(|part| part.is_empty() || self.is_shown(part));
@@ -197,7 +197,7 @@ impl Masker {
     }
 }
 
-/// Returns whether a word is a mask already.
+/// Whether a word is a mask already.
 fn is_mask(word: &str) -> bool {
     let number = word.strip_prefix(MASK).or_else(|| word.strip_prefix(SHORT_MASK));
     let number = number.map(|number| number.trim_end_matches(FILLER));
@@ -208,7 +208,7 @@ fn is_variable(word: &str) -> bool {
     word.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_')
 }
 
-/// Returns whether a word is the name of a kernel: `vmlinuz-6.8.0-45-generic`, `6.8.0-45-generic`.
+/// Whether a word is the name of a kernel: `vmlinuz-6.8.0-45-generic`, `6.8.0-45-generic`.
 fn is_image(word: &str) -> bool {
     const IMAGES: [&str; 7] =
         ["vmlinuz-", "vmlinux-", "Image-", "initrd.img-", "initramfs-", "initrd-", ""];
@@ -231,7 +231,7 @@ fn is_image(word: &str) -> bool {
     IMAGES.iter().filter_map(|image| word.strip_prefix(image)).any(version)
 }
 
-/// Returns whether a word is a replaced identity and nothing else.
+/// Whether a word is a replaced identity and nothing else.
 fn is_identity(word: &str) -> bool {
     let rest =
         word.strip_prefix("UUID=").or_else(|| word.strip_prefix("PARTUUID=")).unwrap_or(word);
@@ -241,7 +241,7 @@ fn is_identity(word: &str) -> bool {
         && rest.bytes().filter(u8::is_ascii_digit).take(8).all(|c| c == b'0')
 }
 
-/// Returns whether the value is an identifier by its position, not only by its form, which tokens and hashes share
+/// Whether the value is an identifier by its position, not only by its form, which tokens and hashes share
 /// (dracut.cmdline(7), kernel-command-line(7), pxelinux: `BOOTIF`).
 fn names_identifier(name: &str, value: &str) -> bool {
     const NAMES: [&str; 9] = [

@@ -53,7 +53,7 @@ pub(super) fn topology(text: &str) -> String {
 /// Replacement for an unmanaged file.
 const NOT_OURS: &str = "<!-- masked -->\n";
 
-/// Returns whether a line is as bedplate writes it: a tag with attributes that the recorded tree contains too.
+/// Whether a line is as bedplate writes it: a tag with attributes that the recorded tree contains too.
 fn is_element(line: &str) -> bool {
     const ELEMENTS: [&str; 6] = ["system", "cpu", "pci", "gpu", "nic", "net"];
     const ATTRIBUTES: [&str; 14] = [

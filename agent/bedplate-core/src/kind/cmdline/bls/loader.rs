@@ -51,7 +51,7 @@ impl Loader {
     /// Reads all files.
     ///
     /// # Errors
-    /// When the entry directory is absent, or one of the files cannot be read.
+    /// If the entry directory is absent, or one of the files cannot be read.
     pub(super) fn read(reader: &dyn Reader, cfg: &str) -> Result<Loader, ReadError> {
         Ok(Loader { entries: entry_files(reader, ENTRIES)?, config: Config::read(reader, cfg)? })
     }
@@ -173,7 +173,7 @@ impl Config {
         })
     }
 
-    /// Path of `grub.cfg`.
+    /// Returns the path of `grub.cfg`.
     pub(super) fn path(&self) -> &str {
         &self.path
     }

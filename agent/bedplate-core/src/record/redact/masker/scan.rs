@@ -112,7 +112,7 @@ impl Scan<'_, '_> {
         self.at += end;
     }
 
-    /// Returns whether the next word is the value of the preceding name.
+    /// Whether the next word is the value of the preceding name.
     fn is_value(&self) -> bool {
         let before = self.out.trim_end_matches(['"', '\'', '\\']);
         let spaced = self.style == Style::Setting;
@@ -134,7 +134,7 @@ impl Scan<'_, '_> {
         self.at += name.len();
     }
 
-    /// Returns whether a word is a name with a value, and not the end of Base64 data.
+    /// Whether a word is a name with a value, and not the end of Base64 data.
     fn is_name(&self, word: &str) -> bool {
         let after = &self.text[self.at + word.len()..];
         let after = if self.style == Style::Setting {
