@@ -17,7 +17,7 @@ macro_rules! named {
             #[allow(dead_code, reason = "of few enums all are listed")]
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// Name in JSON, reports and profiles.
+            /// Returns the name in JSON, reports and profiles.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($type::$variant => $name,)+

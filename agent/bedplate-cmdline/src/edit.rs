@@ -25,7 +25,7 @@ impl Edit {
     /// Creates an edit that puts these arguments on a line.
     ///
     /// # Errors
-    /// [`EditError`] when an argument names no option or has an unreadable truth value, or when two contradict each
+    /// [`EditError`] if an argument names no option or has an unreadable truth value, or when two contradict each
     /// other.
     pub fn new<T: AsRef<Token>>(
         arch: Arch,
@@ -43,7 +43,7 @@ impl Edit {
     /// Adds arguments that the edit removes. A bare name, also `pci=NAME`, matches any value.
     ///
     /// # Errors
-    /// [`EditError`] when an argument names no option, or would remove one that the edit sets.
+    /// [`EditError`] if an argument names no option, or would remove one that the edit sets.
     pub fn without<T: AsRef<Token>>(
         mut self,
         absent: impl IntoIterator<Item = T>,
@@ -59,12 +59,12 @@ impl Edit {
         Ok(self)
     }
 
-    /// Required arguments, in profile order.
+    /// Returns the required arguments, in profile order.
     pub fn wanted(&self) -> &[WantedArgument] {
         &self.set
     }
 
-    /// Unwanted arguments, in profile order.
+    /// Returns the unwanted arguments, in profile order.
     pub fn unwanted(&self) -> &[UnwantedArgument] {
         &self.absent
     }
@@ -72,7 +72,7 @@ impl Edit {
     /// Returns the line in the desired state. Arguments that the profile does not own keep their place and spelling.
     ///
     /// # Errors
-    /// [`ApplyError`] when the line cannot be edited safely, or the result would be too long.
+    /// [`ApplyError`] if the line cannot be edited safely, or the result would be too long.
     pub fn apply(&self, line: &CommandLine) -> Result<CommandLine, ApplyError> {
         line.try_map(|line| self.apply_to_one(line))
     }
@@ -95,7 +95,7 @@ impl Edit {
     /// Returns the required arguments alone, as written on an empty line: `pci=` merged, sequences in order.
     ///
     /// # Errors
-    /// [`ApplyError`] when the arguments are too long together.
+    /// [`ApplyError`] if the arguments are too long together.
     pub fn rendered(&self) -> Result<CommandLine, ApplyError> {
         self.apply(&CommandLine::default())
     }

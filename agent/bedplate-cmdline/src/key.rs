@@ -92,12 +92,12 @@ pub struct WantedArgument {
 }
 
 impl WantedArgument {
-    /// The key that it owns.
+    /// Returns the key that it owns.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The profile's arguments that it was parsed from, in the profile's order and spelling.
+    /// Returns the profile's arguments that it was parsed from, in the profile's order and spelling.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }

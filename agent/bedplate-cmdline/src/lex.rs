@@ -52,7 +52,7 @@ impl Token {
     /// Creates an argument from a text that must be exactly one argument, valid on any line.
     ///
     /// # Errors
-    /// [`TokenError`] when the text is not one self-contained argument.
+    /// [`TokenError`] if the text is not one self-contained argument.
     pub fn new(text: &str) -> Result<Token, TokenError> {
         if text.is_empty() {
             return Err(TokenError::Spelling("a kernel argument cannot be empty".to_owned()));
@@ -95,7 +95,7 @@ impl Token {
     /// Creates the argument that gives the kernel exactly this name and value, quoted only if necessary.
     ///
     /// # Errors
-    /// [`TokenError`] when no spelling does.
+    /// [`TokenError`] if no spelling does.
     pub fn from_parts(name: &str, value: Option<&str>) -> Result<Token, TokenError> {
         let Some(value) = value else {
             return Token::new(name);
@@ -115,22 +115,22 @@ impl Token {
         )))
     }
 
-    /// The argument as written.
+    /// Returns the argument as written.
     pub fn as_str(&self) -> &str {
         &self.raw
     }
 
-    /// The parameter name as the kernel sees it, without folding.
+    /// Returns the parameter name as the kernel sees it, without folding.
     pub fn name(&self) -> Cow<'_, str> {
         split_argument(&self.raw).0
     }
 
-    /// The parameter name with `-` and `_` folded, for comparison.
+    /// Returns the parameter name with `-` and `_` folded, for comparison.
     pub fn folded_name(&self) -> String {
         fold_name(&self.name())
     }
 
-    /// The value as the kernel sees it, without the quotes that it strips. `None` without an `=`.
+    /// Returns the value as the kernel sees it, without the quotes that it strips. `None` without an `=`.
     pub fn value(&self) -> Option<Cow<'_, str>> {
         split_argument(&self.raw).1
     }
@@ -182,7 +182,7 @@ impl PartialEq<&str> for Token {
     }
 }
 
-/// Byte length of the argument at the start of `text`: up to the first blank outside double quotes.
+/// Returns the byte length of the argument at the start of `text`: up to the first blank outside double quotes.
 pub(super) fn token_end(text: &str) -> usize {
     let mut in_quote = false;
     for (at, c) in text.char_indices() {

@@ -76,7 +76,7 @@ impl CommandLine {
         self
     }
 
-    /// Every line that the kernel may get: this one and those passed to [`CommandLine::or`].
+    /// Returns every line that the kernel may get: this one and those passed to [`CommandLine::or`].
     pub fn possible_lines(&self) -> impl Iterator<Item = &CommandLine> {
         std::iter::once(self).chain(&self.others)
     }
@@ -92,24 +92,24 @@ impl CommandLine {
         Ok(change(alone)?.or(others))
     }
 
-    /// The kernel's arguments in order, without those after a bare `--`.
+    /// Returns the kernel's arguments in order, without those after a bare `--`.
     pub fn tokens(&self) -> impl DoubleEndedIterator<Item = &Token> + ExactSizeIterator {
         self.pieces.iter().map(|piece| &piece.token)
     }
 
-    /// The arguments of one parameter, in order. `-` and `_` in the name are the same.
+    /// Returns the arguments of one parameter, in order. `-` and `_` in the name are the same.
     pub fn named<'a>(&'a self, name: &str) -> impl DoubleEndedIterator<Item = &'a Token> {
         let name = fold_name(name);
         self.tokens().filter(move |token| token.folded_name() == name)
     }
 
-    /// The text that the kernel passes to init, after a bare `--`. `None` without one.
+    /// Returns the text that the kernel passes to init, after a bare `--`. `None` without one.
     pub fn init_arguments(&self) -> Option<&str> {
         let tail = self.tail.trim_start_matches(is_blank);
         (!tail.is_empty()).then(|| tail[token_end(tail)..].trim_matches(is_blank))
     }
 
-    /// Number of kernel arguments.
+    /// Returns the number of kernel arguments.
     pub fn len(&self) -> usize {
         self.pieces.len()
     }
@@ -198,7 +198,7 @@ impl CommandLine {
         }
     }
 
-    /// The argument at `at`.
+    /// Returns the argument at `at`.
     pub(super) fn token(&self, at: usize) -> Option<&Token> {
         self.pieces.get(at).map(|piece| &piece.token)
     }

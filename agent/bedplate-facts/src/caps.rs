@@ -77,7 +77,7 @@ pub(crate) struct Pcie {
 }
 
 impl Pcie {
-    /// Port type, from bits 7:4 of the flags.
+    /// Returns the port type, from bits 7:4 of the flags.
     pub(crate) fn port(self) -> PortType {
         match self.flags >> 4 & 0xf {
             0 => PortType::Endpoint,

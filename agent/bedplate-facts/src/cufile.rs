@@ -25,7 +25,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// The library's defaults.
+    /// Returns the library's defaults.
     fn default() -> Self {
         Settings { p2pdma: false, compat: true }
     }
@@ -111,7 +111,7 @@ impl Type {
         }
     }
 
-    /// Human-readable name.
+    /// Returns the human-readable name.
     pub fn description(self) -> &'static str {
         match self {
             Type::Switch => "`true` or `false`",
@@ -154,7 +154,7 @@ pub fn known_name(name: &str) -> Option<&'static str> {
     parts.filter(|part| *part != "*").chain(FILE_SYSTEMS).find(|known| *known == name)
 }
 
-/// Type of the setting at a path; `None` if unknown.
+/// Returns the type of the setting at a path; `None` if unknown.
 pub fn expected_type(path: &str) -> Option<Type> {
     let names: Vec<&str> = path.split('.').collect();
     type_at(&names).filter(|found| *found != Type::Section)
@@ -202,7 +202,7 @@ pub fn root(text: &str) -> Result<Object<'_>, Mistake> {
     }
 }
 
-/// Line number of a byte offset, from 1.
+/// Returns the line number of a byte offset, from 1.
 pub fn line(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
@@ -252,7 +252,7 @@ impl Settings {
     }
 }
 
-/// Type of the setting or section at a path. Takes separate names because a name may contain a dot.
+/// Returns the type of the setting or section at a path. Takes separate names because a name may contain a dot.
 fn type_at(path: &[&str]) -> Option<Type> {
     Some(row_at(path)?.1)
 }
@@ -284,7 +284,7 @@ pub fn without_comments(text: &str) -> String {
     plain
 }
 
-/// Byte ranges of comments; a line comment excludes the line end.
+/// Returns the byte ranges of comments; a line comment excludes the line end.
 pub fn comments(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -306,7 +306,7 @@ pub fn comments(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Length of the quoted string at the start of `text`, with its quotes; the whole text if it is unterminated.
+/// Returns the length of the quoted string at the start of `text`, with its quotes; the whole text if it is unterminated.
 pub fn quoted(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

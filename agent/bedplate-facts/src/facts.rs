@@ -65,8 +65,8 @@ pub fn observe(reader: &dyn Reader, depth: Depth) -> Facts {
 }
 
 impl Facts {
-    /// Name of the host in plans and tables. It describes the machine, not the source of the data, so a recorded host
-    /// has the same name as the machine itself.
+    /// Returns the name of the host in plans and tables. It describes the machine, not the source of the data, so a
+    /// recorded host has the same name as the machine itself.
     pub fn label(&self) -> String {
         let machine = [self.dmi.sys_vendor.known(), self.dmi.product_name.known()];
         let machine: Vec<&str> = machine.into_iter().flatten().map(String::as_str).collect();
@@ -84,7 +84,7 @@ impl Facts {
         self.pci.known().is_some_and(|tree| !tree.functions.is_empty())
     }
 
-    /// A machine with the same CPU vendor and architecture, and nothing else known.
+    /// Returns a machine with the same CPU vendor and architecture, and nothing else known.
     pub fn of_the_same_cpu(&self) -> Facts {
         let mut facts = Facts::of_vendor(CpuVendor::Other);
         facts.arch.clone_from(&self.arch);
@@ -92,7 +92,7 @@ impl Facts {
         facts
     }
 
-    /// A machine with only its CPU vendor known. Image builds resolve profiles against it.
+    /// Returns a machine with only its CPU vendor known. Image builds resolve profiles against it.
     pub fn of_vendor(vendor: CpuVendor) -> Facts {
         let arch = match vendor {
             CpuVendor::Intel | CpuVendor::Amd => Reading::Known(Arch::X86_64),

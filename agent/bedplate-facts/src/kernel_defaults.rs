@@ -5,8 +5,8 @@ use super::iommu_groups::iommu_groups;
 use bedplate_cmdline::KernelDefaults;
 use bedplate_host::Reader;
 
-/// Build-time defaults of the kernels that may boot: the running kernel, and the one of the default boot entry, or the
-/// newest installed one if the entry does not name a kernel.
+/// Returns the build-time defaults of the kernels that may boot: the running kernel, and the one of the default boot entry,
+/// or the newest installed one if the entry does not name a kernel.
 pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults> {
     let next = facts.os.next_kernel.known().or(facts.os.installed_kernels.last());
     let mut releases: Vec<&String> = facts.os.kernel.known().into_iter().chain(next).collect();

@@ -34,17 +34,17 @@ impl<'a> Names<'a> {
         Names { reader: None, facts, database: OnceCell::new() }
     }
 
-    /// Function at an address.
+    /// Returns the function at an address.
     pub fn function(&self, address: PciAddress) -> Option<&'a Function> {
         self.facts.pci.known()?.get(address)
     }
 
-    /// Vendor name as in the file (`NVIDIA Corporation`).
+    /// Returns the vendor name as in the file (`NVIDIA Corporation`).
     pub fn vendor(&self, vendor: PciId) -> Option<&str> {
         self.database()?.vendors.get(&vendor.0).map(|vendor| vendor.name.as_str())
     }
 
-    /// Device name as in the file (`GH100 [H100 SXM5 80GB]`).
+    /// Returns the device name as in the file (`GH100 [H100 SXM5 80GB]`).
     pub fn device(&self, vendor: PciId, device: PciId) -> Option<&str> {
         let devices = &self.database()?.vendors.get(&vendor.0)?.devices;
         devices.get(&device.0).map(|device| device.name.as_str())
@@ -60,7 +60,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Path and text of the host's file.
+/// Returns the path and text of the host's file.
 pub(crate) fn file(reader: &dyn Reader) -> Option<(&'static str, String)> {
     let read = |path| Some((path, reader.read(path).ok()?));
     let (path, bytes) = FILES.into_iter().find_map(read)?;

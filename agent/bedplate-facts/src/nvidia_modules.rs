@@ -86,7 +86,7 @@ impl GspFirmware {
     }
 }
 
-/// Firmware file of a GPU, under any of its names. `None`: no GSP, or another vendor.
+/// Returns the firmware file of a GPU, under any of its names. `None`: no GSP, or another vendor.
 pub fn files_of(gpu: &Function) -> Option<&'static [&'static str]> {
     if gpu.vendor == NVIDIA { files_of_device(gpu.device.0) } else { None }
 }
@@ -96,8 +96,8 @@ pub fn needs_open(gpu: &Function) -> Option<bool> {
     if gpu.vendor == NVIDIA { open_for_device(gpu.device.0) } else { None }
 }
 
-/// File by chip (open-gpu-kernel-modules kernel-open/common/inc/nv-firmware.h). R515 and R520 have one file for all
-/// chips. R525 has one for Ada and one for the rest; both are always installed together.
+/// Returns the file by chip (open-gpu-kernel-modules kernel-open/common/inc/nv-firmware.h). R515 and R520 have one file for
+/// all chips. R525 has one for Ada and one for the rest; both are always installed together.
 fn files_of_device(device: u16) -> Option<&'static [&'static str]> {
     match device {
         0..TURING => None,

@@ -74,7 +74,7 @@ fn os_release(reader: &dyn Reader) -> Reading<String> {
     }
 }
 
-/// Value of os-release, for example `ID` or `IMAGE_ID`, if set and readable.
+/// Returns the value of os-release, for example `ID` or `IMAGE_ID`, if set and readable.
 pub fn release_value(reader: &dyn Reader, name: &str) -> Option<String> {
     release_field(os_release(reader).known()?, name)
 }
@@ -102,7 +102,7 @@ fn release_field(text: &str, name: &str) -> Option<String> {
     Some(plain)
 }
 
-/// Kernel releases with modules on this host, newest last.
+/// Returns the kernel releases with modules on this host, newest last.
 pub fn installed_kernels(reader: &dyn Reader) -> Vec<String> {
     let mut releases: Vec<String> = reader
         .list("/lib/modules")
@@ -145,7 +145,7 @@ pub(crate) fn version_order(a: &str, b: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| a.cmp(b))
 }
 
-/// Leading run of digits or of non-digits.
+/// Returns the leading run of digits or of non-digits.
 fn run(text: &str) -> &str {
     let digits = text.starts_with(|c: char| c.is_ascii_digit());
     text.find(|c: char| c.is_ascii_digit() != digits).map_or(text, |end| &text[..end])

@@ -46,7 +46,7 @@ pub struct Acs {
 }
 
 impl Acs {
-    /// Byte offset of the control register.
+    /// Returns the byte offset of the control register.
     pub fn control_offset(&self) -> u16 {
         self.offset + 6
     }
@@ -196,12 +196,12 @@ pub struct SriovCapability {
 const BMC_GRAPHICS: [u16; 3] = [0x4752, 0x5159, 0x515e];
 
 impl Function {
-    /// Path of a sysfs attribute.
+    /// Returns the path of a sysfs attribute.
     pub fn attribute(&self, name: &str) -> String {
         format!("/sys/bus/pci/devices/{}/{name}", self.address)
     }
 
-    /// PCI-to-PCI bridge (class 0x0604).
+    /// Whether this is a PCI-to-PCI bridge (class 0x0604).
     pub fn is_bridge(&self) -> bool {
         self.class >> 8 == 0x0604
     }
@@ -232,7 +232,7 @@ impl Function {
         self.vpd.known().is_some_and(|vpd| vpd.manages_switches)
     }
 
-    /// NVM Express.
+    /// Whether this is an NVM Express controller.
     pub fn is_nvme(&self) -> bool {
         self.class >> 8 == 0x0108
     }
@@ -255,8 +255,8 @@ impl Function {
             || self.vfio
     }
 
-    /// Whether this is a GPU or accelerator: display class 0x03 or processing accelerator 0x1200 from NVIDIA, AMD or
-    /// Intel, or 0x1200 from any vendor (handbook §6.1). Excludes BMC graphics.
+    /// Whether this is a GPU or accelerator: display class 0x03 from NVIDIA or AMD, display controller 0x0380 from Intel,
+    /// or processing accelerator 0x1200 from any vendor (handbook §6.1). Excludes BMC graphics.
     pub fn is_gpu(&self) -> bool {
         if self.vendor.0 == 0x1002 && BMC_GRAPHICS.contains(&self.device.0) {
             return false;
@@ -347,7 +347,7 @@ pub struct UnreadFunction {
 }
 
 impl PciTree {
-    /// Function at an address.
+    /// Returns the function at an address.
     pub fn get(&self, address: PciAddress) -> Option<&Function> {
         self.functions.get(&address)
     }

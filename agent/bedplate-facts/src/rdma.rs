@@ -68,7 +68,7 @@ pub struct Interface {
 }
 
 impl RdmaPort {
-    /// A port with only its name known.
+    /// Returns a port with only its name known.
     pub fn unread(function: PciAddress, name: &str, why: &Reason) -> Self {
         RdmaPort {
             function,
@@ -82,13 +82,13 @@ impl RdmaPort {
         }
     }
 
-    /// Directory in sysfs.
+    /// Returns the directory in sysfs.
     pub fn directory(&self) -> String {
         let (device, port) = self.name.split_once('/').unwrap_or((&self.name, "1"));
         format!("{CLASS}/{device}/ports/{port}")
     }
 
-    /// Name of its device.
+    /// Returns the name of its device.
     pub fn device(&self) -> &str {
         self.name.split('/').next().unwrap_or(&self.name)
     }

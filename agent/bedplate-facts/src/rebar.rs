@@ -5,7 +5,7 @@ use super::pci::Function;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
 
-/// Largest memory window of a function.
+/// Returns the largest memory window of a function.
 pub fn largest(function: &Function) -> Option<super::pci::Bar> {
     let bars = &function.detail.as_ref()?.bars;
     // 6 is the ROM; 7 and above are windows of VFs.
@@ -13,7 +13,7 @@ pub fn largest(function: &Function) -> Option<super::pci::Bar> {
     own.max_by_key(|bar| bar.size).cloned()
 }
 
-/// Largest possible size in bytes; `Absent`: not resizable.
+/// Returns the largest possible size in bytes; `Absent`: not resizable.
 pub fn largest_possible(reader: &dyn Reader, function: &Function) -> Reading<u64> {
     let Some(bar) = largest(function) else { return Reading::Absent };
     let path = function.attribute(&format!("resource{}_resize", bar.index));

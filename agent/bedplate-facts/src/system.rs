@@ -63,7 +63,7 @@ pub struct IommuFacts {
 }
 
 impl IommuFacts {
-    /// Unknown state, for a machine that was not inspected.
+    /// Returns the unknown state, for a machine that was not inspected.
     pub fn unknown() -> Self {
         IommuFacts {
             active: unknown(),
@@ -74,7 +74,7 @@ impl IommuFacts {
     }
 }
 
-/// Unknown value, for a machine that was not inspected.
+/// Returns the unknown value, for a machine that was not inspected.
 pub(crate) fn unknown<T>() -> Reading<T> {
     Reading::unknown("no machine was inspected")
 }

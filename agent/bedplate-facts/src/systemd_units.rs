@@ -27,7 +27,7 @@ pub struct Setting {
     pub path: String,
 }
 
-/// Path of a service's unit file; `None`: missing or masked.
+/// Returns the path of a service's unit file; `None`: missing or masked.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -35,7 +35,7 @@ pub(crate) fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>,
     fragment(reader, &UNITS, &format!("{name}.service"))
 }
 
-/// Effective value of a key in `[Service]` of the service with unit file `unit`.
+/// Returns the effective value of a key in `[Service]` of the service with unit file `unit`.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -50,7 +50,7 @@ pub(crate) fn of_service(
     last(reader, &files, "Service", key)
 }
 
-/// Effective value of a key in `[Manager]` of system.conf.
+/// Returns the effective value of a key in `[Manager]` of system.conf.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -60,7 +60,8 @@ pub(crate) fn of_manager(reader: &dyn Reader, key: &str) -> Result<Option<Settin
     last(reader, &files, "Manager", key)
 }
 
-/// Path of the file with this name in the directory of highest priority that has one; `None` if that one is a mask.
+/// Returns the path of the file with this name in the directory of highest priority that has one; `None` if that one is a
+/// mask.
 fn fragment(reader: &dyn Reader, places: &[&str], name: &str) -> Result<Option<String>, ReadError> {
     for place in places {
         let path = format!("{place}/{name}");

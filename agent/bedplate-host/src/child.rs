@@ -73,7 +73,7 @@ pub enum NotStarted {
 /// Runs `program` in `/`, with empty standard input and the environment `PATH`, `LC_ALL=C` and `HOME=/root`.
 ///
 /// # Errors
-/// [`NotStarted`] when the program was not started.
+/// [`NotStarted`] if the program was not started.
 pub fn run(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -86,7 +86,7 @@ pub fn run(
 /// Like [`run`], in another directory.
 ///
 /// # Errors
-/// [`NotStarted`] when the program was not started.
+/// [`NotStarted`] if the program was not started.
 pub(crate) fn run_in(
     directory: &Path,
     program: &Path,

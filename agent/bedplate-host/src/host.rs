@@ -57,7 +57,7 @@ pub const DAEMON_DIRECTORY: &str = "/var/lib/bedplate/daemon";
 
 /// The read half of a host. Never changes anything.
 pub trait Reader {
-    /// The class of the host.
+    /// Returns the class of the host.
     fn kind(&self) -> HostKind;
 
     /// Whether this is a recording, of a running machine or of an image: it cannot be changed.
@@ -65,8 +65,8 @@ pub trait Reader {
         false
     }
 
-    /// Path to show to operators. For an image it starts with the image root, to distinguish it from the operator's own
-    /// paths.
+    /// Returns the path to show to operators. For an image it starts with the image root, to distinguish it from the
+    /// operator's own paths.
     fn display_path(&self, path: &str) -> String {
         path.to_owned()
     }
@@ -156,7 +156,7 @@ pub trait Reader {
         Ok(log)
     }
 
-    /// Cost of all reads so far.
+    /// Returns the cost of all reads so far.
     fn cost(&self) -> ReadCost {
         ReadCost::default()
     }

@@ -82,7 +82,7 @@ impl ImageRoot {
         }
     }
 
-    /// Path on this machine of a path in the image, for messages.
+    /// Returns the path on this machine of a path in the image, for messages.
     pub fn display_path(&self, path: &str) -> String {
         format!("{}{path}", self.directory.display().to_string().trim_end_matches('/'))
     }
@@ -123,7 +123,8 @@ impl ImageRoot {
         &self.fd
     }
 
-    /// Path for a child to enter the open directory under any name. The child resolves it before the descriptor closes.
+    /// Returns the path for a child to enter the open directory under any name. The child resolves it before the descriptor
+    /// closes.
     pub(super) fn path_for_child(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }

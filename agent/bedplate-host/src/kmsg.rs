@@ -75,7 +75,7 @@ impl Bounded {
         self.last.push_back(line);
     }
 
-    /// The retained lines, oldest first.
+    /// Returns the retained lines, oldest first.
     fn lines(self) -> Vec<Line> {
         self.first.into_iter().chain(self.last).collect()
     }

@@ -58,7 +58,7 @@ impl From<Unfinished> for Refusal {
 }
 
 impl Refusal {
-    /// An invalid answer.
+    /// Returns the error of an invalid answer.
     fn garbled() -> Self {
         Refusal { errno: Errno::EBADMSG, words: None }
     }
@@ -213,7 +213,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The attributes in `bytes`; truncated data ends the list.
+/// Returns the attributes in `bytes`; truncated data ends the list.
 fn attributes(bytes: &[u8]) -> impl Iterator<Item = NlaBuffer<&[u8]>> {
     NlasIterator::new(bytes).map_while(Result::ok)
 }
@@ -299,7 +299,7 @@ fn read(mut bytes: &[u8], bodies: &mut Vec<Vec<u8>>) -> Result<bool, Refusal> {
     Ok(false)
 }
 
-/// The driver's message next to the error number (Documentation/userspace-api/netlink/intro.rst, "Extended ACK").
+/// Returns the driver's message next to the error number (Documentation/userspace-api/netlink/intro.rst, "Extended ACK").
 fn extended_ack_message(body: &[u8], flags: u16) -> Option<String> {
     if flags & NLM_F_ACK_TLVS == 0 {
         return None;

@@ -122,17 +122,17 @@ impl Snapshot {
         self.nodes.retain(|at, _| at != path && !at.starts_with(&below));
     }
 
-    /// The node at a plain path; links are not followed.
+    /// Returns the node at a plain path; links are not followed.
     pub fn node(&self, path: &str) -> Option<&Node> {
         self.nodes.get(path)
     }
 
-    /// The node at a plain path, for changes.
+    /// Returns the node at a plain path, for changes.
     pub fn node_mut(&mut self, path: &str) -> Option<&mut Node> {
         self.nodes.get_mut(path)
     }
 
-    /// All nodes by path; the root directory is the empty path.
+    /// Returns all nodes by path; the root directory is the empty path.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.nodes.iter().map(|(path, node)| (path.as_str(), node))
     }

@@ -6,17 +6,17 @@ use bedplate_base::value::PciAddress;
 /// Directory of the answers.
 pub const ANSWERS: &str = "/.bedplate";
 
-/// Path of the recorded answer to [`Reader::vfs`](crate::Reader::vfs).
+/// Returns the path of the recorded answer to [`Reader::vfs`](crate::Reader::vfs).
 pub fn vfs_at(interface: &str) -> String {
     format!("{ANSWERS}/vfs/{interface}")
 }
 
-/// Path of the recorded answer to [`Reader::eswitch`](crate::Reader::eswitch).
+/// Returns the path of the recorded answer to [`Reader::eswitch`](crate::Reader::eswitch).
 pub fn eswitch_at(pf: PciAddress) -> String {
     format!("{ANSWERS}/eswitch/{pf}")
 }
 
-/// Path of the recorded answer to [`Reader::flow_control`](crate::Reader::flow_control).
+/// Returns the path of the recorded answer to [`Reader::flow_control`](crate::Reader::flow_control).
 pub fn flow_control_at(interface: &str) -> String {
     format!("{ANSWERS}/dcb/{interface}")
 }
@@ -33,17 +33,17 @@ pub const KERNEL_LOG: &str = "/.bedplate/kernel-log";
 /// Display name of [`Reader::kernel_log`](crate::Reader::kernel_log).
 pub(super) const KERNEL_LOG_NAMED: &str = super::kmsg::PATH;
 
-/// Display name of [`Reader::vfs`](crate::Reader::vfs).
+/// Returns the display name of [`Reader::vfs`](crate::Reader::vfs).
 pub(super) fn vfs_named(interface: &str) -> String {
     format!("the VF list of {interface}")
 }
 
-/// Display name of [`Reader::eswitch`](crate::Reader::eswitch).
+/// Returns the display name of [`Reader::eswitch`](crate::Reader::eswitch).
 pub(super) fn eswitch_named(pf: PciAddress) -> String {
     format!("the eswitch mode of {pf}")
 }
 
-/// Display name of [`Reader::flow_control`](crate::Reader::flow_control).
+/// Returns the display name of [`Reader::flow_control`](crate::Reader::flow_control).
 pub(super) fn flow_control_named(interface: &str) -> String {
     format!("the flow control of {interface}")
 }

@@ -103,7 +103,7 @@ impl DirWriter {
         }
     }
 
-    /// Path on this machine of a path of the host, for messages.
+    /// Returns the path on this machine of a path of the host, for messages.
     pub(super) fn display_path(&self, path: &str) -> String {
         match &self.root {
             Root::Live => path.to_owned(),

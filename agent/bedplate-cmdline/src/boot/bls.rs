@@ -81,32 +81,32 @@ impl BlsEntry {
         BlsEntry { id: id.to_owned(), tries_left, text: text.to_owned(), fields }
     }
 
-    /// The file name without `.conf` and boot counter, as in `saved_entry` (systemd-boot adds `.conf`).
+    /// Returns the file name without `.conf` and boot counter, as in `saved_entry` (systemd-boot adds `.conf`).
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The text it was parsed from.
+    /// Returns the text it was parsed from.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// `title`.
+    /// Returns `title`.
     pub fn title(&self) -> Option<&str> {
         self.field("title")
     }
 
-    /// `version`.
+    /// Returns `version`.
     pub fn version(&self) -> Option<&str> {
         self.field("version")
     }
 
-    /// `linux`: the kernel image.
+    /// Returns `linux`: the kernel image.
     pub fn linux(&self) -> Option<&str> {
         self.field("linux")
     }
 
-    /// `efi` or `uki`: a program for the firmware, possibly a kernel with everything that it needs.
+    /// Returns `efi` or `uki`: a program for the firmware, possibly a kernel with everything that it needs.
     pub fn efi(&self) -> Option<&str> {
         self.field("efi").or_else(|| self.field("uki"))
     }
@@ -126,7 +126,7 @@ impl BlsEntry {
         expand(users, lookup).unwrap_or_default()
     }
 
-    /// `options` lines, as written.
+    /// Returns `options` lines, as written.
     pub fn options(&self) -> Vec<&str> {
         self.all("options").map(|field| &self.text[field.value.clone()]).collect()
     }
@@ -138,7 +138,7 @@ impl BlsEntry {
         pieces.map(|piece| &piece[..variable_len(piece)]).filter(|name| !name.is_empty()).collect()
     }
 
-    /// The command line that systemd-boot passes to the kernel.
+    /// Returns the command line that systemd-boot passes to the kernel.
     pub fn systemd_cmdline(&self) -> String {
         self.options().join(" ")
     }

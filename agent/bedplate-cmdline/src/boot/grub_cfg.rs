@@ -56,7 +56,7 @@ pub enum Wait {
 }
 
 impl Entry {
-    /// The command line, with all alternatives that the machine may choose.
+    /// Returns the command line, with all alternatives that the machine may choose.
     pub fn line(&self) -> CommandLine {
         let parse = |text: &String| CommandLine::parse(text);
         parse(&self.cmdline).or(self.others.iter().map(parse))

@@ -77,7 +77,7 @@ pub fn evaluate(files: &[&GrubDefault], name: &str) -> Result<Option<String>, Ev
 }
 
 impl GrubDefault {
-    /// The text it was parsed from.
+    /// Returns the text it was parsed from.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -153,7 +153,7 @@ impl GrubDefault {
     /// one at the end. `inherited` is the value before this file.
     ///
     /// # Errors
-    /// [`NotUnderstood`] when this file does not simply set the value.
+    /// [`NotUnderstood`] if this file does not simply set the value.
     pub fn edited(
         &self,
         name: &str,
@@ -200,7 +200,7 @@ pub fn write_drop_in(
 /// Returns the arguments that a drop-in adds to a variable, as the kernel gets them.
 ///
 /// # Errors
-/// [`DropInError`] when the text is not a drop-in of bedplate.
+/// [`DropInError`] if the text is not a drop-in of bedplate.
 pub fn parse_drop_in(text: &str, variable: &str) -> Result<Vec<Token>, DropInError> {
     let value = parse(text).value(variable, Some(""))?.unwrap_or_default();
     let words = grub_quote::split(&value)?;

@@ -30,14 +30,14 @@ impl GrubFiles<'_> {
         }
     }
 
-    /// The text of a file in that directory.
+    /// Returns the text of a file in that directory.
     pub(super) fn text_of(&self, path: &str) -> Option<&str> {
         let name = name_in_grub_directory(path)?;
         self.texts.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
     }
 }
 
-/// The name of a file in the directory of `grub.cfg`.
+/// Returns the name of a file in the directory of `grub.cfg`.
 fn name_in_grub_directory(path: &str) -> Option<&str> {
     let (directory, name) = path.rsplit_once('/')?;
     matches!(directory, "$prefix" | "$config_directory").then_some(name)

@@ -42,7 +42,7 @@ pub struct GrubWord {
 /// Splits a line of GRUB arguments into words.
 ///
 /// # Errors
-/// [`NotUnderstood`] where GRUB would end the command or the quoting is broken.
+/// [`NotUnderstood`] if GRUB would end the command or the quoting is broken.
 pub fn split(text: &str) -> Result<Vec<GrubWord>, NotUnderstood> {
     let mut end = 0;
     let mut all = Vec::new();
@@ -88,7 +88,7 @@ pub fn grub_token(token: &Token) -> Result<String, GrubQuoteError> {
 /// Applies an edit to a line of GRUB arguments. Unchanged words keep every byte.
 ///
 /// # Errors
-/// [`GrubQuoteError`] when the text cannot be read, edited or written safely.
+/// [`GrubQuoteError`] if the text cannot be read, edited or written safely.
 pub fn edit_text(text: &str, edit: &Edit) -> Result<String, GrubQuoteError> {
     let old = split(text)?;
     let line = old.iter().map(|word| word.kernel.as_str()).collect::<Vec<_>>().join(" ");
@@ -144,7 +144,7 @@ fn rewrite(text: &str, old: &[GrubWord], new: &CommandLine) -> Result<String, Gr
     Ok(out)
 }
 
-/// The argument's text, with variables as `$name`.
+/// Returns the argument's text, with variables as `$name`.
 fn literal(word: &Word) -> (String, Vec<String>) {
     let mut variables = Vec::new();
     let mut out = String::new();

@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
     /// Runs the body of an entry or submenu, with the functions, device and remaining budget of the script around it.
     ///
     /// # Errors
-    /// [`NotUnderstood`] where the body cannot be followed.
+    /// [`NotUnderstood`] if the body cannot be followed.
     pub(super) fn inside(&self, state: State, body: &[Command]) -> Result<Run<'a>, NotUnderstood> {
         let mut inner = Run {
             functions: Rc::clone(&self.functions),

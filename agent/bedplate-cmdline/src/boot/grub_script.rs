@@ -115,7 +115,7 @@ fn parse_for(text: &str, place: Option<usize>) -> Result<Vec<Command>, NotUnders
 /// Splits a single line of arguments into words.
 ///
 /// # Errors
-/// [`NotUnderstood`] where the line contains more than words.
+/// [`NotUnderstood`] if the line contains more than words.
 pub(super) fn split_words(text: &str) -> Result<Vec<Word>, NotUnderstood> {
     let all = tokens(text)?;
     let word = |(at, token)| match token {
@@ -148,7 +148,7 @@ impl Parser<'_> {
         NotUnderstood::at(self.text, at, why)
     }
 
-    /// The next word, if it is a single unquoted text.
+    /// Returns the next word, if it is a single unquoted text.
     fn keyword(&self) -> Option<&str> {
         match self.peek() {
             Some((_, Token::Word(Word { parts, quoted: false, .. }))) => match parts.as_slice() {

@@ -53,7 +53,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// A variable's value; empty if it is unset.
+    /// Returns a variable's value; empty if it is unset.
     pub(super) fn get(&self, name: &str) -> Value {
         if let Some(value) = self.variables.get(name) {
             return value.clone();
@@ -78,7 +78,7 @@ impl State {
         self.variables.insert(name.to_owned(), value);
     }
 
-    /// Every value that a variable may have; unknown if it may have any.
+    /// Returns every value that a variable may have; unknown if it may have any.
     fn possible_values(&self, name: &str) -> Option<BTreeSet<String>> {
         match self.get(name) {
             Some(value) => Some(BTreeSet::from([value])),
@@ -172,7 +172,7 @@ impl State {
         self.exported.extend(other.exported.iter().cloned());
     }
 
-    /// Approximate cost of copying this state and comparing the copy, in bytes.
+    /// Returns the approximate cost of copying this state and comparing the copy, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let one = |(name, value): (&String, &Value)| {
             8 * (OVERHEAD + name.len()) + value.as_ref().map_or(0, String::len)
@@ -184,7 +184,7 @@ impl State {
             + self.choices.iter().map(of_choices).sum::<usize>()
     }
 
-    /// Approximate size of the words of a command after expansion, in bytes.
+    /// Returns the approximate size of the words of a command after expansion, in bytes.
     pub(super) fn bytes_of(&self, words: &[Word]) -> usize {
         let parts = words.iter().flat_map(|word| &word.parts);
         let of_part = |part: &Part| match part {

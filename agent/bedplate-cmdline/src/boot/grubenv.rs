@@ -60,12 +60,12 @@ impl Grubenv {
         Ok(env)
     }
 
-    /// A variable's value. If a name is repeated, the last value applies. Scripts treat an empty value as unset.
+    /// Returns a variable's value. If a name is repeated, the last value applies. Scripts treat an empty value as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// All variables, by name.
+    /// Returns all variables, by name.
     pub fn variables(&self) -> BTreeMap<&str, &str> {
         self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }

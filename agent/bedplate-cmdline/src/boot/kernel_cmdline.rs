@@ -10,7 +10,7 @@ use crate::{CommandLine, Edit, is_blank};
 /// Returns the command line of kernels installed from now on.
 ///
 /// # Errors
-/// [`NotUnderstood`] where GRUB would not read the line.
+/// [`NotUnderstood`] if GRUB would not read the line.
 pub fn cmdline(text: &str, reader: Reader) -> Result<String, NotUnderstood> {
     let line = text.split(is_blank).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     match reader {
@@ -22,7 +22,7 @@ pub fn cmdline(text: &str, reader: Reader) -> Result<String, NotUnderstood> {
 /// Applies an edit to the file. Unchanged text keeps its place and spelling. Changed text ends in a line end.
 ///
 /// # Errors
-/// [`GrubQuoteError`] when the text cannot be read, edited or written.
+/// [`GrubQuoteError`] if the text cannot be read, edited or written.
 pub fn edited(text: &str, reader: Reader, edit: &Edit) -> Result<String, GrubQuoteError> {
     let new = match reader {
         Reader::SystemdBoot => edit.apply(&CommandLine::parse(text))?.to_string(),

@@ -17,7 +17,7 @@ const NOT_TEXT: UkiError = UkiError(".cmdline or .uname section is not UTF-8 tex
 /// Returns the embedded command line. `None` if the image has none (then the loader's options apply).
 ///
 /// # Errors
-/// [`UkiError`] when the prefix is not a PE image or does not reach the section.
+/// [`UkiError`] if the prefix is not a PE image or does not reach the section.
 pub fn cmdline(prefix: &[u8]) -> Result<Option<String>, UkiError> {
     section(prefix, b".cmdline")
 }

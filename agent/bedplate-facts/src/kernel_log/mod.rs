@@ -71,7 +71,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// Recovery action that the message alone implies.
+    /// Returns the recovery action that the message alone implies.
     pub fn recovery(self) -> Recovery {
         match self {
             MessageKind::OffTheBus => Recovery::PowerCycle,
@@ -244,7 +244,7 @@ impl KernelMessage {
         Some(())
     }
 
-    /// Recovery action for this message: the GPU's own request, else that of the Xid, else that of the kind.
+    /// Returns the recovery action for this message: the GPU's own request, else that of the Xid, else that of the kind.
     pub fn recovery(&self) -> Recovery {
         match (self.kind, self.action, self.number.and_then(xid::find)) {
             (_, Some(action), _) => action,
@@ -261,7 +261,7 @@ fn word(text: &str, is_such: impl Fn(char) -> bool) -> Option<&str> {
         .then_some(word)
 }
 
-/// PCI functions in a text. A device without a function number means function 0.
+/// Returns the PCI functions in a text. A device without a function number means function 0.
 fn addresses(text: &str) -> impl Iterator<Item = PciAddress> {
     let words = text.split(|c: char| !(c.is_ascii_hexdigit() || ":.".contains(c)));
     words.filter_map(|word| {

@@ -151,7 +151,7 @@ mod tests {
         assign((costs.len(), columns), |row, column| costs[row][column], most)
     }
 
-    /// Sum of squared loads, then sum of costs: the quantities that [`assign`] minimises.
+    /// Returns the sum of squared loads, then sum of costs: the quantities that [`assign`] minimises.
     fn total_cost(costs: &[Vec<Option<u8>>], chosen: &[usize]) -> Option<(usize, i64)> {
         let mut loads = vec![0_usize; costs[0].len()];
         let mut sum = 0;

@@ -60,12 +60,12 @@ pub struct Devices<'a> {
 }
 
 impl Device<'_> {
-    /// PCI address.
+    /// Returns the PCI address.
     pub fn address(&self) -> PciAddress {
         self.function.address
     }
 
-    /// Name, or the number if there is no name.
+    /// Returns the name, or the number if there is no name.
     pub fn called(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.id)
     }
@@ -98,7 +98,7 @@ impl<'a> Devices<'a> {
         self.gpus.iter().chain(&self.nics).chain(&self.nvmes)
     }
 
-    /// Device at an address.
+    /// Returns the device at an address.
     pub fn at(&self, address: PciAddress) -> Option<&Device<'a>> {
         let at = *self.places.get(&address)?;
         let (gpus, nics) = (self.gpus.len(), self.nics.len());
@@ -166,7 +166,7 @@ fn numbers<'a>(functions: impl Iterator<Item = &'a Function>) -> BTreeMap<PciAdd
     all.enumerate().map(|(number, nic)| (nic.address, number)).collect()
 }
 
-/// Sort key that orders `mlx5_2` before `mlx5_10`.
+/// Returns the sort key that orders `mlx5_2` before `mlx5_10`.
 fn shorter_first(name: &str) -> (usize, &str) {
     (name.len(), name)
 }

@@ -53,7 +53,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// Abbreviation.
+    /// Returns the abbreviation.
     pub fn letters(self) -> &'static str {
         match self {
             Distance::Pix => "PIX",
@@ -115,7 +115,7 @@ pub struct Topology<'a> {
 }
 
 impl<'a> Topology<'a> {
-    /// The underlying tree.
+    /// Returns the underlying tree.
     pub fn tree(&self) -> &'a PciTree {
         self.tree
     }
@@ -134,23 +134,23 @@ impl<'a> Topology<'a> {
         Topology { tree, children, roles, adapters, boards }
     }
 
-    /// Role of a bridge; see [`Role`].
+    /// Returns the role of a bridge; see [`Role`].
     pub fn role(&self, address: PciAddress) -> Role {
         self.roles.get(&address).copied().unwrap_or(Role::Other)
     }
 
-    /// GPUs, without their VFs, by address.
+    /// Returns the GPUs, without their VFs, by address.
     pub fn gpus(&self) -> Vec<PciAddress> {
         self.matching(|function| function.is_gpu() && !function.is_vf())
     }
 
-    /// Network functions by address, without VFs (a VF has its PF's location).
+    /// Returns the network functions by address, without VFs (a VF has its PF's location).
     pub fn nics(&self) -> Vec<PciAddress> {
         self.matching(|function| function.is_nic() && !function.is_vf())
     }
 
-    /// NICs that a Data Direct function belongs to. All functions of one adapter have the same `V3` in their Vital
-    /// Product Data. If that does not match, the only NIC on the same board. Empty: unknown.
+    /// Returns the NICs that a Data Direct function belongs to. All functions of one adapter have the same `V3` in their
+    /// Vital Product Data. If that does not match, the only NIC on the same board. Empty: unknown.
     pub fn nics_of(&self, data_direct: PciAddress) -> Vec<PciAddress> {
         let Some(Reading::Known(own)) = self.tree.get(data_direct).map(|f| &f.vpd) else {
             return Vec::new();
@@ -168,7 +168,7 @@ impl<'a> Topology<'a> {
         if one { board } else { Vec::new() }
     }
 
-    /// NICs of a pair's traffic.
+    /// Returns the NICs of a pair's traffic.
     pub fn nics_in(&self, pair: &Pair) -> Vec<PciAddress> {
         match pair.kind {
             Peer::Nic => vec![pair.peer],
@@ -201,7 +201,7 @@ impl<'a> Topology<'a> {
         seen.into_iter().filter(device).collect()
     }
 
-    /// Distance of two functions, by the rule of handbook §8.3.
+    /// Returns the distance of two functions, by the rule of handbook §8.3.
     pub fn distance(&self, a: PciAddress, b: PciAddress) -> Distance {
         match (self.path_of(a), self.path_of(b)) {
             (Some(a), Some(b)) => self.between(&a, &b),
@@ -209,8 +209,8 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// All pairs of a GPU with a GPU, NIC, Data Direct function or NVMe disk that share a switch, by address. Compares
-    /// only functions below the same topmost bridge, because no switch extends beyond it.
+    /// Returns all pairs of a GPU with a GPU, NIC, Data Direct function or NVMe disk that share a switch, by address.
+    /// Compares only functions below the same topmost bridge, because no switch extends beyond it.
     pub fn pairs(&self) -> Vec<Pair> {
         let mut groups: BTreeMap<PciAddress, Legs> = BTreeMap::new();
         let peers = [
@@ -308,7 +308,7 @@ fn same_device(a: PciAddress, b: PciAddress) -> bool {
     (a.domain, a.bus, a.device) == (b.domain, b.bus, b.device)
 }
 
-/// NICs by a keyword of their Vital Product Data.
+/// Returns the NICs by a keyword of their Vital Product Data.
 fn nics_by(tree: &PciTree, key: fn(&Vpd) -> &Option<String>) -> BTreeMap<&str, Vec<PciAddress>> {
     let mut found: BTreeMap<&str, Vec<PciAddress>> = BTreeMap::new();
     for nic in tree.functions.values().filter(|f| f.is_nic() && !f.is_vf()) {
@@ -319,7 +319,7 @@ fn nics_by(tree: &PciTree, key: fn(&Vpd) -> &Option<String>) -> BTreeMap<&str, V
     found
 }
 
-/// First common bridge of two paths, as an index into each.
+/// Returns the first common bridge of two paths, as an index into each.
 fn meeting(a: &[PciAddress], b: &[PciAddress]) -> Option<(usize, usize)> {
     a.iter()
         .enumerate()

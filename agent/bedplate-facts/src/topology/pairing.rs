@@ -30,7 +30,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Other GPUs with the same choice.
+    /// Returns other GPUs with the same choice.
     pub fn shared_with(&self, own: PciAddress) -> Vec<PciAddress> {
         self.users.iter().copied().filter(|user| *user != own).collect()
     }
@@ -173,7 +173,7 @@ fn rounds(
     rounds
 }
 
-/// Rank of a distance, which overrides load: within switches, on the NUMA node, beyond.
+/// Returns the rank of a distance, which overrides load: within switches, on the NUMA node, beyond.
 fn rank(distance: Distance) -> u8 {
     match distance {
         Distance::Pix | Distance::Pxb => 0,

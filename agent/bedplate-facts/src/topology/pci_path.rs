@@ -28,7 +28,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Distance of two locations, by the rule of handbook §8.3.
+    /// Returns the distance of two locations, by the rule of handbook §8.3.
     pub fn between(&self, a: &PciPath, b: &PciPath) -> Distance {
         if same_device(a.at, b.at) {
             return Distance::Pix;
@@ -66,7 +66,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// NUMA node, if the firmware sets one.
+/// Returns the NUMA node, if the firmware sets one.
 pub fn numa_node(function: &Function) -> Option<i32> {
     function.numa_node.known().copied().filter(|node| *node >= 0)
 }

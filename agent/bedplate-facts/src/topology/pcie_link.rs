@@ -24,17 +24,17 @@ impl Property {
     }
 }
 
-/// Width of the link between a function and the port above it, in lanes.
+/// Returns the width of the link between a function and the port above it, in lanes.
 pub fn width(below: &Function, above: &Function) -> Property {
     property([below, above], |link| link.width.map(u32::from), |link| link.max_width.map(u32::from))
 }
 
-/// Speed of the link, in tenths of a GT/s.
+/// Returns the speed of the link, in tenths of a GT/s.
 pub fn speed(below: &Function, above: &Function) -> Property {
     property([below, above], |link| tenths(&link.speed), |link| tenths(&link.max_speed))
 }
 
-/// Human-readable speed.
+/// Returns the human-readable speed.
 pub fn in_words(tenths: u32) -> String {
     match tenths % 10 {
         0 => format!("{} GT/s", tenths / 10),

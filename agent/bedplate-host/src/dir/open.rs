@@ -75,7 +75,7 @@ impl DirReader {
     }
 }
 
-/// Number of descriptors to be closed later.
+/// Returns the number of descriptors to be closed later.
 fn closes<T, E>(opened: &Result<T, E>) -> u64 {
     u64::from(opened.is_ok())
 }

@@ -50,14 +50,14 @@ pub(super) fn name(number: u32) -> Result<String, Refusal> {
     bodies.first().and_then(|body| name_in(body)).ok_or_else(Refusal::garbled)
 }
 
-/// The name in the body of an RTM_NEWLINK message.
+/// Returns the name in the body of an RTM_NEWLINK message.
 pub(super) fn name_in(body: &[u8]) -> Option<String> {
     let rest = body.get(IFINFOMSG..)?;
     let name = attributes(rest).find(|attribute| attribute.kind() == IFLA_IFNAME)?;
     Some(String::from_utf8_lossy(name.value()).trim_end_matches('\0').to_owned())
 }
 
-/// The flags in that body: `ifi_flags` of `struct ifinfomsg`.
+/// Returns the flags in that body: `ifi_flags` of `struct ifinfomsg`.
 pub(super) fn flags_in(body: &[u8]) -> Option<u32> {
     u32_at(body, 8).ok()
 }

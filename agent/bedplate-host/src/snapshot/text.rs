@@ -156,7 +156,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Total length of the directory paths that [`Snapshot::insert`] would add.
+    /// Returns the total length of the directory paths that [`Snapshot::insert`] would add.
     fn missing_above(&self, path: &str) -> usize {
         let above = path.rmatch_indices('/').map(|(slash, _)| &path[..slash]);
         above.take_while(|path| !self.nodes.contains_key(*path)).map(str::len).sum()

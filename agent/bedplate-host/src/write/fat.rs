@@ -151,7 +151,7 @@ fn read(mut file: &File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The copy of a file.
+/// Returns the copy of a file.
 fn copy(place: &Place) -> Result<Option<File>, Fault> {
     let directory = place.directory.try_clone().map_err(cloned)?;
     let copy = Place { directory, name: old_name(place), linked: false };

@@ -241,7 +241,7 @@ impl Place {
         }
     }
 
-    /// The metadata that a replacement would keep.
+    /// Returns the metadata that a replacement would keep.
     pub(super) fn meta(&self) -> Result<Option<FileMeta>, Fault> {
         self.file()?.map(|file| meta::read(&file)).transpose()
     }

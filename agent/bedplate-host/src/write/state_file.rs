@@ -68,7 +68,7 @@ pub fn remove_own_directory(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Name of the temporary file next to the file `name` while it is written.
+/// Returns the name of the temporary file next to the file `name` while it is written.
 pub fn temporary(name: &str) -> String {
     format!(".{name}.tmp")
 }

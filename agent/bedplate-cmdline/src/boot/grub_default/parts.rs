@@ -146,7 +146,7 @@ impl GrubDefault {
     /// `text` behind it.
     ///
     /// # Errors
-    /// [`NotUnderstood`] when its text is not literal, or shares a word with another part.
+    /// [`NotUnderstood`] if its text is not literal, or shares a word with another part.
     pub fn with_words(
         &self,
         part: &Part<'_>,
@@ -214,7 +214,7 @@ fn texts(pieces: &[Piece]) -> String {
     pieces.iter().map(text).collect()
 }
 
-/// Value of a word that contains only text and the variable itself.
+/// Returns the value of a word that contains only text and the variable itself.
 fn of_own(word: &[Piece], own: &str, value: &str) -> Option<String> {
     word.iter()
         .map(|piece| match piece {

@@ -211,7 +211,8 @@ impl Variables {
         Ok(out)
     }
 
-    /// Value of a variable inside a value. An unset `GRUB_` variable is empty; any other may come from the environment.
+    /// Returns the value of a variable inside a value. An unset `GRUB_` variable is empty; any other may come from the
+    /// environment.
     fn variable(&self, file: usize, name: &str, at: usize) -> Result<Option<String>, Unknown> {
         match self.get(name)? {
             None if FROM_MKCONFIG.contains(&name) => {

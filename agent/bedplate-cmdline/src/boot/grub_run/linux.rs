@@ -68,7 +68,7 @@ fn variables_in(words: &[Word]) -> impl Iterator<Item = &String> {
     })
 }
 
-/// The image and the arguments of a `linux` command.
+/// Returns the image and the arguments of a `linux` command.
 fn kernel_line(state: &State, words: &[Word]) -> (String, String) {
     let mut words = state.expand(words).into_iter().map(|word| word.shown);
     let image = words.next().unwrap_or_default();

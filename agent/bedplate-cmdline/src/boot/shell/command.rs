@@ -10,12 +10,12 @@ use super::{
 const CONDITIONAL: &str = "it is set conditionally or in a subshell";
 
 impl Word {
-    /// The text if no part of it is quoted or expanded, so that it can be a keyword.
+    /// Returns the text if no part of it is quoted or expanded, so that it can be a keyword.
     fn bare(&self) -> Option<&str> {
         self.fixed().filter(|_| self.quote == Quote::None)
     }
 
-    /// The text without its quotes, if no part of it needs expansion; used as the command name.
+    /// Returns the text without its quotes, if no part of it needs expansion; used as the command name.
     fn fixed(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [] => Some(""),
@@ -321,7 +321,7 @@ impl Scanner<'_> {
         self.events.extend(leading_name(text).map(|name| Event::Touch { name, at, why }));
     }
 
-    /// Name of the variable that a word assigns, the offset of its value, and whether it appends.
+    /// Returns the name of the variable that a word assigns, the offset of its value, and whether it appends.
     fn assigned(&self, word: &Word) -> Option<(String, usize, bool)> {
         let mut rest = &self.text[word.range.clone()];
         let mut name = String::new();
@@ -383,7 +383,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The name at the start of a text.
+/// Returns the name at the start of a text.
 fn leading_name(text: &str) -> Option<String> {
     let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
     (end > 0).then(|| text[..end].to_owned())
