@@ -7,8 +7,8 @@ use bedplate_facts::Facts;
 use bedplate_facts::nccl_conf::{NCCL_CONF, RCCL_CONF};
 
 impl Library {
-    /// Oldest and newest version that the tables cover. RCCL's versions are those of the NCCL release it follows; its
-    /// oldest is that of ROCm 4.2. oneCCL has its list of NICs since 2021.4.
+    /// Returns the oldest and newest version that the tables cover. RCCL's versions are those of the NCCL release it
+    /// follows; its oldest is that of ROCm 4.2. oneCCL has its list of NICs since 2021.4.
     pub fn versions(self) -> (Version, Version) {
         match self {
             Library::Nccl => (Version::OLDEST, Version::NEWEST),
@@ -31,7 +31,8 @@ impl Library {
         }
     }
 
-    /// Newest version with complete entries in the tables. Later versions are covered only by entries that name them.
+    /// Returns the newest version with complete entries in the tables. Later versions are covered only by entries that name
+    /// them.
     pub fn known_to(self) -> Version {
         match self {
             Library::Rccl => RCCL_READ,
@@ -39,8 +40,8 @@ impl Library {
         }
     }
 
-    /// Host-wide file that the library reads at start (handbook §8.6; RCCL src/misc/param.cc, which uses its own name
-    /// since ROCm 5.3).
+    /// Returns the host-wide file that the library reads at start (handbook §8.6; RCCL src/misc/param.cc, which uses its
+    /// own name since ROCm 5.3).
     pub fn file(self, version: Version) -> Option<&'static str> {
         match self {
             Library::Nccl => Some(NCCL_CONF),
@@ -50,7 +51,7 @@ impl Library {
         }
     }
 
-    /// Host-wide file for the newest version of this host's library.
+    /// Returns the host-wide file for the newest version of this host's library.
     pub fn file_of_host(facts: &Facts) -> &'static str {
         let library = Library::of_host(facts);
         library.file(library.versions().1).unwrap_or(NCCL_CONF)
@@ -61,7 +62,7 @@ impl Library {
         variables::table(self)
     }
 
-    /// Default of a variable in a version; `None`: the version lacks the variable, or its default is unknown.
+    /// Returns the default of a variable in a version; `None`: the version lacks the variable, or its default is unknown.
     pub fn default_of(self, row: &Variable, version: Version) -> Option<&'static str> {
         match self {
             Library::Rccl => rccl_default(row, version),

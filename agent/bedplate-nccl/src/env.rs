@@ -221,7 +221,7 @@ fn ib_hca_setting(
     Setting { name: "NCCL_IB_HCA", value, why: chosen.why.clone() }
 }
 
-/// Value of `NCCL_IB_HCA` that names exactly these ports, in order of name.
+/// Returns the value of `NCCL_IB_HCA` that names exactly these ports, in order of name.
 pub fn exact_port_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
     format!("={}", names(ports).join(","))
 }
@@ -232,7 +232,7 @@ fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
     names
 }
 
-/// Sort key that orders `mlx5_2:1` before `mlx5_10:1`.
+/// Returns the sort key that orders `mlx5_2:1` before `mlx5_10:1`.
 fn natural(name: &str) -> (String, u32, u32) {
     let (device, port) = name.split_once(':').unwrap_or((name, "0"));
     let stem = device.trim_end_matches(|letter: char| letter.is_ascii_digit());

@@ -27,7 +27,7 @@ pub fn advise_host(
     Reading::Known(env::advise(&ports, reach, library, version))
 }
 
-/// Default GDR level of a library on this host.
+/// Returns the default GDR level of a library on this host.
 pub fn gdr_reach(facts: &Facts, library: Library, version: Version) -> Distance {
     // On these superchips NCCL uses the chip-to-chip link, by default since 2.29 (handbook §8.4).
     match superchip(facts) {

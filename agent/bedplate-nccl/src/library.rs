@@ -28,7 +28,7 @@ impl Library {
     /// All libraries.
     pub const ALL: [Library; 3] = [Library::Nccl, Library::Rccl, Library::OneCcl];
 
-    /// Library of the vendor of the host's GPUs; NCCL without GPUs, or with GPUs of several vendors.
+    /// Returns the library of the vendor of the host's GPUs; NCCL without GPUs, or with GPUs of several vendors.
     pub fn of_host(facts: &Facts) -> Library {
         let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
         let makers: BTreeSet<u16> =
@@ -40,8 +40,8 @@ impl Library {
         }
     }
 
-    /// Version of topology files that the library accepts (NCCL_TOPO_XML_VERSION, handbook §8.7). RCCL has its own
-    /// numbering since ROCm 3.8.
+    /// Returns the version of topology files that the library accepts (NCCL_TOPO_XML_VERSION, handbook §8.7). RCCL has its
+    /// own numbering since ROCm 3.8.
     pub fn topology_version(self) -> u32 {
         match self {
             Library::Rccl => 2,

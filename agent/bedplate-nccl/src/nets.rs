@@ -26,7 +26,7 @@ pub struct Net {
     pub megabits: Option<u32>,
 }
 
-/// Location that NCCL assigns to an RDMA device without a Data Direct function.
+/// Returns the location that NCCL assigns to an RDMA device without a Data Direct function.
 pub(crate) fn place(function: PciAddress) -> PciAddress {
     PciAddress { device: 0, function: 0, ..function }
 }
@@ -54,8 +54,8 @@ pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<
     nets
 }
 
-/// RDMA devices of physical functions as nets, regardless of port state. VFs are left out: they change, and a container
-/// has others than the host.
+/// Returns the RDMA devices of physical functions as nets, regardless of port state. VFs are left out: they change, and a
+/// container has others than the host.
 pub(crate) fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
     let direct = by_data_direct(nics);
     let functions = topology.tree().functions.values().filter(|function| !function.is_vf());
@@ -76,8 +76,8 @@ fn by_data_direct(nics: &[Device]) -> BTreeMap<PciAddress, PciAddress> {
     dmas.flat_map(|dma| dma.of.iter().map(|nic| (*nic, dma.address()))).collect()
 }
 
-/// RDMA NICs that NCCL wrongly treats as ports of one NIC: several devices on a bus of the CPU itself, as in VMs
-/// without bridges. Ordered by bus. Devices on a bridge's bus are one card and are left out.
+/// Returns the RDMA NICs that NCCL wrongly treats as ports of one NIC: several devices on a bus of the CPU itself, as in
+/// VMs without bridges. Ordered by bus. Devices on a bridge's bus are one card and are left out.
 pub fn merged_by_nccl<'d, 'a>(nics: &'d [Device<'a>]) -> Vec<Vec<&'d Device<'a>>> {
     let mut buses: BTreeMap<(u32, u8), Vec<&Device>> = BTreeMap::new();
     // NICs with a Data Direct function have its location.
@@ -110,7 +110,7 @@ pub fn switches(topology: &Topology, address: PciAddress) -> Vec<PciAddress> {
     topology.tree().path_up(address).chunks_exact(2).map(|ports| ports[1]).collect()
 }
 
-/// NUMA node below which NCCL puts a function: that of the last switch it climbs to; −1 if unknown.
+/// Returns the NUMA node below which NCCL puts a function: that of the last switch it climbs to; −1 if unknown.
 pub(crate) fn numa_node(topology: &Topology, address: PciAddress) -> i32 {
     let last = switches(topology, address).last().copied().unwrap_or(address);
     topology.path_of(last).and_then(|spot| spot.node).unwrap_or(-1)

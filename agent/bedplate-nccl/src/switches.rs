@@ -16,7 +16,7 @@ pub enum Off {
 }
 
 impl Off {
-    /// Name of the feature in findings.
+    /// Returns the name of the feature in findings.
     pub fn description(self) -> &'static str {
         match self {
             Off::Rdma => "RDMA",

@@ -112,7 +112,7 @@ fn in_usr(file: OutFile) -> OutFile {
 /// Directories that are also read below /usr/lib.
 const IN_USR: [&str; 3] = ["modprobe.d/", "modules-load.d/", "sysctl.d/"];
 
-/// Architectures, by Rust's names, if an argument has a meaning on one architecture only.
+/// Returns the architectures, by Rust's names, if an argument has a meaning on one architecture only.
 fn architectures(tokens: &[Token], arch: Arch) -> Vec<&'static str> {
     let names: Vec<String> = tokens.iter().map(Token::folded_name).collect();
     let any = |is: &dyn Fn(&str) -> bool| names.iter().any(|name| is(name));

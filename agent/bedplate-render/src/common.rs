@@ -33,13 +33,13 @@ pub(super) fn grub_words(tokens: &[Token]) -> Result<Vec<String>, RenderError> {
     Ok(tokens.iter().map(grub_token).collect::<Result<_, _>>()?)
 }
 
-/// The heading: profile, digest, version. Each line starts with `mark`.
+/// Returns the heading: profile, digest, version. Each line starts with `mark`.
 pub(super) fn heading(build: &ImageConfig, mark: &str) -> String {
     let stamp = build.stamp.as_ref().map(|stamp| format!("{mark}{stamp}\n"));
     format!("{mark}{}{}", file_heading::heading(&build.profile), stamp.unwrap_or_default())
 }
 
-/// The heading and the reasons of all kernel arguments. Each line starts with `mark` and names its argument.
+/// Returns the heading and the reasons of all kernel arguments. Each line starts with `mark` and names its argument.
 pub(super) fn preamble(build: &ImageConfig, mark: &str) -> String {
     let reasons = build
         .arguments
@@ -48,7 +48,7 @@ pub(super) fn preamble(build: &ImageConfig, mark: &str) -> String {
     std::iter::once(heading(build, mark)).chain(reasons).collect()
 }
 
-/// The configuration files, at their paths in the image.
+/// Returns the configuration files, at their paths in the image.
 pub(super) fn files(build: &ImageConfig) -> impl Iterator<Item = OutFile> {
     build.files.iter().map(|file| OutFile::new(file.path.trim_start_matches('/'), &*file.text))
 }

@@ -98,7 +98,7 @@ fn push(
     Ok(())
 }
 
-/// The content of `spec.driver` in ClusterPolicy, and of `spec` in NVIDIADriver.
+/// Returns the content of `spec.driver` in ClusterPolicy, and of `spec` in NVIDIADriver.
 fn driver(build: &ImageConfig, parameters: bool) -> Map<String, Value> {
     let mut driver = Map::new();
     match build.gpudirect.map(|asked| asked.way) {

@@ -98,7 +98,7 @@ pub struct OutFile {
 }
 
 impl OutFile {
-    /// A plain file.
+    /// Returns a plain file.
     pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> OutFile {
         OutFile { path: path.into(), mode: FILE_MODE, text: text.into() }
     }
@@ -159,7 +159,7 @@ impl RenderResult {
         self.notes.extend(other.notes);
     }
 
-    /// The file at `path`.
+    /// Returns the file at `path`.
     pub fn file(&self, path: &str) -> Option<&OutFile> {
         self.files.iter().find(|file| file.path == path)
     }
@@ -216,7 +216,8 @@ pub fn is_with_its_id(schematic: &str, id: &str) -> bool {
     digest(schematic) == id.trim_end()
 }
 
-/// SHA-256 of the merged profile, in hexadecimal. Equal digests mean equal merged profiles, from any source files.
+/// Returns the SHA-256 of the merged profile, in hexadecimal. Equal digests mean equal merged profiles, from any source
+/// files.
 pub fn digest(profile_text: &str) -> String {
     Sha256::digest(profile_text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -17,7 +17,7 @@ pub(super) enum Pfs<'a> {
 }
 
 impl Pfs<'_> {
-    /// Number of PFs on one host, as far as known.
+    /// Returns the number of PFs on one host, as far as known.
     pub(crate) fn len(&self) -> usize {
         match self {
             Pfs::Selected(_) => 0,
@@ -146,7 +146,7 @@ pub(super) fn object_name(rule: &str) -> String {
     }
 }
 
-/// Resource name requested by pods: the operators accept letters, digits and `_`.
+/// Returns the resource name requested by pods: the operators accept letters, digits and `_`.
 pub(super) fn resource_name(name: &str) -> String {
     name.replace('-', "_")
 }

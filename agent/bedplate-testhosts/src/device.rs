@@ -54,7 +54,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Port of an Ethernet function.
+    /// Returns the port of an Ethernet function.
     pub(crate) fn ethernet(net: String, infiniband: Option<String>) -> Self {
         Port { net, infiniband, is_infiniband: false, guid: None }
     }
@@ -116,7 +116,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// A function without special properties.
+    /// Returns a function without special properties.
     pub(crate) fn new(address: PciAddress, directory: String, class: u32, id: (u16, u16)) -> Self {
         Device {
             address,
@@ -154,7 +154,7 @@ impl Device {
         }
     }
 
-    /// Name of the bound driver.
+    /// Returns the name of the bound driver.
     pub(crate) fn bound(&self) -> Option<&str> {
         self.other_driver.as_deref().or(self.driver).filter(|driver| !driver.is_empty())
     }

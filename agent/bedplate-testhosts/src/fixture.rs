@@ -66,12 +66,12 @@ impl Machine {
         self.get(address)
     }
 
-    /// Function already in the tree.
+    /// Returns the function already in the tree.
     pub fn get(&mut self, address: &str) -> &mut Function {
         self.tree.functions.get_mut(&at(address)).expect("in the tree")
     }
 
-    /// SR-IOV state of a PF already in the tree.
+    /// Returns the SR-IOV state of a PF already in the tree.
     pub fn sriov(&mut self, pf: &str) -> &mut SriovPf {
         let Reading::Known(sriov) = &mut self.get(pf).sriov else { panic!("{pf} is no PF") };
         sriov
@@ -153,8 +153,8 @@ fn root_of(address: &str) -> String {
     format!("pci{:04x}:{:02x}", address.domain, address.bus)
 }
 
-/// An 8-GPU machine: four switches, each with two GPUs, two NICs and an empty port; two switches per socket. Root ports
-/// `16`, `36`, `96`, `b6`; GPUs and NICs at BUS+3 … BUS+6.
+/// Returns an 8-GPU machine: four switches, each with two GPUs, two NICs and an empty port; two switches per socket. Root
+/// ports `16`, `36`, `96`, `b6`; GPUs and NICs at BUS+3 … BUS+6.
 pub fn hgx() -> Machine {
     let mut machine = Machine::default();
     for (n, bus) in [0x16u8, 0x36, 0x96, 0xb6].into_iter().enumerate() {
@@ -172,8 +172,8 @@ pub fn hgx() -> Machine {
     machine
 }
 
-/// The emulated GPU node: two sockets. Ports below the upstream port report the type of root ports, one downstream port
-/// has no ACS, and a second NIC is directly on a root port of the second socket.
+/// Returns the emulated GPU node: two sockets. Ports below the upstream port report the type of root ports, one downstream
+/// port has no ACS, and a second NIC is directly on a root port of the second socket.
 pub fn lab() -> Machine {
     let mut machine = Machine::default();
     for (node, bus) in [(0, 0x20u8), (1, 0x80)] {

@@ -64,7 +64,7 @@ struct Adapter {
 const CONNECTX_7: Adapter = Adapter { device: 0x1021, name: "NVIDIA ConnectX-7", board: u32::MAX };
 
 impl Adapter {
-    /// Vital Product Data of its functions.
+    /// Returns the Vital Product Data of its functions.
     fn vpd(&self, number: u32) -> Vec<u8> {
         let (board, uuid) =
             (format!("MT0000{:06X}", number & self.board), format!("{number:032x}"));
@@ -72,7 +72,7 @@ impl Adapter {
     }
 }
 
-/// Number of the adapter on a bus.
+/// Returns the number of the adapter on a bus.
 fn adapter_number(bus: &Bus) -> u32 {
     bus.domain << 8 | u32::from(bus.number)
 }

@@ -9,18 +9,18 @@ use bedplate_facts::nccl_conf::{NCCL_CONF, RCCL_CONF};
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::snapshot_paths::{eswitch_at, flow_control_at, vfs_at};
 
-/// MAC address of a function's interface.
+/// Returns the MAC address of a function's interface.
 fn mac(at: PciAddress) -> Mac {
     Mac([0x9c, 0x63, 0xc0, at.domain.to_le_bytes()[0], at.bus, at.device << 3 | at.function])
 }
 
-/// GUID of a function's port.
+/// Returns the GUID of a function's port.
 pub(crate) fn guid(at: PciAddress) -> Guid {
     let Mac([a, b, c, domain, bus, slot]) = mac(at);
     Guid(u64::from_be_bytes([a, b, c, 3, 0, domain, bus, slot]))
 }
 
-/// GUID that a description gives to VFs of this PF. InfiniBand VFs have no GUID by default.
+/// Returns the GUID that a description gives to VFs of this PF. InfiniBand VFs have no GUID by default.
 pub(crate) fn vf_guid(
     spec: &HostSpec,
     pf: PciAddress,
@@ -31,7 +31,7 @@ pub(crate) fn vf_guid(
     spec.vf.node_guid.or(derived).or(is_infiniband.then_some(Guid(0)))
 }
 
-/// GID table of a RoCE port: its link-local and its IPv4 address, each for both versions.
+/// Returns the GID table of a RoCE port: its link-local and its IPv4 address, each for both versions.
 fn gids(at: PciAddress) -> [(String, &'static str); 4] {
     let Mac([a, b, c, d, e, f]) = mac(at);
     let (a, slot) = (a ^ 2, f.wrapping_add(1));

@@ -263,7 +263,7 @@ impl HostSpec {
         toml::from_str(text)
     }
 
-    /// CPU vendor.
+    /// Returns the CPU vendor.
     pub fn cpu_vendor(&self) -> CpuVendor {
         self.cpu.unwrap_or(match self.machine {
             Machine::Hgx | Machine::B300 | Machine::Plain | Machine::Bare => CpuVendor::Intel,
@@ -276,7 +276,7 @@ impl HostSpec {
         })
     }
 
-    /// Type of the IOMMU groups, if there are any.
+    /// Returns the type of the IOMMU groups, if there are any.
     pub fn group_type(&self) -> Option<&'static str> {
         match self.iommu {
             IommuState::None | IommuState::Off => None,
@@ -286,7 +286,7 @@ impl HostSpec {
         }
     }
 
-    /// NVIDIA driver; by default open on machines with NVIDIA GPUs.
+    /// Returns the NVIDIA driver; by default open on machines with NVIDIA GPUs.
     pub fn nvidia_driver(&self) -> Nvidia {
         self.nvidia.unwrap_or(match self.machine {
             Machine::Mi300x | Machine::Plain | Machine::Bare => Nvidia::None,

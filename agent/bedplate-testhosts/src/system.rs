@@ -115,7 +115,7 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
     }
 }
 
-/// All modules with their states: the machine's own, overridden by the description.
+/// Returns all modules with their states: the machine's own, overridden by the description.
 fn modules(spec: &HostSpec) -> BTreeMap<String, ModuleState> {
     use ModuleState::{Available, Builtin, Live};
     let mut all: BTreeMap<String, ModuleState> = BTreeMap::new();

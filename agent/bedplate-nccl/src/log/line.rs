@@ -240,7 +240,7 @@ fn end(text: &[u8]) -> Option<(u32, &[u8])> {
     }
 }
 
-/// Number after a word (`rank 3`).
+/// Returns the number after a word (`rank 3`).
 pub(crate) fn after(text: &[u8], word: &[u8]) -> Option<u32> {
     beginning(&text[memmem::find(text, word)? + word.len()..]).map(|(number, _)| number)
 }

@@ -325,14 +325,14 @@ impl Log {
         });
     }
 
-    /// Name of a NIC by its number in a process.
+    /// Returns the name of a NIC by its number in a process.
     pub fn nic(&self, worker: &Worker, number: u32) -> Option<&str> {
         let process = self.processes.get(&(worker.host, worker.pid))?;
         process.hcas.get(usize::try_from(number).ok()?).map(String::as_str)
     }
 }
 
-/// Cache slot of a sender.
+/// Returns the cache slot of a sender.
 fn slot(said: &Line) -> usize {
     // The end of a name distinguishes nodes. FNV-1a's prime spreads the numbers.
     let end = said.host.iter().rev().take(4).fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
@@ -351,7 +351,7 @@ fn count<K: Ord>(map: &mut BTreeMap<K, Tally>, key: K, place: Place, cut: &mut b
     }
 }
 
-/// Text of the log without terminal control characters.
+/// Returns the text of the log without terminal control characters.
 fn printable(text: &[u8]) -> String {
     brief(String::from_utf8_lossy(text).trim(), CHARACTERS)
 }

@@ -164,7 +164,7 @@ fn total(log: &Log, carrier: Carrier) -> u64 {
     log.workers.iter().map(of).sum()
 }
 
-/// Human-readable ranks: `ranks 0-3 7`; GPUs with an unknown rank are counted.
+/// Returns the human-readable ranks: `ranks 0-3 7`; GPUs with an unknown rank are counted.
 pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
     let (mut known, mut unknown) = (BTreeSet::new(), 0);
     for worker in workers {

@@ -273,7 +273,7 @@ fn is_level(run: &Run) -> bool {
     large.len() > 1 && most <= SOCKETS.0 && most <= least * SOCKETS.1
 }
 
-/// Human-readable size: `64 MiB`.
+/// Returns the human-readable size: `64 MiB`.
 pub fn size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes >> shift > 0) {

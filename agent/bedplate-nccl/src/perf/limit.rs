@@ -34,7 +34,7 @@ pub struct Pcie {
 }
 
 impl Pcie {
-    /// Payload bandwidth in one direction, in GB/s.
+    /// Returns the payload bandwidth in one direction, in GB/s.
     pub fn bandwidth(&self) -> f64 {
         let raw = f64::from(self.speed) / 10.0 * f64::from(self.lanes) / 8.0;
         let payload = f64::from(self.payload.unwrap_or(PAYLOAD).max(1));
@@ -83,12 +83,12 @@ pub enum Ceiling {
 }
 
 impl Nic {
-    /// Total rate of the ports in GB/s, if all rates are known.
+    /// Returns the total rate of the ports in GB/s, if all rates are known.
     pub fn wire(&self) -> Option<f64> {
         self.ports.iter().map(|port| Some(port.rate? * 0.125)).sum()
     }
 
-    /// Bandwidth in one direction in GB/s, and the bottleneck, if known.
+    /// Returns the bandwidth in one direction in GB/s, and the bottleneck, if known.
     pub fn limit(&self) -> Option<(f64, Ceiling)> {
         let wire = self.wire()?;
         let pcie = self.pcie.as_ref().map(Pcie::bandwidth);
@@ -180,7 +180,8 @@ pub fn limit(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String> {
     }
 }
 
-/// Maximum bandwidth of `ranks` GPUs of this host in one direction, in GB/s. A file does not say which GPUs take part.
+/// Returns the maximum bandwidth of `ranks` GPUs of this host in one direction, in GB/s. A file does not say which GPUs
+/// take part.
 fn of_gpus(gpus: &[Pcie], ranks: usize) -> Option<f64> {
     let mut all: Vec<f64> = gpus.iter().map(Pcie::bandwidth).collect();
     all.sort_by(|a, b| b.total_cmp(a));
@@ -311,8 +312,8 @@ fn limited_by_pcie(nics: &[Nic]) -> Vec<String> {
     nics.iter().filter(is_held).map(Nic::to_string).collect()
 }
 
-/// Factor from the bandwidth that a host with `ranks` of `all` ranks sends and receives at once to the bus bandwidth it
-/// can show.
+/// Returns the factor from the bandwidth that a host with `ranks` of `all` ranks sends and receives at once to the bus
+/// bandwidth it can show.
 ///
 /// Bus bandwidth counts the data that each rank would send in one ring (nccl-tests doc/PERFORMANCE.md). Ranks of one
 /// host can share incoming data and sum outgoing data, so that only the rest crosses its NICs: (n−r)/n of the data,

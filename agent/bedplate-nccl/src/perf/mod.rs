@@ -110,12 +110,12 @@ pub struct Point {
 }
 
 impl Point {
-    /// Both results, if present.
+    /// Returns both results, if present.
     pub fn measures(&self) -> impl Iterator<Item = &Measure> {
         self.out.iter().chain(&self.within)
     }
 
-    /// Faster result, in GB/s.
+    /// Returns the faster result, in GB/s.
     pub fn best(&self) -> f64 {
         self.measures().map(|one| one.bandwidth).fold(0.0, f64::max)
     }
@@ -193,12 +193,12 @@ impl std::str::FromStr for Test {
 }
 
 impl Test {
-    /// Name of the program.
+    /// Returns the name of the program.
     pub fn program(self) -> &'static str {
         PROGRAMS.iter().find(|(_, test)| *test == self).map_or("?", |(name, _)| name)
     }
 
-    /// Test of nccl-tests that a line names.
+    /// Returns the test of nccl-tests that a line names.
     fn named_in(line: &str) -> Option<Self> {
         line.contains("_perf").then_some(())?;
         let found = PROGRAMS.iter().find(|(name, _)| line.contains(name));
@@ -207,7 +207,7 @@ impl Test {
 }
 
 impl Run {
-    /// Number of ranks by host name.
+    /// Returns the number of ranks by host name.
     pub fn hosts(&self) -> std::collections::BTreeMap<&str, usize> {
         let mut hosts = std::collections::BTreeMap::new();
         for host in &self.ranks {
@@ -216,7 +216,7 @@ impl Run {
         hosts
     }
 
-    /// Fastest size; `None`: no measurements.
+    /// Returns the fastest size; `None`: no measurements.
     pub fn peak(&self) -> Option<&Point> {
         self.points.iter().max_by(|a, b| a.best().total_cmp(&b.best()).then(b.line.cmp(&a.line)))
     }

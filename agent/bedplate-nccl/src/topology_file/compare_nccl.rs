@@ -208,7 +208,7 @@ fn identity(function: &Function, own: &pci::Function, compared: &mut ComparisonR
     }
 }
 
-/// RDMA device with this name.
+/// Returns the RDMA device with this name.
 fn named<'h>(name: &str, here: HostValue<'h, '_>) -> Option<&'h pci::Function> {
     let functions = here.topology.tree().functions.values();
     functions.into_iter().find(|f| f.infiniband.iter().any(|own| own == name))

@@ -24,7 +24,7 @@ pub enum ImportedTopology {
 pub struct ImportError(String);
 
 impl ImportError {
-    /// Error for more elements, rows or columns than a machine has.
+    /// Creates the error for more elements, rows or columns than a machine has.
     fn too_many(most: usize, what: &str) -> Self {
         Self(format!("more than {most} {what}: not a plausible host"))
     }

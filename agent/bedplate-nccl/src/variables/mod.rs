@@ -46,13 +46,13 @@ impl Variable {
             && self.removed.is_none_or(|removed| version < removed)
     }
 
-    /// Default in a version, if known.
+    /// Returns the default in a version, if known.
     pub fn default_in(&self, version: Version) -> Option<&'static str> {
         let known = self.defaults.iter().rev().find(|(from, _)| *from <= version);
         known.filter(|_| self.exists_in(version)).map(|(_, value)| *value)
     }
 
-    /// Human-readable versions that have the variable.
+    /// Returns the human-readable versions that have the variable.
     pub fn versions(&self) -> String {
         match (self.since, self.removed) {
             (None, None) => "all".to_owned(),
@@ -71,7 +71,7 @@ pub(crate) fn table(library: Library) -> Vec<Variable> {
     }
 }
 
-/// A library's own entries; for RCCL those that differ from NCCL.
+/// Returns a library's own entries; for RCCL those that differ from NCCL.
 pub fn own(library: Library) -> &'static [Variable] {
     match library {
         Library::Nccl => nccl::VARIABLES,

@@ -111,7 +111,7 @@ pub(super) fn table() -> Vec<Variable> {
     rows
 }
 
-/// Default of a variable in a version, if known. Beyond [`READ`] only defaults in the changelog are.
+/// Returns the default of a variable in a version, if known. Beyond [`READ`] only defaults in the changelog are.
 pub(crate) fn default_in(row: &Variable, version: Version) -> Option<&'static str> {
     let spoken_of = row.defaults.last().is_some_and(|(from, _)| *from > READ);
     row.default_in(version).filter(|_| version <= READ || spoken_of)

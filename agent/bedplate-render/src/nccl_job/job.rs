@@ -40,7 +40,7 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// Name of the program, without `_perf`.
+    /// Returns the name of the program, without `_perf`.
     pub(crate) fn stem(self) -> &'static str {
         match self {
             Collective::AllReduce => "all_reduce",

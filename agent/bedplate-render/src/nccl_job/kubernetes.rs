@@ -158,7 +158,7 @@ impl Pod<'_> {
         json!({ "limits": counts, "requests": counts })
     }
 
-    /// A pod with the GPUs and RDMA devices of one node.
+    /// Returns a pod with the GPUs and RDMA devices of one node.
     fn worker(&self, command: Option<Vec<String>>, ssh: bool, restart: Option<&str>) -> Value {
         let shm = format!("{}Gi", self.job.gpus);
         let mut mounts = vec![json!({ "name": "shm", "mountPath": "/dev/shm" })];
@@ -209,7 +209,7 @@ impl Pod<'_> {
         pod
     }
 
-    /// The command of pods on several nodes, with its arguments. The script contains no text of the profile.
+    /// Returns the command of pods on several nodes, with its arguments. The script contains no text of the profile.
     fn with_ssh(&self, hosts: &[String], last: &str) -> Vec<String> {
         let script = format!("{PODS}{last}");
         let host = |host: &String| format!("{host}:{}", self.job.gpus);

@@ -11,7 +11,7 @@ use super::{Inexpressible, Options, RenderError, RenderResult, Target};
 pub use job::{Collective, Job, JobForm};
 
 impl Job {
-    /// Name of the objects, and of the Slurm job.
+    /// Returns the name of the objects, and of the Slurm job.
     fn name(&self) -> String {
         format!("nccl-{}", self.test.stem().replace('_', "-"))
     }
@@ -20,7 +20,7 @@ impl Job {
         u32::from(self.nodes) * u32::from(self.gpus)
     }
 
-    /// The program with its arguments: message sizes from 8 bytes to 8 GiB, doubling; `gpus` per process.
+    /// Returns the program with its arguments: message sizes from 8 bytes to 8 GiB, doubling; `gpus` per process.
     fn command(&self, gpus: u16) -> Vec<String> {
         let program = format!("{}_perf", self.test.stem());
         let program = match &self.directory {

@@ -34,7 +34,7 @@ impl Schematic {
     }
 }
 
-/// The id of a schematic text, part of the names of the factory's installer images.
+/// Returns the id of a schematic text, part of the names of the factory's installer images.
 pub(super) fn id(text: &str) -> String {
     digest(text)
 }

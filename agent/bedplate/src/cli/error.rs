@@ -55,7 +55,7 @@ impl<T, E: Error + Send + Sync + 'static> Context<T> for Result<T, E> {
 }
 
 impl CliError {
-    /// Error of a failed operation with its cause.
+    /// Creates the error of a failed operation with its cause.
     pub(crate) fn while_doing(
         doing: impl Into<String>,
         error: impl Error + Send + Sync + 'static,
@@ -64,12 +64,12 @@ impl CliError {
         CliError::Stopped { what: doing.into(), hint: None, source, exit: Exit::Failed }
     }
 
-    /// Error whose text is the cause.
+    /// Creates an error whose text is the cause.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         CliError::Stopped { what: what.into(), hint: None, source: None, exit: Exit::Failed }
     }
 
-    /// Usage error: the arguments are invalid.
+    /// Creates a usage error: the arguments are invalid.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         CliError::Stopped { what: what.into(), hint: None, source: None, exit: Exit::Usage }
     }

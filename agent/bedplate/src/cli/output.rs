@@ -30,7 +30,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Nothing is drawn yet.
+    /// Creates a state in which nothing is drawn yet.
     pub(crate) fn new() -> Self {
         Screen { shown: None }
     }
