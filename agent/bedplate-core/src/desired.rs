@@ -215,6 +215,6 @@ pub struct Desired {
     pub blockers: Vec<Blocker>,
     /// Items that could not be resolved for lack of facts.
     pub unknowns: Vec<Unknown>,
-    /// Remarks (PFs that another program manages …).
+    /// Notes (PFs that another program manages …).
     pub notes: Vec<Note>,
 }

@@ -332,8 +332,8 @@ impl Ledger {
     }
 }
 
-/// Converts a ledger of format 1 in a recording to the present format, without its settings. Only the records of
-/// settings differ between the formats, and nothing reverts settings in a recording.
+/// Converts a ledger of format 1 in a snapshot to the present format, without its settings. Only the records of
+/// settings differ between the formats, and nothing reverts settings in a snapshot.
 fn without_old_settings(bytes: Vec<u8>) -> Vec<u8> {
     let Ok(mut ledger) = serde_json::from_slice::<serde_json::Map<_, _>>(&bytes) else {
         return bytes;

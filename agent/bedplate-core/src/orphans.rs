@@ -42,7 +42,7 @@ fn tool(reader: &dyn Reader, kind: KindId, file: &OwnFile) -> Option<Generator> 
     })
 }
 
-/// Returns a plan's remark about an orphan.
+/// Returns a plan's note about an orphan.
 pub(crate) fn note(orphan: &Orphan) -> Note {
     orphan.kind.note(orphan.path.clone(), format!("{UNKNOWN}; {}", ways(orphan)))
 }

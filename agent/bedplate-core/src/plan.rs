@@ -200,15 +200,15 @@ pub struct UpToDate {
     pub state: String,
 }
 
-/// A remark without consequences (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
+/// A note without consequences (`PF 0000:18:00.0 is managed by the SR-IOV operator: left alone`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Note {
     /// Resource type.
     pub kind: KindId,
-    /// Subject of the remark.
+    /// Subject of the note.
     pub subject: String,
-    /// Text of the remark.
+    /// Text of the note.
     pub text: String,
 }
 
@@ -259,7 +259,7 @@ impl KindId {
         UpToDate { kind: self, subject: subject.into(), state: state.into() }
     }
 
-    /// Builds a remark.
+    /// Builds a note.
     pub fn note(self, subject: impl Into<String>, text: impl Into<String>) -> Note {
         Note { kind: self, subject: subject.into(), text: text.into() }
     }
@@ -325,7 +325,7 @@ pub struct KindPlan {
     pub unknowns: Vec<Unknown>,
     /// Items that already match the profile.
     pub settled: Vec<UpToDate>,
-    /// Remarks.
+    /// Notes.
     pub notes: Vec<Note>,
     /// Files already written that take effect at a boot (configured and next boot are converged, the running system is
     /// not).

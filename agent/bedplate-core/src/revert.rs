@@ -40,7 +40,7 @@ pub struct RevertPlan {
     pub refused: Vec<Refused>,
     /// Tools to run in the image after the files are restored, since they cannot run from here.
     pub owed: Vec<Vec<String>>,
-    /// Remarks about settings that are gone already.
+    /// Notes about settings that are gone already.
     pub notes: Vec<String>,
 }
 

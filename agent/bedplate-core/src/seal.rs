@@ -38,7 +38,7 @@ pub struct SealPlan {
     pub parts: Vec<PartPlan>,
     /// Reasons for which nothing is removed.
     pub refused: Vec<Refused>,
-    /// Remarks.
+    /// Notes.
     pub notes: Vec<String>,
 }
 

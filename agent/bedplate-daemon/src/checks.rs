@@ -45,7 +45,7 @@ impl Checked {
         match judged.verdict {
             Outcome::Pass | Outcome::NotApplicable => checked,
             Outcome::Fail | Outcome::Warn | Outcome::Unknown => {
-                // Remedies are fixed texts of bedplate, such as `LimitMEMLOCK=infinity`, except in these
+                // Fixes are constant texts of bedplate, such as `LimitMEMLOCK=infinity`, except in these
                 // groups, which quote arguments.
                 let quotes = matches!(judged.group, Group::CommandLine | Group::Profile);
                 let remedy = judged.remedy.as_deref();

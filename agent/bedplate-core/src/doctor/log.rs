@@ -43,7 +43,7 @@ pub struct Recognised {
     pub lines: u64,
     /// Lines about NCCL channels that carry GPU memory directly.
     pub direct: u64,
-    /// Whether the input is a recording of a host, not a log.
+    /// Whether the input is a snapshot of a host, not a log.
     pub is_snapshot: bool,
     symptoms: BTreeMap<&'static str, Lines>,
 }

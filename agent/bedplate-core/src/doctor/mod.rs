@@ -90,7 +90,7 @@ pub struct CheckAnswer {
     pub explains: Option<&'static str>,
     /// Evidence.
     pub evidence: Vec<Evidence>,
-    /// Remedy.
+    /// Fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

@@ -40,7 +40,7 @@ pub(crate) fn report(facts: &Facts, body: &mut KindPlan) {
             "no PCI devices on this host (/sys/bus/pci/devices is missing): ACS and VF settings have no effect"
                 .into(),
         )),
-        // Kinds that need the PCI tree report this reason themselves.
+        // Resource types that need the PCI tree report this reason themselves.
         Reading::Unknown(reason) if body.unknowns.iter().all(|one| one.reason != **reason) => {
             let subject = "PCI functions".to_owned();
             body.unknowns.push(KIND.unknown(subject, reason.to_string()));

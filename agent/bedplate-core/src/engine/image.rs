@@ -77,7 +77,7 @@ fn disabled(reader: &dyn Reader) -> Reading<Vec<String>> {
     Reading::from_result(units.map(|units| units.into_iter().flatten().collect()))
 }
 
-/// Whether the profile has settings that only the machine can apply or decide. Ignores kinds that the image build
+/// Whether the profile has settings that only the machine can apply or decide. Ignores resource types that the image build
 /// handles.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
-//! The pipeline: profile and facts give the desired state; each kind compares it with the host; their sections make up
-//! the plan. Synchronous. Planning ([`prepare()`], [`plan`]) holds only a reader; [`apply`] and [`revert`] change the
-//! host under its lock.
+//! The pipeline: profile and facts give the desired state; each resource type compares it with the host; their sections
+//! make up the plan. Synchronous. Planning ([`prepare()`], [`plan`]) holds only a reader; [`apply`] and [`revert`] change
+//! the host under its lock.
 
 mod change;
 mod coverage;

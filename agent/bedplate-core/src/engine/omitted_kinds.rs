@@ -1,10 +1,10 @@
-//! Kinds that an image build handles itself: a plan omits them. Pending tools stay pending in any case.
+//! Resource types that an image build handles itself: a plan omits them. Pending tools stay pending in any case.
 
 use crate::ledger::{Ledger, PendingTool};
 use crate::plan::{Action, IommuPlan, KindId, KindPlan};
 use bedplate_host::HostKind;
 
-/// Removes everything about `kinds` from a plan except tools that have run, and adds a note for each kind.
+/// Removes everything about `kinds` from a plan except tools that have run, and adds a note for each resource type.
 pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     let stays = |kind: &KindId| !kinds.contains(kind);
     body.changes.retain(|change| stays(&change.kind));

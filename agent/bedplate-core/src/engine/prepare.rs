@@ -37,7 +37,7 @@ pub struct Request<'a> {
 /// Options for image roots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImageRequest<'a> {
-    /// Kinds that the image build handles: the plan omits them.
+    /// Resource types that the image build handles: the plan omits them.
     pub without: &'a [KindId],
     /// Pending tools that have run, each by its command or by the name of its program.
     pub ran: &'a [String],
@@ -84,7 +84,7 @@ pub struct PreparedPlan {
     pub plan: Plan,
     /// Lints that block the plan, each with its location.
     pub stopping: Vec<String>,
-    /// Kinds that the image build handles.
+    /// Resource types that the image build handles.
     pub without: Vec<KindId>,
 }
 
@@ -263,7 +263,7 @@ fn put_back_first(reader: &dyn Reader, ledger: &Ledger) -> Vec<Note> {
     ledger.unfinished().filter_map(note).collect()
 }
 
-/// Loads the host's ledger, and rejects one with actions outside the kinds' write scope.
+/// Loads the host's ledger, and rejects one with actions outside the resource types' write scope.
 ///
 /// # Errors
 /// [`LedgerError`].

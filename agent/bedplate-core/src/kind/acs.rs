@@ -50,14 +50,14 @@ pub(crate) use resolved::{Ats, ResolvedAcs};
 pub use section::for_direct_traffic;
 pub(crate) use topo_override::pairs_in_different_groups;
 
-/// Name of this kind.
+/// Name of this resource type.
 pub const NAME: KindId = KindId::Acs;
-/// Name of the register that this kind writes.
+/// Name of the register that this resource type writes.
 pub const CONTROL: &str = "ACS control";
 /// Arguments of earlier runs that stay if no new one can be computed.
 const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 
-/// Entry in the registry of kinds.
+/// Entry in the registry of resource types.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "PCIe ACS on the ports between GPUs and NICs (peer-to-peer redirect)",
@@ -131,7 +131,7 @@ struct BootArguments {
 }
 
 fn arguments_at_boot(context: &Context) -> BootArguments {
-    // An unreadable command line only suppresses a note here; kind `cmdline` reports it.
+    // An unreadable command line only suppresses a note here; resource type `cmdline` reports it.
     let line = cmdline::running_line(context.reader);
     line.map_or_else(|_| BootArguments::default(), |line| BootArguments::of_line(&line))
 }

@@ -1,5 +1,6 @@
-//! Registry of resource types (kinds). A kind resolves its profile sections for a machine, then turns the result and its
-//! observations into a [`KindPlan`], or into its part of an image. Kinds read the host; they never write.
+//! Registry of resource types, `kind` in code. A resource type resolves its profile sections for a machine, then turns the
+//! result and its observations into a [`KindPlan`], or into its part of an image. Resource types read the host; they never
+//! write.
 
 pub mod acs;
 pub mod cmdline;
@@ -29,7 +30,7 @@ pub(crate) use target_file::{TargetFile, removed};
 pub(crate) use write_scope::{WriteScope, kind_of_command, kind_of_tool};
 pub use write_scope::{is_own_word, outside_write_scope};
 
-/// Input to a kind's planner.
+/// Input to a resource type's planner.
 pub struct Context<'a> {
     /// The operator's profile: its name for the heading of files that bedplate writes, and the machine-independent
     /// sections.
@@ -42,11 +43,11 @@ pub struct Context<'a> {
     pub reader: &'a dyn Reader,
     /// Record of bedplate's earlier changes here.
     pub ledger: &'a Ledger,
-    /// Accumulated plans of the earlier kinds in [`KINDS`].
+    /// Accumulated plans of the earlier resource types in [`KINDS`].
     pub so_far: &'a KindPlan,
 }
 
-/// One kind of managed setting.
+/// One class of managed settings.
 pub struct Kind {
     /// Name, as in plans and reports.
     pub id: KindId,
@@ -73,7 +74,7 @@ pub struct Kind {
     pub labels: fn(&Facts, &dyn Reader) -> Vec<(&'static str, String)>,
 }
 
-/// Masking of a kind's plans for users other than root.
+/// Masking of a resource type's plans for users other than root.
 #[derive(Debug, Clone, Copy)]
 pub struct Privacy {
     /// Values appear alone, without a name that tells whether they are secret.
@@ -123,24 +124,24 @@ impl Watch {
     }
 }
 
-/// Returns the resolver for a kind with machine-independent sections.
+/// Returns the resolver for a resource type with machine-independent sections.
 fn nothing_to_resolve(_: &Profile, _: &Facts, _: &Ledger, _: &mut Desired) {}
 
-/// Returns the label source for a kind without labels.
+/// Returns the label source for a resource type without labels.
 fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
     Vec::new()
 }
 
-/// All kinds, in the order in which plans show and apply them. ACS ports depend on the planned command line.
+/// All resource types, in the order in which plans show and apply them. ACS ports depend on the planned command line.
 pub const KINDS: &[Kind] =
     &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
 
-/// Returns the privacy of a kind; `Privacy::OPEN` for an id without an entry, because its plans quote nothing.
+/// Returns the privacy of a resource type; `Privacy::OPEN` for an id without an entry, because its plans quote nothing.
 pub fn privacy(id: KindId) -> Privacy {
     KINDS.iter().find(|kind| kind.id == id).map_or(Privacy::OPEN, |kind| kind.privacy)
 }
 
-/// Returns the kind with this name in plans, or `None` if there is no such kind.
+/// Returns the resource type with this name in plans, or `None` if there is no such resource type.
 pub fn named(name: &str) -> Option<KindId> {
     KINDS.iter().map(|kind| kind.id).find(|known| known.name() == name)
 }
@@ -170,7 +171,7 @@ pub fn contributions(
     Ok(all)
 }
 
-/// Plans one kind alone.
+/// Plans one resource type alone.
 #[cfg(test)]
 pub(crate) fn plan_alone(
     kind: &Kind,

@@ -1,6 +1,6 @@
 //! Files that identify bedplate's work after its ledger was lost.
 
-/// A file that a kind writes, completely or in part.
+/// A file that a resource type writes, completely or in part.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnFile {
     /// Absolute path inside the host.

@@ -37,7 +37,7 @@ pub use resolve::resolve;
 use section::SriovManaged;
 use vf_diff::VfDifference;
 
-/// Name of this kind.
+/// Name of this resource type.
 pub const NAME: KindId = KindId::Sriov;
 
 /// Returns the uses of a PF's VFs before they are destroyed, one text per VF; empty means unused. Unknown counts as use.
@@ -74,7 +74,7 @@ pub(crate) fn use_of_vf(
     }
 }
 
-/// Entry in the registry of kinds.
+/// Entry in the registry of resource types.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "SR-IOV virtual functions and their drivers",

@@ -18,7 +18,7 @@ use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use bedplate_host::HostKind;
 
-/// Entry in the registry of kinds.
+/// Entry in the registry of resource types.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "kernel parameters in sysctl.d and /proc/sys",
@@ -33,7 +33,7 @@ pub(crate) const KIND: Kind = Kind {
     labels: no_labels,
 };
 
-/// Name of this kind.
+/// Name of this resource type.
 pub const NAME: KindId = KindId::Sysctl;
 
 /// Whether the profile sets the parameter at this /proc/sys path to this value.

@@ -1,4 +1,4 @@
-//! A host file that a kind writes, completely or in part.
+//! A host file that a resource type writes, completely or in part.
 
 use super::{Context, dropped};
 use crate::plan::{Action, Change, Effect, FileContent, Item, KindId, KindPlan};

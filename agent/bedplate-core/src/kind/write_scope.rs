@@ -1,5 +1,6 @@
-//! Paths that kinds write and tools that they run, to check a ledger against. The ledger is a file: a user who can write
-//! it, or who supplies an image with one inside, could otherwise have any file written and any program run as root. Pure.
+//! Paths that resource types write and tools that they run, to check a ledger against. The ledger is a file: a user who can
+//! write it, or who supplies an image with one inside, could otherwise have any file written and any program run as root.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use crate::setting::{SetConfigBits, SettingChange};
 use bedplate_host::FileMeta;
 use bedplate_host::symlink::is_plain;
 
-/// Scope of a kind's changes, in this version or an earlier one: a ledger may be older than the program. `*` matches any
-/// part of one component.
+/// Scope of a resource type's changes, in this version or an earlier one: a ledger may be older than the program. `*`
+/// matches any part of one component.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteScope {
     /// Files written by bedplate or by a tool that it runs.
@@ -52,7 +53,7 @@ impl WriteScope {
         })
     }
 
-    /// Whether the kind writes this file, directory or attribute.
+    /// Whether the resource type writes this file, directory or attribute.
     fn writes(&self, path: &str) -> bool {
         self.file(path) || self.directory(path) || self.attribute(path)
     }
@@ -71,7 +72,7 @@ impl WriteScope {
     }
 }
 
-/// Returns the kind that runs a tool, given by its command or its program alone.
+/// Returns the resource type that runs a tool, given by its command or its program alone.
 pub(crate) fn kind_of_tool(named: &str) -> Option<KindId> {
     let words: Vec<String> = named.split(' ').map(str::to_owned).collect();
     let starts = |owns: &WriteScope| owns.tools.iter().any(|tool| tool.first() == Some(&named));
@@ -79,13 +80,13 @@ pub(crate) fn kind_of_tool(named: &str) -> Option<KindId> {
     kind_of_command(&words).or_else(by_program)
 }
 
-/// Returns the kind that runs this command.
+/// Returns the resource type that runs this command.
 pub(crate) fn kind_of_command(argv: &[String]) -> Option<KindId> {
     KINDS.iter().find(|kind| kind.owns.tool(argv)).map(|kind| kind.id)
 }
 
-/// Whether a word can only be bedplate's: the name of a kind, a tool or a fixed tool argument, or the path of a file,
-/// directory or attribute that a kind writes.
+/// Whether a word can only be bedplate's: the name of a resource type, a tool or a fixed tool argument, or the path of a
+/// file, directory or attribute that a resource type writes.
 pub fn is_own_word(word: &str) -> bool {
     KINDS.iter().any(|kind| {
         let WriteScope { tools, .. } = kind.owns;
@@ -98,7 +99,7 @@ pub fn is_own_word(word: &str) -> bool {
     })
 }
 
-/// Describes the first ledger entry that is outside every kind's scope.
+/// Describes the first ledger entry that is outside every resource type's scope.
 pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
     let any = |of: &dyn Fn(&WriteScope) -> bool| KINDS.iter().any(|kind| of(&kind.owns));
     let files = ledger.files.iter().find_map(|(path, record)| {

@@ -1,4 +1,4 @@
-//! Contents of a recording: the paths that resource types name, further paths, and the reads for every PCI function.
+//! Contents of a snapshot: the paths that resource types name, further paths, and the reads for every PCI function.
 //! All reads of planning and inspection must be among them or in [`bedplate_facts::observe`].
 
 use std::ops::ControlFlow;
@@ -92,7 +92,7 @@ pub(crate) fn read_all(recorder: &Recorder) {
         &facts.gpu,
         facts.os.kernel.known().map(String::as_str),
     ));
-    // Must not follow the paths that these files name: a user-chosen path would appear in the recording.
+    // Must not follow the paths that these files name: a user-chosen path would appear in the snapshot.
     let _ = recorder.read(Library::file_of_host(&facts));
     let _ = recorder.exists(crate::kind::nccl::topology::PATH);
     topo_check::observe(recorder);

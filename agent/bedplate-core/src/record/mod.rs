@@ -25,7 +25,7 @@ pub fn record(reader: &dyn Reader) -> Snapshot {
 /// Path of the hostname.
 pub const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
-/// Identifying data that a recording contains only on request.
+/// Identifying data that a snapshot contains only on request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostNames {
     /// Hardware addresses, serial numbers, and machine ids.
@@ -65,7 +65,7 @@ impl<'a> Recorder<'a> {
         let _ = self.note(path, self.inner.read(path), |bytes| Node::File(cut(bytes)));
     }
 
-    /// Returns the recording, without secrets.
+    /// Returns the snapshot, without secrets.
     pub fn finish(self) -> Snapshot {
         redact::snapshot(&self.recorded(), false).0
     }
@@ -317,7 +317,7 @@ impl Reader for Recorder<'_> {
 
 /// Returns the readable length of config space: all of it, the conventional part, or the unprivileged part.
 fn readable_length(config: &dyn ConfigSpace) -> u16 {
-    // A recording may contain other parts only, and reports that past its end.
+    // A snapshot may contain other parts only, and reports that past its end.
     let ends = |end: u16| {
         matches!(config.read(end - 4, &mut [0; 4]), Ok(4) | Err(ReadError::NotRecorded { .. }))
     };

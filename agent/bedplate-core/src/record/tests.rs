@@ -1,4 +1,4 @@
-//! A recording answers like its host.
+//! A snapshot answers like its host.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Reasons against sealing a host, and remarks about state on other machines.
+//! Reasons against sealing a host, and notes about state on other machines.
 
 use crate::kind::some_of;
 use crate::ledger::Ledger;
@@ -102,7 +102,7 @@ pub(super) fn unreadable(part: &str, error: &ReadError) -> Refused {
     }
 }
 
-/// Returns a remark about a lock server's slot, which no clone can release.
+/// Returns a note about a lock server's slot, which no clone can release.
 pub(super) fn slot(reader: &dyn Reader) -> Option<String> {
     let record = Record::parse(&reader.text(RECORD).ok()?).ok()?;
     let held = record.lock?;

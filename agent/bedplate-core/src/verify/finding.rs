@@ -1,5 +1,5 @@
 //! Findings of checks in machine-readable form: doctor, reports and scripts use codes and their parameters, never the
-//! text. The text and remedy of a finding are generated from its codes, in one module for each area.
+//! text. The text and fix of a finding are generated from its codes, in one module for each area.
 
 mod acs;
 mod cmdline;
@@ -109,9 +109,9 @@ struct FindingText {
     description: Cow<'static, str>,
     /// Subject; empty if the text is complete without it.
     subject: String,
-    /// Remedy, if this finding is the first; empty if there is no known one.
+    /// Fix, if this finding is the first; empty if there is no known one.
     remedy: Cow<'static, str>,
-    /// Whether the remedy is a setting of the profile.
+    /// Whether the fix is a setting of the profile.
     in_profile: bool,
     /// Recovery action.
     recovery: Recovery,
@@ -138,7 +138,7 @@ fn text(
     }
 }
 
-/// Builds the text of a finding whose remedy is a setting of the profile: `[acs] policy = "direct-p2p"`. `then` follows
+/// Builds the text of a finding whose fix is a setting of the profile: `[acs] policy = "direct-p2p"`. `then` follows
 /// `bedplate apply`: `, reboot`, or empty.
 fn in_profile(
     description: impl Into<Cow<'static, str>>,
@@ -150,7 +150,7 @@ fn in_profile(
     FindingText { in_profile: true, ..text(description, subject, remedy) }
 }
 
-/// Formats the remedy by a setting of the profile.
+/// Formats the fix by a setting of the profile.
 pub(super) fn setting_remedy(setting: &str, then: &str) -> String {
     format!("set {setting} in the profile, run `bedplate apply`{then}")
 }
@@ -265,7 +265,7 @@ pub(crate) fn format_findings(findings: &[Finding]) -> String {
     found.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the remedy of the first finding, and whether it is a setting of the profile.
+/// Returns the fix of the first finding, and whether it is a setting of the profile.
 pub(crate) fn remedy(findings: &[Finding]) -> Option<(String, bool)> {
     let FindingText { remedy, in_profile, .. } = findings.first()?.text();
     (!remedy.is_empty()).then(|| (remedy.into_owned(), in_profile))

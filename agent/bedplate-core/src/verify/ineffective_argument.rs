@@ -13,7 +13,7 @@ pub struct IneffectiveArgument {
     /// The fault, in one sentence.
     #[serde(skip)]
     pub message: String,
-    /// Remedy.
+    /// Fix.
     #[serde(skip)]
     pub remedy: String,
 }

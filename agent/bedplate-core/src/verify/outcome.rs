@@ -1,4 +1,4 @@
-//! The outcome of a check, with its evidence and remedy.
+//! The outcome of a check, with its evidence and fix.
 
 use serde::Serialize;
 
@@ -33,9 +33,9 @@ pub struct Outcome {
     pub evidence: Vec<Evidence>,
     /// The finding in machine-readable form.
     pub codes: Vec<Finding>,
-    /// Remedy: a command, or a line of the profile.
+    /// Fix: a command, or a line of the profile.
     pub remedy: Option<String>,
-    /// Whether the remedy is a setting of the profile.
+    /// Whether the fix is a setting of the profile.
     pub in_profile: bool,
     /// Highest severity of this outcome, if lower than its check's.
     pub at_most: Severity,
@@ -70,7 +70,7 @@ impl Outcome {
         Outcome::with_findings(Verdict::Warn, codes)
     }
 
-    /// Returns an outcome with the text of these codes and the remedy of the first; at least one is required.
+    /// Returns an outcome with the text of these codes and the fix of the first; at least one is required.
     pub fn with_findings(
         verdict: Verdict,
         codes: impl IntoIterator<Item = impl Into<Finding>>,
@@ -120,7 +120,7 @@ impl Outcome {
         self
     }
 
-    /// Adds a remedy to an outcome without codes (a finding has the remedy of its codes): above all, how to obtain the
+    /// Adds a fix to an outcome without codes (a finding has the fix of its codes): above all, how to obtain the
     /// missing evidence.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -129,7 +129,7 @@ impl Outcome {
         self
     }
 
-    /// Adds a remedy that is a setting of the profile, as [`Outcome::hint`] does: `[nccl] set = { … }`.
+    /// Adds a fix that is a setting of the profile, as [`Outcome::hint`] does: `[nccl] set = { … }`.
     #[must_use]
     pub fn setting_hint(mut self, setting: &str) -> Self {
         self.in_profile = true;

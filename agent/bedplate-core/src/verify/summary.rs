@@ -32,10 +32,10 @@ pub struct Judged {
     pub evidence: Vec<Evidence>,
     /// Findings in machine-readable form.
     pub codes: Vec<Finding>,
-    /// Remedy.
+    /// Fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// Whether the remedy is a setting of the profile.
+    /// Whether the fix is a setting of the profile.
     #[serde(skip)]
     pub in_profile: bool,
     /// Severity if the host does not pass: `fail`, `warn` or `ignore`.
@@ -45,7 +45,7 @@ pub struct Judged {
     pub severity_reason: Option<String>,
 }
 
-/// Remedy for unknown checks without one of their own.
+/// Fix for unknown checks without one of their own.
 const TO_KNOW: &str = "run `bedplate inspect` for the unreadable items. Not readable on this machine? Set the check's level \
                        under [verify.severity] in the profile";
 
@@ -119,7 +119,7 @@ pub struct Report {
     /// First cause of the answer, human-readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
-    /// First remedy, human-readable.
+    /// First fix, human-readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// Ids of the checks that decided the answer; empty for a host that is ready.
@@ -133,7 +133,7 @@ pub struct Report {
     /// Whether the host is an image: then the answer covers its files, and every other check is not applicable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub image: bool,
-    /// Whether a remedy is a setting of the profile, and the host has no profile.
+    /// Whether a fix is a setting of the profile, and the host has no profile.
     #[serde(skip)]
     pub needs_profile: bool,
     /// Results of the checks, in order of priority.
@@ -170,7 +170,7 @@ pub(crate) fn judge(
     report
 }
 
-/// Replaces a remedy that asks for a setting that the profile already has: the setting is not in effect yet.
+/// Replaces a fix that asks for a setting that the profile already has: the setting is not in effect yet.
 fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Outcome {
     let Ok(Some(in_effect)) = &input.profile else { return outcome };
     if !outcome.in_profile {

@@ -40,7 +40,7 @@ pub(crate) fn unread(what: impl Display, why: &Reason) -> Outcome {
     Outcome { remedy, ..Outcome::unknown(format!("{what}: {why}")) }
 }
 
-/// Returns the remedy for an unknown value, if there is one.
+/// Returns the fix for an unknown value, if there is one.
 pub(crate) fn remedy(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),

@@ -14,7 +14,7 @@ use bedplate_facts::pci::{Function, PciTree, is_xen_back, serves_guests};
 use super::{BootArguments, NAME, token};
 
 /// Returns the functions assigned to VMs, under every bridge above them. If a bridge above is hidden (a container with a
-/// filtered `/sys`, a partial recording), every bridge of the same host bridge may be above.
+/// filtered `/sys`, a partial snapshot), every bridge of the same host bridge may be above.
 ///
 /// PFs in `to_come` count like their VFs.
 pub(crate) fn guests_below(

@@ -274,7 +274,7 @@ pub(crate) fn report(
         let subject = "running command line";
         section.unknowns.push(NAME.unknown(subject, reason.to_string()));
     }
-    // For an unknown line the remark is already reported as the reason.
+    // For an unknown line the note is already reported as the reason.
     let in_part = matches!(comparison.configured, Reading::Known(_));
     for remark in comparison.remarks.iter().filter(|_| in_part) {
         section.unknowns.push(NAME.unknown("configured command line", remark.clone()));

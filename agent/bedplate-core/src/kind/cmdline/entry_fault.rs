@@ -10,7 +10,7 @@ use bedplate_facts::Facts;
 pub struct Fault {
     /// Why the entry fails.
     pub reason: String,
-    /// The remedy, as a command where there is one.
+    /// The fix, as a command where there is one.
     pub remedy: String,
 }
 

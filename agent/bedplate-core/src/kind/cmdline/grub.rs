@@ -258,7 +258,7 @@ pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Actio
     })
 }
 
-/// Returns the path of bedplate's drop-in and a remark if the file has content that bedplate did not write.
+/// Returns the path of bedplate's drop-in and a note if the file has content that bedplate did not write.
 pub(crate) fn edited_by_hand(context: &Context, edit: &Edit) -> Option<(String, String)> {
     let family = family(&context.facts.boot);
     let path = family.own()?;

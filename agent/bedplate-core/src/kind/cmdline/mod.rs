@@ -107,7 +107,7 @@ pub(crate) struct ObservedLines {
     pub configured: Reading<CommandLine>,
     /// Line of the default boot entry, as the kernel will see it.
     pub next: Reading<CommandLine>,
-    /// Remarks on files that could not be understood.
+    /// Notes on files that could not be understood.
     pub remarks: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Steps {
 pub(crate) struct Obstacle {
     /// Why the change cannot be planned.
     pub reason: String,
-    /// Remedy.
+    /// Fix.
     pub remedy: String,
 }
 

@@ -124,7 +124,7 @@ fn lost_by_mkconfig(context: &Context, observed: &ObservedLines, edit: &Edit) ->
     else {
         return Vec::new();
     };
-    // With a remark only a part of the configuration is known.
+    // With a note only a part of the configuration is known.
     if !is_generated || !observed.remarks.is_empty() {
         return Vec::new();
     }

@@ -19,7 +19,7 @@ fn entries(reader: &dyn Reader, facts: &Facts, release: &str) -> Option<String> 
     }
 }
 
-/// Returns the name of a kernel for a remedy. An empty release means the kernel of the default entry.
+/// Returns the name of a kernel for a fix. An empty release means the kernel of the default entry.
 fn named(release: &str) -> String {
     match release {
         "" => "the kernel of the default boot entry".into(),
@@ -27,7 +27,7 @@ fn named(release: &str) -> String {
     }
 }
 
-/// Returns the remedy for a missing kernel image.
+/// Returns the fix for a missing kernel image.
 pub(crate) fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
     match &facts.boot {
         BootLoader::RpmOstree | BootLoader::Bootc => {
@@ -45,7 +45,7 @@ pub(crate) fn kernel(reader: &dyn Reader, facts: &Facts, release: &str) -> Strin
     }
 }
 
-/// Returns the remedy for a missing initrd.
+/// Returns the fix for a missing initrd.
 pub(crate) fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> String {
     let of_dracut = || match release {
         "" => "dracut --force --regenerate-all".to_owned(),
@@ -76,7 +76,7 @@ pub(crate) fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> Strin
     }
 }
 
-/// Returns the remedy for missing modules.
+/// Returns the fix for missing modules.
 pub(super) fn modules(facts: &Facts, release: &str) -> String {
     let again = match &facts.boot {
         BootLoader::GrubDebian => {
@@ -89,7 +89,7 @@ pub(super) fn modules(facts: &Facts, release: &str) -> String {
     format!("run `{again}`, or choose another entry")
 }
 
-/// Returns the remedy for a different root file system.
+/// Returns the fix for a different root file system.
 pub(crate) fn root(reader: &dyn Reader, facts: &Facts) -> String {
     let by_hand = "if the new root is intended, reboot by hand";
     let is_generated = !matches!(facts.boot, BootLoader::RpmOstree);
@@ -101,7 +101,7 @@ pub(crate) fn root(reader: &dyn Reader, facts: &Facts) -> String {
     }
 }
 
-/// Returns the remedy for a menu that waits for a key forever.
+/// Returns the fix for a menu that waits for a key forever.
 pub(crate) fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
         "set GRUB_TIMEOUT in /etc/default/grub to a number of seconds, then run `{}`",
@@ -109,7 +109,7 @@ pub(crate) fn timeout(reader: &dyn Reader, facts: &Facts) -> String {
     )
 }
 
-/// Returns the remedy for a password prompt before the boot.
+/// Returns the fix for a password prompt before the boot.
 pub(crate) fn password(reader: &dyn Reader, facts: &Facts) -> String {
     format!(
         "add --unrestricted to CLASS in /etc/grub.d/10_linux, so that only changes of an entry need the password, then run \
@@ -118,7 +118,7 @@ pub(crate) fn password(reader: &dyn Reader, facts: &Facts) -> String {
     )
 }
 
-/// Returns the remedy if the entry or its files cannot be checked.
+/// Returns the fix if the entry or its files cannot be checked.
 pub(crate) fn unknown(facts: &Facts) -> String {
     let again = match &facts.boot {
         BootLoader::GrubDebian => "; `update-grub` regenerates the menu".to_owned(),

@@ -19,7 +19,7 @@ use bedplate_facts::Facts;
 use bedplate_facts::cufile::PATH;
 use document::Document;
 
-/// Entry in the registry of kinds.
+/// Entry in the registry of resource types.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "keys of /etc/cufile.json, for GPUDirect Storage",

@@ -22,7 +22,7 @@ use crate::plan::{KindId, KindPlan};
 pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
 pub(crate) use initramfs_rebuild::digests as initramfs_digests;
 
-/// Entry in the registry of kinds.
+/// Entry in the registry of resource types.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "modules-load.d, modprobe.d, and loaded modules",
@@ -37,7 +37,7 @@ pub(crate) const KIND: Kind = Kind {
     labels: no_labels,
 };
 
-/// Name of this kind.
+/// Name of this resource type.
 pub const NAME: KindId = KindId::Modules;
 
 fn plan(context: &Context) -> KindPlan {

@@ -34,7 +34,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/sbin/update-initramfs", RecordMode::Presence),
 ];
 
-/// Paths that this kind writes, and the tools it runs.
+/// Paths that this resource type writes, and the tools it runs.
 pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
     tools: &[&["update-initramfs", "-u", "-k", "all"], &["dracut", "--force", "--regenerate-all"]],
@@ -46,7 +46,7 @@ pub(crate) fn watch(_: &Profile, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }
 
-/// Files that bedplate alone writes for this kind.
+/// Files that bedplate alone writes for this resource type.
 pub(crate) const FILES: &[OwnFile] = &[
     OwnFile {
         path: MODPROBE_PATH,

@@ -18,7 +18,7 @@ use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use section::HcaList;
 
-/// Entry in the registry of kinds.
+/// Entry in the registry of resource types.
 pub(crate) const KIND: Kind = Kind {
     id: NAME,
     about: "NCCL or RCCL settings in /etc/nccl.conf or /etc/rccl.conf, and a topology file",

@@ -13,7 +13,7 @@ use bedplate_facts::pci::Function;
 pub(crate) const RECORDED: &[(&str, RecordMode)] =
     &[(NCCL, RecordMode::Whole), (RCCL, RecordMode::Whole), (topology::PATH, RecordMode::Whole)];
 
-/// Paths that this kind writes.
+/// Paths that this resource type writes.
 pub(crate) const OWNS: WriteScope =
     WriteScope { files: &[NCCL, RCCL, topology::PATH], ..WriteScope::NONE };
 
@@ -30,6 +30,6 @@ pub(crate) fn watch(profile: &Profile, facts: &Facts) -> Watch {
     watch
 }
 
-/// Files that bedplate writes for this kind.
+/// Files that bedplate writes for this resource type.
 pub(crate) const FILES: &[OwnFile] =
     &[OwnFile::whole(topology::PATH), OwnFile::part(NCCL, BEGIN), OwnFile::part(RCCL, BEGIN)];

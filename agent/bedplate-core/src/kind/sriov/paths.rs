@@ -32,7 +32,8 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/bin/mstconfig", RecordMode::Presence),
 ];
 
-/// Paths that this kind writes: VF counts, probing and drivers of VFs. VF attributes and eswitch modes go through netlink.
+/// Paths that this resource type writes: VF counts, probing and drivers of VFs. VF attributes and eswitch modes go through
+/// netlink.
 pub(crate) const OWNS: WriteScope = WriteScope {
     attributes: &[
         "/sys/bus/pci/devices/*/sriov_numvfs",

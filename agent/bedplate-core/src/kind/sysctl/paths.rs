@@ -39,7 +39,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/proc/sys/net/ipv4/conf/*/rp_filter", RecordMode::Whole),
 ];
 
-/// Paths that this kind writes.
+/// Paths that this resource type writes.
 pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/sysctl.d/zz-bedplate.conf"],
     attributes: &["/proc/sys/**"],

@@ -1,4 +1,4 @@
-//! Redacts the ledger in a recording. Its history is omitted: no plan needs it. Texts are masked unless they are names
+//! Redacts the ledger in a snapshot. Its history is omitted: no plan needs it. Texts are masked unless they are names
 //! of resource types, tools, or files.
 
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! PCIe ACS: whether P2P traffic below a shared switch stays in the switch, and whether guests stay isolated. The kind
-//! (`kind::acs`) decides the bits of a port: the checks require what `apply` would set.
+//! PCIe ACS: whether P2P traffic below a shared switch stays in the switch, and whether guests stay isolated. The resource
+//! type (`kind::acs`) decides the bits of a port: the checks require what `apply` would set.
 
 use std::collections::BTreeSet;
 

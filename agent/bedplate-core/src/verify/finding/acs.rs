@@ -55,7 +55,7 @@ pub enum AcsFinding {
         /// Reason from the plan.
         #[serde(skip)]
         reason: String,
-        /// Remedy from the plan.
+        /// Fix from the plan.
         #[serde(skip)]
         remedy: String,
     },

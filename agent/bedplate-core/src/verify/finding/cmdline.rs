@@ -36,7 +36,7 @@ pub enum CommandLineFinding {
         /// The first reason.
         #[serde(skip)]
         reason: String,
-        /// Remedy for the first reason.
+        /// Fix for the first reason.
         #[serde(skip)]
         remedy: String,
     },
@@ -99,7 +99,7 @@ fn quoted(arguments: &[IneffectiveArgument]) -> String {
     some_of(arguments.iter().map(|one| format!("`{}`", one.argument)), FEW, "arguments")
 }
 
-/// Returns the remedy. Advises a reboot only into an entry that is known to boot.
+/// Returns the fix. Advises a reboot only into an entry that is known to boot.
 fn states_remedy(entry_is_sound: bool, is_configured: bool) -> &'static str {
     match (entry_is_sound, is_configured) {
         (false, _) => {

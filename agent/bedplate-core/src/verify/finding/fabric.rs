@@ -94,7 +94,7 @@ impl FabricFinding {
     }
 }
 
-/// Returns the remedy that starts the fabric manager. `needs_nvlsm`: the NVSwitches are behind a ConnectX-7.
+/// Returns the fix that starts the fabric manager. `needs_nvlsm`: the NVSwitches are behind a ConnectX-7.
 fn start_manager(cause: FabricCause, needs_nvlsm: bool) -> String {
     let start = "run `systemctl enable --now nvidia-fabricmanager`";
     match cause {

@@ -6,7 +6,7 @@ use super::{Device, FindingText, named, text};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Arch, Recovery, counted};
 
-/// Remedy that gives memory windows addresses.
+/// Fix that gives memory windows addresses.
 const WINDOW_SPACE: &str = "enable \"Above 4G Decoding\" (\"64-bit BAR\", \"MMIO above 4 GB\") in the firmware setup, and \
                             raise \"MMIO High Size\" if available";
 

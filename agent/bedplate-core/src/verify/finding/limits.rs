@@ -105,7 +105,7 @@ impl LimitsFinding {
     }
 }
 
-/// Returns the remedy that lifts the limit of the first service.
+/// Returns the fix that lifts the limit of the first service.
 fn unlimited(services: &[&str]) -> String {
     let first = services.first().copied().unwrap_or_default();
     format!(

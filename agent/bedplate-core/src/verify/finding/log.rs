@@ -123,7 +123,7 @@ pub(crate) fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
     }
 }
 
-/// Returns the remedy for a message. `is_minor`: it left everything usable, or the fault is over.
+/// Returns the fix for a message. `is_minor`: it left everything usable, or the fault is over.
 fn remedy(sign: MessageKind, is_minor: bool) -> &'static str {
     match sign {
         MessageKind::OffTheBus if is_minor => "if it recurs, reseat or replace the GPU",

@@ -228,7 +228,7 @@ fn peers_refused(value: u32, path: Option<&str>) -> FindingText {
     text(description, format!("{PARAMETER}={value}"), remedy)
 }
 
-/// Returns the remedy that replaces a GPU's driver by its vendor's.
+/// Returns the fix that replaces a GPU's driver by its vendor's.
 pub(crate) fn bind_driver(maker: GpuVendor, driver: Option<&str>) -> &'static str {
     match (maker, driver) {
         (GpuVendor::Nvidia, Some("nouveau")) => {

@@ -18,7 +18,7 @@ pub enum ProfileFinding {
     ProfileBlocked {
         /// Name of the profile.
         profile: String,
-        /// Kind of the setting: `acs`, `cmdline`, `modules`, `sriov` …
+        /// Resource type of the setting: `acs`, `cmdline`, `modules`, `sriov` …
         setting: KindId,
         /// Subject of the setting.
         #[serde(flatten)]
@@ -26,13 +26,13 @@ pub enum ProfileFinding {
         /// Reason from the plan.
         #[serde(skip)]
         reason: String,
-        /// Remedy from the plan.
+        /// Fix from the plan.
         #[serde(skip)]
         remedy: String,
     },
     /// A setting of the profile is not in effect.
     NotInEffect {
-        /// Kind of the setting: `acs`, `cmdline`, `modules`, `sriov` …
+        /// Resource type of the setting: `acs`, `cmdline`, `modules`, `sriov` …
         setting: KindId,
         /// Name of the profile.
         profile: String,

@@ -166,7 +166,7 @@ fn pfc_differs(tally: &[PfcTally], interface: &str) -> FindingText {
     )
 }
 
-/// Returns the remedy that maps RoCE packets to a priority with PFC. `dscp`: a DSCP that maps there.
+/// Returns the fix that maps RoCE packets to a priority with PFC. `dscp`: a DSCP that maps there.
 pub(in crate::verify) fn class_remedy(dscp: Option<u8>, conf: &str) -> String {
     match dscp {
         Some(dscp) => format!(

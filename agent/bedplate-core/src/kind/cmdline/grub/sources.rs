@@ -117,7 +117,7 @@ fn unreadable_at(sources: &[SourcedFile]) -> String {
         .unwrap_or_else(|| MAIN.to_owned())
 }
 
-/// Reads the configured line. If a file cannot be evaluated, adds a remark with the place and returns the line of
+/// Reads the configured line. If a file cannot be evaluated, adds a note with the place and returns the line of
 /// bedplate's own drop-in, or unknown.
 pub(crate) fn read(
     reader: &dyn Reader,
