@@ -1,5 +1,5 @@
 //! Parser for /etc/cufile.json, the configuration of GPUDirect Storage's library (handbook §6.4): JSON with comments.
-//! Reports the line of a mistake. No I/O.
+//! Reports the line of a mistake. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -42,7 +42,7 @@ pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
     let named = variables.known().and_then(|all| all.iter().find(|one| one.name == TOPOLOGY));
     let topology_file = match named {
         None => Reading::Absent,
-        // A recording masks the paths of other files.
+        // A snapshot masks the paths of other files.
         Some(one) if !one.value.starts_with('/') => {
             Reading::unknown("the topology file's path is unknown")
         }

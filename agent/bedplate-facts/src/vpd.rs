@@ -1,5 +1,5 @@
 //! Vital Product Data of a function from sysfs (`vpd`): a name, then two-letter keywords with their values (PCI Local
-//! Bus Specification 3.0, appendix I; Linux drivers/pci/vpd.c). No I/O.
+//! Bus Specification 3.0, appendix I; Linux drivers/pci/vpd.c). Pure.
 //!
 //! It links a ConnectX-8 to its Data Direct function: they are in different parts of the tree, but `V3` identifies the
 //! card in both (rdma-core kernel-boot/rdma_topo; handbook §14.1).

@@ -1,5 +1,5 @@
 //! Recommended variables of NCCL, RCCL and oneCCL for a host, analysis of their logs and benchmarks, NCCL's view of
-//! PCI, and its topology files. No I/O, except that ports are read from sysfs.
+//! PCI, and its topology files. Pure, except that ports are read from sysfs.
 //!
 //! Depends on bedplate-base, -host and -facts. Start with [`mod@env`] and [`variables`]; logs are in [`log`],
 //! benchmarks in [`perf`].

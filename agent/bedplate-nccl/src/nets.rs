@@ -1,5 +1,5 @@
 //! PCI locations as NCCL sees them, which may differ from the real ones (handbook §8.1; NCCL 2.30
-//! src/transport/net_ib/init.cc, src/graph/xml.cc). No I/O.
+//! src/transport/net_ib/init.cc, src/graph/xml.cc). Pure.
 //!
 //! NCCL puts every RDMA device at device 0, function 0 of its bus, so that ports and VFs (NCCL_IB_MERGE_VFS) of an
 //! adapter are one NIC. If that function does not exist on the bus, sysfs has no data on the NIC, and NCCL puts it

@@ -1,4 +1,4 @@
-//! Variables that disable features needed for GPUDirect RDMA (handbook §8.4 to §8.6). No I/O.
+//! Variables that disable features needed for GPUDirect RDMA (handbook §8.4 to §8.6). Pure.
 
 /// A feature that a variable can disable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

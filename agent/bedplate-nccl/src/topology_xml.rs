@@ -1,5 +1,5 @@
 //! Generator for the file that NCCL dumps (NCCL_TOPO_DUMP_FILE) and reads (NCCL_TOPO_FILE), limited to data in sysfs
-//! (handbook §8.7; NCCL src/graph/xml.cc). No I/O.
+//! (handbook §8.7; NCCL src/graph/xml.cc). Pure.
 //!
 //! NCCL climbs two levels of sysfs at a time, so only the upstream port of each switch is present, and root ports are
 //! not. All RDMA devices of a bus are one NIC at its function 00.0 (`topology::nccl`); their active ports are nets

@@ -1,6 +1,6 @@
 //! Meaning of kernel log messages for GPUDirect: one table with one pattern per message, below the file that prints it.
 //! A recognised line is rebuilt from the kernel's own words, addresses, names and numbers. Nothing else of a log is
-//! retained, shown or recorded. No I/O.
+//! retained, shown or recorded. Pure.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Xid numbers of NVIDIA's driver with their meaning for a host (NVIDIA's Xid catalogue; handbook §6.2). From 162 on
 //! only the names in open-gpu-kernel-modules 595.45.04, src/common/sdk/nvidia/inc/nverror.h are known; their recovery
-//! is inferred. No I/O.
+//! is inferred. Pure.
 
 use std::ops::RangeInclusive;
 

@@ -27,7 +27,7 @@ pub(super) fn vfio_devices(reader: &dyn Reader) -> BTreeMap<PciAddress, Option<P
     links.filter_map(|(_, text)| Place::of_child(&text)).collect()
 }
 
-/// Finds VFIO devices in each function's own directory if the class is not visible (a container, part of a recording).
+/// Finds VFIO devices in each function's own directory if the class is not visible (a container, part of a snapshot).
 /// Kernels before 6.1 have neither, so only the driver's name remains.
 fn vfio_devices_one_by_one(reader: &dyn Reader, tree: &mut PciTree) {
     if reader.links(VFIO_DEVICES).is_ok() {

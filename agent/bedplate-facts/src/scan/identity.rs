@@ -1,4 +1,4 @@
-//! Identity and location of a function, from its `uevent` and its link in /sys/bus/pci/devices. No I/O.
+//! Identity and location of a function, from its `uevent` and its link in /sys/bus/pci/devices. Pure.
 
 use bedplate_base::value::{PciAddress, PciId};
 

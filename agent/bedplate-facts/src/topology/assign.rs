@@ -1,4 +1,4 @@
-//! Assigns rows to columns: balances the load first, then minimises the sum of costs. No I/O.
+//! Assigns rows to columns: balances the load first, then minimises the sum of costs. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! CPU sets in the kernel's formats: lists (`0-3,8`) and masks (`ff,0000000f`). No I/O.
+//! CPU sets in the kernel's formats: lists (`0-3,8`) and masks (`ff,0000000f`). Pure.
 
 use std::collections::BTreeSet;
 

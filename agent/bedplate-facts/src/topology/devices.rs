@@ -1,4 +1,4 @@
-//! GPUs, NICs and disks of a host, with the numbers and names that operators know. No I/O.
+//! GPUs, NICs and disks of a host, with the numbers and names that operators know. Pure.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Recommends a NIC and a disk for each GPU. No I/O.
+//! Recommends a NIC and a disk for each GPU. Pure.
 //!
 //! A path within PCIe switches carries peer-to-peer traffic at full rate; one through the CPU does not, and one between
 //! sockets is the worst. So a GPU shares a device that it reaches through switches alone rather than use a free one

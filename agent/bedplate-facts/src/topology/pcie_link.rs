@@ -1,5 +1,5 @@
 //! Speed and width of a link, from both of its ends: either end may report the current value; the weaker end limits the
-//! maximum. No I/O.
+//! maximum. Pure.
 
 use crate::pci::{Function, Link};
 

@@ -1,5 +1,5 @@
 //! Parser for one line of NCCL or RCCL: sender and message (NCCL src/debug.cc; handbook §8.8). Launchers, container
-//! runtimes and terminals add prefixes and colours to the lines of a job. No I/O.
+//! runtimes and terminals add prefixes and colours to the lines of a job. Pure.
 
 use memchr::memmem;
 

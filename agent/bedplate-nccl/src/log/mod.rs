@@ -1,5 +1,5 @@
 //! NCCL's debug output, read as a stream with any number of ranks. Memory does not grow with the log but with the
-//! number of processes in it, which is bounded. No I/O.
+//! number of processes in it, which is bounded. Pure.
 
 pub mod line;
 mod reader;

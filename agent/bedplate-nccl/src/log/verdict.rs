@@ -1,5 +1,5 @@
 //! Verdict on a log: whether GPU memory crosses the network directly, and the evidence against it, with line numbers.
-//! No I/O.
+//! Pure.
 
 use crate::switches::{Off, switches_off};
 use std::collections::BTreeSet;

@@ -1,5 +1,4 @@
-//! Results of nccl-tests, RCCL-tests and perftest: the measurements, and whether this host's links explain them. No
-//! I/O.
+//! Results of nccl-tests, RCCL-tests and perftest: the measurements, and whether this host's links explain them. Pure.
 
 mod json;
 pub mod judge;

@@ -1,4 +1,4 @@
-//! Differences between an imported topology and sysfs. No I/O.
+//! Differences between an imported topology and sysfs. Pure.
 
 use std::collections::BTreeMap;
 

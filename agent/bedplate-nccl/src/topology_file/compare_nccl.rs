@@ -1,4 +1,4 @@
-//! Differences between an NCCL topology file and sysfs, as far as NCCL uses the file (handbook §8.7). No I/O.
+//! Differences between an NCCL topology file and sysfs, as far as NCCL uses the file (handbook §8.7). Pure.
 //!
 //! NCCL accepts a bridge from the file even if sysfs lacks it: cloud providers' files put GPUs and NICs below bridges
 //! that their VMs do not show. NCCL adds GPUs and nets that are missing from the file.

@@ -1,4 +1,4 @@
-//! Result of a comparison with the host, and the comparison of CPU affinity for both formats. No I/O.
+//! Result of a comparison with the host, and the comparison of CPU affinity for both formats. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

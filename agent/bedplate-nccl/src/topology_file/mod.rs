@@ -1,4 +1,4 @@
-//! Imported topologies of a machine: NCCL's XML, and the matrix of `nvidia-smi topo -m`. No I/O.
+//! Imported topologies of a machine: NCCL's XML, and the matrix of `nvidia-smi topo -m`. Pure.
 
 pub mod compare;
 mod compare_nccl;

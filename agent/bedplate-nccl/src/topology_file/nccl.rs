@@ -1,4 +1,4 @@
-//! Parser for NCCL's topology XML (handbook §8.7), limited to parts that sysfs can confirm. No I/O.
+//! Parser for NCCL's topology XML (handbook §8.7), limited to parts that sysfs can confirm. Pure.
 
 use roxmltree::{Document, Node, ParsingOptions};
 

@@ -1,4 +1,4 @@
-//! Parser for the matrix of `nvidia-smi topo -m` (handbook §8.2). No I/O.
+//! Parser for the matrix of `nvidia-smi topo -m` (handbook §8.2). Pure.
 
 use super::ImportError;
 
