@@ -60,7 +60,7 @@ pub trait Reader {
     /// Returns the class of the host.
     fn kind(&self) -> HostKind;
 
-    /// Whether this is a recording, of a running machine or of an image: it cannot be changed.
+    /// Whether this is a snapshot, of a running machine or of an image: it cannot be changed.
     fn is_recording(&self) -> bool {
         false
     }
@@ -101,18 +101,18 @@ pub trait Reader {
     /// Whether the path exists (symlinks followed inside the host).
     fn exists(&self, path: &str) -> Result<bool, ReadError>;
 
-    /// Returns the time of the last write to a file or directory (symlinks followed inside the host). Recordings lack
+    /// Returns the time of the last write to a file or directory (symlinks followed inside the host). Snapshots lack
     /// it.
     fn modified(&self, path: &str) -> Result<ModifiedAt, ReadError> {
         Err(ReadError::NotRecorded { path: path.to_owned() })
     }
 
-    /// Returns the SHA-256 of a regular file of at most 2 GiB (symlinks followed inside the host). Recordings lack it.
+    /// Returns the SHA-256 of a regular file of at most 2 GiB (symlinks followed inside the host). Snapshots lack it.
     fn digest(&self, path: &str) -> Result<[u8; 32], ReadError> {
         Err(ReadError::NotRecorded { path: path.to_owned() })
     }
 
-    /// Whether another process holds a write lock on a file (fcntl(2)). Always false for a recording.
+    /// Whether another process holds a write lock on a file (fcntl(2)). Always false for a snapshot.
     fn is_locked(&self, path: &str) -> Result<bool, ReadError> {
         let _ = path;
         Ok(false)

@@ -1,6 +1,6 @@
 //! All input from and output to a host. Planning gets only a [`Reader`]; only apply, revert and seal get a [`Writer`].
 //! Paths are absolute *inside* the host (`/etc/default/grub`), independent of its real directory or file. A host is a
-//! running machine or an image ([`DirReader`], [`write::DirWriter`]), or a recording ([`snapshot::Snapshot`]).
+//! running machine or an image ([`DirReader`], [`write::DirWriter`]), or a snapshot ([`snapshot::Snapshot`]).
 //!
 //! Depends on bedplate-base alone. Start with [`Reader`] in `host.rs`, then `dir.rs`.
 

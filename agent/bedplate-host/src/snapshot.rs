@@ -97,7 +97,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Creates an empty recording of a running machine (`true`) or an image root.
+    /// Creates an empty snapshot of a running machine (`true`) or an image root.
     pub fn new(running: bool) -> Self {
         Snapshot { running, nodes: BTreeMap::from([(String::new(), Node::Dir(None))]) }
     }

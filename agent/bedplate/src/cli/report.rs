@@ -1,4 +1,4 @@
-//! `bedplate report`: one page about a host, for a ticket. Uses a recording of the host like that of `bedplate
+//! `bedplate report`: one page about a host, for a ticket. Uses a snapshot of the host like that of `bedplate
 //! snapshot`, so the page contains nothing that a snapshot would not contain.
 
 use std::path::PathBuf;
