@@ -1,5 +1,5 @@
 //! PCI capability lists in a config space. Reads single dwords, each at most once, and only those that the answer needs
-//! (a dword costs 1 µs on hardware, 10 µs in a VM). No other I/O.
+//! (a dword costs 1 µs on hardware, 10 µs in a VM). Pure otherwise.
 
 use std::ops::ControlFlow;
 

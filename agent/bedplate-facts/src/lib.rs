@@ -1,7 +1,7 @@
 //! Facts about hardware and system. Facts are observed once per run, and bedplate never changes them. State that
 //! bedplate manages (files, ACS control, VF counts) is *observed state* and is part of its resource type.
 //!
-//! One file per subject, with functions of a [`bedplate_host::Reader`]; [`topology`] and [`kernel_log`] do no I/O.
+//! One file per subject, with functions of a [`bedplate_host::Reader`]; [`topology`] and [`kernel_log`] are pure.
 //! Depends on bedplate-base, -cmdline and -host. Start with [`observe`] and [`Facts`] in `facts.rs`, then `scan.rs` and
 //! `pci.rs`.
 

@@ -1,5 +1,5 @@
-//! PCI topology: roles of bridges, distance of functions, pairs that share a switch, and the nearest NIC of a GPU. No
-//! I/O: uses only a [`PciTree`].
+//! PCI topology: roles of bridges, distance of functions, pairs that share a switch, and the nearest NIC of a GPU.
+//! Pure: uses only a [`PciTree`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
