@@ -33,7 +33,7 @@ fn without_rights_apply_fails_without_a_question() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(
-        said.starts_with("error: cannot change this host\n  because cannot write in /:"),
+        said.starts_with("error: cannot change this host: cannot write in /:"),
         "{said}"
     );
     assert!(said.contains("run as root"), "{said}");

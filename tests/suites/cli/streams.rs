@@ -53,7 +53,7 @@ fn full_disk_is_an_error() {
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         let said = text(&output.stderr);
         assert!(
-            said.contains("cannot write to standard output\n  because No space left"),
+            said.contains("cannot write to standard output: No space left"),
             "{args:?}: {said}"
         );
     }

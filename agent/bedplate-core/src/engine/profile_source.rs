@@ -137,7 +137,8 @@ pub fn no_profile_named() -> String {
 pub(crate) fn no_own_profile() -> String {
     format!(
         "there is no profile: {HOST_PROFILE} does not exist, and {HOST_PROFILES} contains none. Nothing is enforced. Create \
-         one there (`extends = \"NAME\"` uses a shipped one, `match = \"auto\"` the best match; `bedplate profile list`)"
+         one with `bedplate profile init` (`extends = \"NAME\"` uses a shipped one, `match = \"auto\"` the best match; \
+         `bedplate profile list`)"
     )
 }
 

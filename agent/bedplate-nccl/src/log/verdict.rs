@@ -112,7 +112,7 @@ fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
             let all = connections(direct, "between nodes");
             (Verdict::Faults, format!("{all} GPUDirect RDMA, but faults are reported"))
         }
-        () if failed => (Verdict::Faults, "faults are reported".to_owned()),
+        () if failed => (Verdict::Faults, "see the faults below".to_owned()),
         () if direct > 0 => {
             (Verdict::Direct, connections(direct, "between nodes") + " GPUDirect RDMA")
         }
@@ -176,7 +176,7 @@ pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
     let single = known.len() == 1;
     let spans = bedplate_base::ranges(known);
     match spans.len() {
-        0 => format!("{unknown} GPUs with unknown ranks"),
+        0 => format!("{} with unknown ranks", bedplate_base::counted(unknown, "GPU")),
         1 if single => format!("rank {}", spans[0]),
         1..=16 => format!("ranks {}", spans.join(" ")),
         _ => format!("ranks {} …", spans[..16].join(" ")),

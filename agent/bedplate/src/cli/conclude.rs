@@ -68,11 +68,11 @@ pub(crate) fn print(error: &CliError) {
     } else {
         let mut text = format!("{}: {error}", output::error_word());
         for cause in causes(error) {
-            text.push_str("\n  because ");
+            text.push_str(": ");
             text.push_str(&cause.to_string());
         }
         if let Some(hint) = error.hint() {
-            text.push_str("\n  hint: ");
+            text.push_str("\nhint: ");
             text.push_str(hint);
         }
         output::status(&text);

@@ -206,9 +206,18 @@ pub(crate) fn findings(findings: &[Diagnostic]) -> String {
     }
 }
 
-/// Prints the lint findings of a profile to stderr.
+/// Lints that remind of something still to be filled in. Only `profile check` prints them: they say nothing of a plan.
+const REMINDERS: [&str; 1] = ["no-window-yet"];
+
+/// Prints the lint findings of a profile to stderr, without reminders.
 pub(crate) fn lints(loaded: &LoadedProfile) {
-    if !loaded.lints.is_empty() {
-        diagnostics(&findings(&loaded.lints));
+    let of_plan = loaded.lints.iter().filter(|lint| !REMINDERS.contains(&lint.id));
+    print_lints(&of_plan.cloned().collect::<Vec<_>>());
+}
+
+/// Prints lint findings to stderr.
+pub(crate) fn print_lints(lints: &[Diagnostic]) {
+    if !lints.is_empty() {
+        diagnostics(&findings(lints));
     }
 }

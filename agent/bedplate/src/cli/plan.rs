@@ -84,7 +84,7 @@ fn plan_host(args: &PlanArgs, host: &OpenHost) -> Result<PreparedPlan, CliError>
             text::with_names(plan, &label, detail, Some(&names))
         };
         let text = format!("{}{text}", host.heading());
-        match args.diff {
+        match args.diff || args.quiet {
             true => output::lines(&text)?,
             false => output::report(&text)?,
         }

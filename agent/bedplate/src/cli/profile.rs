@@ -147,7 +147,7 @@ fn check_layers(layers: &[Layer], strict: bool) -> Result<Exit, CliError> {
         }
         loaded => loaded?,
     };
-    output::lints(&loaded);
+    output::print_lints(&loaded.lints);
     if loaded.lints.is_empty() {
         output::status(&format!("{names}: {}", paint(GOOD, "valid")));
         return Ok(Exit::Done);

@@ -227,11 +227,14 @@ fn verify_host(
         };
         output::data(&json::verify(judging, &report)?)?;
     } else {
-        let text = match args.quiet {
-            true => text::answer(&report),
-            false => text::verify(&report, &label, args.verbose),
-        };
-        output::report(&format!("{}{text}", opened.heading()))?;
+        let heading = opened.heading();
+        match args.quiet {
+            true => output::lines(&format!("{heading}{}", text::answer(&report)))?,
+            false => {
+                let text = text::verify(&report, &label, args.verbose);
+                output::report(&format!("{heading}{text}"))?;
+            }
+        }
     }
     if args.cost {
         output::cost(opened.reader.cost(), &facts);

@@ -55,6 +55,8 @@ pub(crate) fn with_names(
         let section = section(plan, kind, detail, names);
         if !section.is_empty() {
             let _ = write!(out, "\n{section}");
+        } else if !detail.only.is_empty() {
+            let _ = writeln!(out, "\n{}  no change", paint(HEAD, kind.name()));
         }
     }
     out.push('\n');
@@ -270,7 +272,7 @@ fn reason(why: &Rationale, with_source: bool) -> String {
 pub(crate) fn when(effect: Effect) -> &'static str {
     match effect {
         Effect::Now => "now",
-        Effect::EveryBoot => "now, lost at reboot",
+        Effect::EveryBoot => "now (lost at reboot)",
         Effect::NextBoot => "after reboot",
         Effect::ColdBoot => "after cold reboot",
     }
@@ -300,13 +302,16 @@ pub(super) fn reboot(plan: &Plan) -> String {
 }
 
 /// Counts changes by the time at which they take effect: `21 changes: 20 now, 1 after reboot`.
-fn counted_changes(changes: &[&Change]) -> String {
+fn counted_changes(changes: &[&Change], reboot: RebootNeed) -> String {
     let effects = [Effect::Now, Effect::EveryBoot, Effect::NextBoot, Effect::ColdBoot];
     let count = |effect| changes.iter().filter(|change| change.effect == effect).count();
     let counts = effects.map(|effect| (effect, count(effect)));
     let counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     let total = counted(changes.len(), "change");
+    // An image needs no reboot: its changes take effect when it boots.
+    let waits = |effect: &Effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);
     match counts.as_slice() {
+        _ if reboot == RebootNeed::None && changes.iter().any(|one| waits(&one.effect)) => total,
         [(effect, _)] => format!("{total} {}", when(*effect)),
         _ => {
             let parts = counts.iter().map(|(effect, count)| format!("{count} {}", when(*effect)));
@@ -322,7 +327,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
         body.changes.iter().partition(|change| change.deferred.is_some());
     let mut parts = Vec::new();
     if !due.is_empty() {
-        parts.push(paint(HEAD, &counted_changes(&due)));
+        parts.push(paint(HEAD, &counted_changes(&due, plan.reboot)));
     } else if body.blockers.is_empty() {
         // Unreadable items never count as converged (design §5).
         parts.push(match body.unknowns.is_empty() {

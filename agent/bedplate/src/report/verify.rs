@@ -30,7 +30,7 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
             out.push('\n');
         }
         format_check(&mut out, judged, width, verbose);
-        fix(&mut out, judged, &mut fixes);
+        fix(&mut out, judged, width, &mut fixes);
     }
     if !verbose {
         out.push('\n');
@@ -107,8 +107,8 @@ fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) 
     if let Some(reason) = &judged.severity_reason {
         let _ = writeln!(
             out,
-            "{indent}{} {}: {}",
-            paint(FAINT, "severity in the profile:"),
+            "{indent}{} {}, because: {}",
+            paint(FAINT, "severity set by the profile:"),
             judged.severity.name(),
             one_line(reason)
         );
@@ -119,7 +119,11 @@ fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) 
 }
 
 /// Formats the fix of a check that needs one. A fix that was printed before is referred to by its check.
-fn fix<'a>(out: &mut String, judged: &'a Judged, fixes: &mut Vec<(&'a str, &'a str)>) {
+fn fix<'a>(
+    out: &mut String,
+    judged: &'a Judged,
+    width: usize,
+    fixes: &mut Vec<(&'a str, &'a str)>) {
     let Some(remedy) = judged.remedy.as_deref() else { return };
     if displayed_verdict(judged) == Verdict::NotApplicable {
         return;
@@ -130,7 +134,7 @@ fn fix<'a>(out: &mut String, judged: &'a Judged, fixes: &mut Vec<(&'a str, &'a s
         None => one_line(remedy),
     };
     fixes.push((remedy, judged.id));
-    let indent = " ".repeat(label(judged).1.len() + 2);
+    let indent = " ".repeat(width + 2);
     let _ = writeln!(out, "{indent}{} {text}", paint(HEAD, "fix:"));
 }
 
@@ -329,7 +333,7 @@ fn hints(out: &mut String, report: &Report) {
     if settings.len() > 1 {
         let _ = writeln!(
             out,
-            "{} of {} fixes are settings of the profile: one `bedplate apply` makes them.",
+            "Set {} of {} fixes in the profile, then run `bedplate apply` once.",
             settings.len(),
             open().count()
         );

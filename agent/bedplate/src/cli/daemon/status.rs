@@ -28,8 +28,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(600);
 /// `bedplate status`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 ready; 3 reboot pending; 4 not ready; 5 unknown; 1 error; 64 usage. With --wait 0, \
-    ready or not."
+    after_help = "Exit status: 0 ready; 3 reboot pending; 4 not ready; 5 unknown; 1 error; 64 usage. With --wait: \
+    always 0."
 )]
 pub(crate) struct StatusArgs {
     /// Print JSON.
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
         },
     };
     if args.quiet {
-        output::report(&text::answer(&status))?;
+        output::lines(&text::answer(&status))?;
         return Ok(exit(&status));
     }
     show(&status, args.json, live)
