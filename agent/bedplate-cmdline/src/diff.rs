@@ -63,7 +63,7 @@ impl Edit {
             .collect()
     }
 
-    /// Keys of parameters that are read in order.
+    /// Returns the keys of parameters that are read in order.
     fn sequences(&self) -> impl Iterator<Item = &Key> {
         let is_sequence = |wanted: &&WantedArgument| matches!(wanted.form, Form::Tokens(_));
         self.wanted().iter().filter(is_sequence).map(|wanted| &wanted.key)

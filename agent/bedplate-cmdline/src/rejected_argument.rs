@@ -165,7 +165,7 @@ pub fn parse(line: &str) -> Option<Rejection<'_>> {
     Some(Rejection { head, arguments, tail, is_name, parameter })
 }
 
-/// Entries whose text the line contains, with the text before and after.
+/// Returns the entries whose text the line contains, with the text before and after.
 fn found(line: &str) -> impl Iterator<Item = (&'static Row, &str, &str)> {
     // The kernel logs the whole command line early, and its arguments may hold any text.
     let rows = if line.contains("ommand line: ") { &[] } else { ROWS };

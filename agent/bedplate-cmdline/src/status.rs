@@ -57,7 +57,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Arguments on the line that differ from the desired state.
+    /// Returns the arguments on the line that differ from the desired state.
     pub fn found(&self) -> Option<&str> {
         match self {
             Status::Other { found }

@@ -111,7 +111,7 @@ impl BlsEntry {
         self.field("efi").or_else(|| self.field("uki"))
     }
 
-    /// Files of all `initrd` lines. An unset variable is empty (`$tuned_initrd`).
+    /// Returns the files of all `initrd` lines. An unset variable is empty (`$tuned_initrd`).
     pub fn initrds(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let lines = self.all("initrd").map(|field| &self.text[field.value.clone()]);
         let expanded = lines.filter_map(|line| expand(line, lookup));
@@ -131,7 +131,7 @@ impl BlsEntry {
         self.all("options").map(|field| &self.text[field.value.clone()]).collect()
     }
 
-    /// Names of the GRUB variables in the options (`kernelopts`, `tuned_params`).
+    /// Returns the names of the GRUB variables in the options (`kernelopts`, `tuned_params`).
     pub fn grub_variables(&self) -> Vec<&str> {
         let options = self.options();
         let pieces = options.iter().flat_map(|options| options.split('$').skip(1));

@@ -46,7 +46,7 @@ impl Run<'_> {
     }
 }
 
-/// Variables in these words whose value only the machine knows.
+/// Returns the variables in these words whose value only the machine knows.
 fn open_variables(state: &State, words: &[Word]) -> Vec<String> {
     let mut open = Vec::new();
     for name in variables_in(words) {
