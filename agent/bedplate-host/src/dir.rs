@@ -85,8 +85,8 @@ impl DirReader {
         }
     }
 
-    /// Directories of an image that are mounts of the build machine (`/proc`, `/sys`, `/run`). They do not describe the
-    /// image, and read as missing.
+    /// Returns the directories of an image that are mounts of the build machine (`/proc`, `/sys`, `/run`). They do not
+    /// describe the image, and read as missing.
     pub fn foreign_mounts(&self) -> Vec<&'static str> {
         match &self.root {
             Root::Live => Vec::new(),

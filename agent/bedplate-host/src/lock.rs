@@ -182,7 +182,7 @@ fn other_holder(file: &File) -> Option<Holder> {
     })
 }
 
-/// Process that holds the lock on `file`, from `/proc/locks` (man proc_locks): `1: FLOCK ADVISORY WRITE PID
+/// Returns the process that holds the lock on `file`, from `/proc/locks` (man proc_locks): `1: FLOCK ADVISORY WRITE PID
 /// MAJ:MIN:INODE 0 EOF`.
 fn holder(file: &File) -> Option<u32> {
     let stat = fstat(file).ok()?;
