@@ -26,7 +26,7 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    /// Settings of a host without readable ports.
+    /// Returns the settings of a host without readable ports.
     pub fn none() -> Self {
         Congestion { ports: BTreeMap::new(), nccl_class: Reading::Absent, conf: NCCL_CONF }
     }

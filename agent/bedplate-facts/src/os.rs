@@ -151,7 +151,7 @@ fn run(text: &str) -> &str {
     text.find(|c: char| c.is_ascii_digit() != digits).map_or(text, |end| &text[..end])
 }
 
-/// Digits of any length without leading zeros, if the run is one of digits.
+/// Returns the digits of a run, of any length, without leading zeros. Returns `None` if the run has no digits.
 fn number(run: &str) -> Option<&str> {
     run.starts_with(|c: char| c.is_ascii_digit()).then(|| run.trim_start_matches('0'))
 }

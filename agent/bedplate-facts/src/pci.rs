@@ -357,12 +357,12 @@ impl PciTree {
         function.vfio || self.unread_drivers.contains_key(&function.address)
     }
 
-    /// Functions that exist but are completely unreadable.
+    /// Returns the functions that exist but are completely unreadable.
     pub fn unread(&self) -> Vec<&UnreadFunction> {
         self.gaps.iter().filter(|gap| gap.whole).collect()
     }
 
-    /// Bridges above a function, nearest first. A VF has the location of its PF.
+    /// Returns the bridges above a function, nearest first. A VF has the location of its PF.
     pub fn path_up(&self, address: PciAddress) -> Vec<PciAddress> {
         let start = self.get(address).and_then(|f| f.physfn).unwrap_or(address);
         // Nested switches are rarely deeper.

@@ -117,7 +117,7 @@ impl GidKind {
     }
 }
 
-/// Ports of a function, by device and number.
+/// Returns the ports of a function, by device and number.
 pub fn ports(reader: &dyn Reader, function: &Function) -> Vec<RdmaPort> {
     let of_device = |device: &String| {
         let numbers = match Reading::from_result(reader.list(&format!("{CLASS}/{device}/ports"))) {

@@ -172,7 +172,7 @@ fn last(
     Ok(found)
 }
 
-/// Values of a key in one section of a file, in order.
+/// Returns the values of a key in one section of a file, in order.
 fn values<'a>(text: &'a str, section: &str, key: &str) -> Vec<&'a str> {
     let mut at = "";
     let mut found = Vec::new();

@@ -121,7 +121,7 @@ pub fn classify(line: &str) -> Option<KernelMessage> {
     MESSAGES.iter().find_map(|pattern| pattern.match_line(line))
 }
 
-/// Modules that messages in the log complain about.
+/// Returns the modules that messages in the log complain about.
 pub fn modules(log: &KernelLog) -> BTreeSet<String> {
     log.lines.iter().filter_map(|line| classify(&line.text)?.module).collect()
 }

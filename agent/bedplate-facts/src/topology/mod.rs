@@ -186,7 +186,7 @@ impl<'a> Topology<'a> {
             .collect()
     }
 
-    /// Functions below a bridge, including VFs, without bridges, by address.
+    /// Returns the functions below a bridge, including VFs, without bridges, by address.
     pub fn below(&self, bridge: PciAddress) -> Vec<PciAddress> {
         let mut seen = BTreeSet::from([bridge]);
         let mut queue = VecDeque::from([bridge]);
