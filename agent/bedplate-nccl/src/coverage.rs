@@ -57,7 +57,7 @@ impl Library {
         library.file(library.versions().1).unwrap_or(NCCL_CONF)
     }
 
-    /// Variables of the library, in alphabetical order.
+    /// Returns the variables of the library, in alphabetical order.
     pub fn variables(self) -> Vec<Variable> {
         variables::table(self)
     }

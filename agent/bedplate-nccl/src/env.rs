@@ -103,7 +103,8 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
     advice
 }
 
-/// Ports that NCCL should use: ACTIVE ones within the GDR level of a GPU, or all ACTIVE ones if there is no such port.
+/// Returns the ports that NCCL should use: ACTIVE ones within the GDR level of a GPU, or all ACTIVE ones if there is no
+/// such port.
 pub fn chosen(ports: &[PlacedPort], reach: Distance) -> Vec<&PlacedPort> {
     let [active, near] = active_and_near(ports, reach);
     if near.is_empty() { active } else { near }
@@ -168,13 +169,13 @@ impl<'a> ChosenPorts<'a> {
         Some(ChosenPorts { library, ports, why })
     }
 
-    /// Names in NCCL's format, `mlx5_2:1`, in numerical order.
+    /// Returns the names in NCCL's format, `mlx5_2:1`, in numerical order.
     fn names(&self) -> Vec<String> {
         names(self.ports.iter().map(|one| &one.port))
     }
 }
 
-/// Devices that a list of prefixes matches unintentionally: `mlx5_10` for `mlx5_1`.
+/// Returns the devices that a list of prefixes matches unintentionally: `mlx5_10` for `mlx5_1`.
 fn prefix_matches(chosen: &ChosenPorts, ports: &[PlacedPort]) -> Vec<String> {
     let device = |one: &PlacedPort| one.port.name.split('/').next().unwrap_or_default().to_owned();
     let meant: Vec<String> = chosen.ports.iter().map(|one| device(one)).collect();

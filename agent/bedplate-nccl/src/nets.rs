@@ -31,8 +31,8 @@ pub(crate) fn place(function: PciAddress) -> PciAddress {
     PciAddress { device: 0, function: 0, ..function }
 }
 
-/// Nets of a host in NCCL's order: by PCI address of the device (NCCL_IB_DEVICE_PCI_ORDER). NICs with a Data Direct
-/// function have its location (NCCL_IB_DATA_DIRECT, since 2.27).
+/// Returns the nets of a host in NCCL's order: by PCI address of the device (NCCL_IB_DEVICE_PCI_ORDER). NICs with a Data
+/// Direct function have its location (NCCL_IB_DATA_DIRECT, since 2.27).
 pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<Net> {
     let direct = by_data_direct(nics);
     let mut nets = Vec::new();
@@ -104,8 +104,8 @@ pub(crate) fn may_be_at(function: &Function, address: PciAddress) -> bool {
     [own, PciAddress { function: 0, ..own }, place(own)].contains(&address)
 }
 
-/// Switches above a function as NCCL sees them, nearest first. NCCL climbs two levels at a time, a downstream port and
-/// the upstream port above it, and skips a root port (handbook §8.1).
+/// Returns the switches above a function as NCCL sees them, nearest first. NCCL climbs two levels at a time, a downstream
+/// port and the upstream port above it, and skips a root port (handbook §8.1).
 pub fn switches(topology: &Topology, address: PciAddress) -> Vec<PciAddress> {
     topology.tree().path_up(address).chunks_exact(2).map(|ports| ports[1]).collect()
 }

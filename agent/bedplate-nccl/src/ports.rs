@@ -26,7 +26,7 @@ pub fn within(distances: impl Iterator<Item = Distance>, reach: Distance) -> Dis
     nearest.map_or(reach, |_| reach.min(Distance::Pxb))
 }
 
-/// Ports of NICs not assigned to VMs, by address of the NIC.
+/// Returns the ports of NICs not assigned to VMs, by address of the NIC.
 pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
     let topology = Topology::new(tree);
     let devices = Devices::find(&topology, &placement::observe(reader, tree), false);

@@ -98,7 +98,7 @@ impl Nic {
         })
     }
 
-    /// Names of its ports.
+    /// Returns the names of its ports.
     pub fn name(&self) -> String {
         let names: Vec<&str> = self.ports.iter().map(|port| port.name.as_str()).collect();
         names.join(", ")

@@ -168,7 +168,7 @@ pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
     Some(Row::Point(Point { line: number, bytes, out, within }, reduction))
 }
 
-/// Words with their end positions.
+/// Returns the words with their end positions.
 fn tokens(line: &str) -> Vec<(usize, &str)> {
     let start = line.as_ptr() as usize;
     line.split_whitespace()

@@ -63,7 +63,7 @@ impl Variable {
     }
 }
 
-/// Variables of a library, in alphabetical order.
+/// Returns the variables of a library, in alphabetical order.
 pub(crate) fn table(library: Library) -> Vec<Variable> {
     match library {
         Library::Rccl => rccl::table(),
