@@ -68,7 +68,7 @@ impl Agent {
     }
 }
 
-/// Settings of all resource types that need the machine, without VFs.
+/// Returns the settings of all resource types that need the machine, without VFs.
 pub(super) fn of_machine(build: &ImageConfig) -> impl Iterator<Item = Inexpressible> {
     vf_rules::vf_attributes(build, "run `bedplate apply` at every boot of the host")
         .into_iter()

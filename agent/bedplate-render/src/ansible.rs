@@ -93,7 +93,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// Steps in order: first those that the next boot needs.
+/// Returns the steps in order: first those that the next boot needs.
 fn steps(build: &ImageConfig, host: &Host, options: &Options) -> Result<Vec<Step>, RenderError> {
     let mut steps = Vec::new();
     if let Some(argv) = &host.boot_loader {
@@ -170,7 +170,7 @@ fn script(build: &ImageConfig, steps: &[Step]) -> String {
     text + "*) exit 2 ;;\nesac\nexit 0\n"
 }
 
-/// Tasks that check a step, run it if needed, and check it again.
+/// Returns the tasks that check a step, run it if needed, and check it again.
 fn tasks_of(step: &Step) -> Vec<Value> {
     let Step { id, name, argv, is_live, .. } = step;
     let found = format!("bedplate_{id}");
@@ -271,7 +271,7 @@ fn tasks(host: &Host, steps: &[Step]) -> Vec<Value> {
     tasks
 }
 
-/// Tasks for the running system only; the failure of one does not stop the others.
+/// Returns the tasks for the running system only; the failure of one does not stop the others.
 fn live_tasks(host: &Host, live: &[&Step]) -> Vec<Value> {
     let mut tasks = Vec::new();
     if host.files.iter().any(|file| file.path.starts_with("etc/udev/")) {

@@ -80,7 +80,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     Ok(rendered)
 }
 
-/// Settings that no GPU operator handles.
+/// Returns the settings that no GPU operator handles.
 pub(super) fn unsupported_settings(build: &ImageConfig) -> Vec<Inexpressible> {
     let by = "render target sriov-operator as well, or run bedplate on the nodes";
     let live = live_only(build, |live| &live.with_agent);
@@ -117,7 +117,7 @@ fn driver(build: &ImageConfig, parameters: bool) -> Map<String, Value> {
     driver
 }
 
-/// Modules that the operator loads from separate containers.
+/// Returns the modules that the operator loads from separate containers.
 fn extras(build: &ImageConfig) -> Map<String, Value> {
     let on = [("nvidia_fs", "gds"), ("gdrdrv", "gdrcopy")]
         .into_iter()
