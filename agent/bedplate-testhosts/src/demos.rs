@@ -26,7 +26,7 @@ const DEMOS: [(&str, &str); 9] = [
     ("epyc-l40s", "machine = \"epyc-l40s\"\nkernel = \"6.8.0-90-generic\"\n"),
 ];
 
-/// Names of the demo hosts.
+/// Returns the names of the demo hosts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     DEMOS.iter().map(|(name, _)| *name)
 }

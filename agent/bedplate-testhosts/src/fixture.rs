@@ -142,7 +142,7 @@ impl Machine {
         vf
     }
 
-    /// Facts of a running Intel machine with Linux 6.12.117 and this tree.
+    /// Returns the facts of a running Intel machine with Linux 6.12.117 and this tree.
     pub fn facts(&self) -> Facts {
         facts(Reading::Known(self.tree.clone()))
     }
@@ -193,7 +193,7 @@ pub fn lab() -> Machine {
     machine
 }
 
-/// Facts of a running Intel machine with Linux 6.12.117.
+/// Returns the facts of a running Intel machine with Linux 6.12.117.
 pub fn facts(pci: Reading<PciTree>) -> Facts {
     let text = |text: &str| Reading::Known(text.to_owned());
     Facts {

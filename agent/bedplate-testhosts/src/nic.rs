@@ -132,7 +132,7 @@ pub(crate) fn answers(spec: &HostSpec, devices: &[Device], snapshot: &mut Snapsh
     }
 }
 
-/// Attributes as a driver leaves them, overridden by the description.
+/// Returns the attributes as a driver leaves them, overridden by the description.
 fn of_vf(spec: &HostSpec, infiniband: bool, table: &VfTable, number: u16) -> VfAttributes {
     let mut vf = VfAttributes {
         link_state: Some(VfLinkState::Auto),
