@@ -33,7 +33,7 @@ fn enables_acs_late(release: &str) -> bool {
     version.is_some_and(|version| LATE.iter().any(|(from, to)| (*from..*to).contains(&version)))
 }
 
-/// Notes such groups.
+/// Notes functions that share a group although every port between them isolates.
 pub(crate) fn report(tree: &PciTree, topology: &Topology, os: &Os, resolved: &mut ResolvedAcs) {
     let Some(release) = os.kernel.known().filter(|release| enables_acs_late(release)) else {
         return;

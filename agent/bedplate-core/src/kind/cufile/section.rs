@@ -38,7 +38,7 @@ section! {
 pub struct Key(Vec<String>);
 
 impl Key {
-    /// Names of the objects above, then its own; at least two.
+    /// Returns the names of the objects above, then its own; at least two.
     pub fn names(&self) -> &[String] {
         &self.0
     }
