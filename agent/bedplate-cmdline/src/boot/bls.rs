@@ -259,7 +259,7 @@ impl BlsEntry {
         self.fields.iter().filter(move |field| field.key == key)
     }
 
-    /// Older builds of GRUB stop reading an entry at a line without a blank in it.
+    /// Fails if a line before the field has no blank in it: older builds of GRUB stop reading an entry there.
     fn check_read_to(&self, field: &Field) -> Result<(), NotUnderstood> {
         let mut start = 0;
         for line in self.text[..field.line.start].split_inclusive('\n') {

@@ -20,7 +20,7 @@ pub(super) fn evaluate(name: &str, words: &[DisplayWord], around: &GrubFiles<'_>
         .map(|part| all(part.split(|word| word.shown == "-a").map(|part| primary(part, around)))))
 }
 
-/// True if one is true, false if all are false, else unknown.
+/// Returns true if one is true, false if all are false, else unknown.
 fn any(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
     let mut so_far = Some(false);
     for outcome in outcomes {

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// RPM's order, by which Red Hat's GRUB sorts entry files (`grub-core/commands/blscfg.c`, `vercmp`): compares segments
-/// of digits or letters, which all other characters separate; digits beat letters, `~` sorts before everything.
+/// Compares in RPM's order, by which Red Hat's GRUB sorts entry files (`grub-core/commands/blscfg.c`, `vercmp`): by
+/// segments of digits or letters, which all other characters separate; digits beat letters, `~` sorts before everything.
 pub(crate) fn rpm_order(left: &str, right: &str) -> Ordering {
     let separates = |c: char| !c.is_ascii_alphanumeric() && c != '~';
     let (mut a, mut b) = (left, right);
@@ -37,8 +37,8 @@ pub(crate) fn rpm_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// The order of file names (without `.conf`) in Red Hat's GRUB: compares name, version and release separately, split at
-/// the last two dashes (`split_cmp`).
+/// Compares file names (without `.conf`) in the order of Red Hat's GRUB: name, version and release separately, split at the
+/// last two dashes (`split_cmp`).
 pub(crate) fn rpm_file_order(left: &str, right: &str) -> Ordering {
     let (a, b) = (name_version_release(left), name_version_release(right));
     rpm_order(a.0, b.0).then_with(|| rpm_order(a.1, b.1)).then_with(|| rpm_order(a.2, b.2))
@@ -55,7 +55,7 @@ fn name_version_release(text: &str) -> (&str, &str, &str) {
     }
 }
 
-/// The order of the UAPI group's version format specification, by which systemd-boot sorts entries (systemd
+/// Compares in the order of the UAPI group's version format specification, by which systemd-boot sorts entries (systemd
 /// `strverscmp_improved`).
 pub fn uapi_order(left: &str, right: &str) -> Ordering {
     let ignored = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '~' | '-' | '^' | '.'));
@@ -92,7 +92,7 @@ pub fn uapi_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// A character that makes a version older than one without it at this place. Skips it if both have it.
+/// Compares by a character that makes a version older than one without it at this place. Skips it if both have it.
 fn mark(c: char, a: &mut &str, b: &mut &str) -> Option<Ordering> {
     match (a.strip_prefix(c), b.strip_prefix(c)) {
         (Some(rest_a), Some(rest_b)) => {

@@ -30,7 +30,7 @@ impl Run<'_> {
         }
     }
 
-    /// `set name=value` or `name=value`.
+    /// Runs `set name=value` or `name=value`.
     pub(super) fn assign(&mut self, word: Option<&Word>) {
         let Some(word) = word else { return };
         let Some(Part::Text(first)) = word.parts.first() else { return };
@@ -51,7 +51,7 @@ impl Run<'_> {
         self.state.set(name, value);
     }
 
-    /// `load_env [-f FILE] [NAME…]`.
+    /// Runs `load_env [-f FILE] [NAME…]`.
     pub(super) fn load_env(
         &mut self,
         arguments: &[DisplayWord],
