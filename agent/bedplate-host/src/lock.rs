@@ -147,7 +147,7 @@ fn failed(errno: Errno) -> LockError {
     unusable(&errno.into())
 }
 
-/// A lock outlives the process that acquired it if a tool has inherited it.
+/// Returns the error for a held lock. A lock outlives the process that acquired it if a tool has inherited it.
 fn held_by(file: &File) -> LockError {
     let gone = |pid: u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
     match holder(file) {

@@ -90,8 +90,8 @@ fn query<T>(
     system.process(pid).map(take)
 }
 
-/// sysinfo keeps a file open for every process it has read, and raises this process's limit of open files for that.
-/// Tools would inherit that limit, so this restores it.
+/// Stops sysinfo from keeping a file open for every process that it has read. It also raises this process's limit of open
+/// files, which tools would inherit; this restores the limit.
 fn keep_no_files() {
     let before = getrlimit(Resource::RLIMIT_NOFILE);
     sysinfo::set_open_files_limit(0);

@@ -13,7 +13,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Root's group is always 0, independent of the group of this process.
+    /// Returns this process's user and group. Root's group is always 0, independent of the group of this process.
     fn own() -> Self {
         let uid = geteuid().as_raw();
         Caller { uid, gid: if uid == 0 { 0 } else { getegid().as_raw() } }

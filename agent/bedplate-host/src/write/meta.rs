@@ -73,7 +73,7 @@ pub(super) fn give_mode(file: &OwnedFd, mode: u32) -> Result<(), Fault> {
     fchmod(file, Mode::from_bits_truncate(mode)).or_else(fat_has_no_modes(file))
 }
 
-/// FAT gets its modes from the mount and returns EPERM for others, which is harmless.
+/// Ignores a failed change of the mode on FAT, which gets its modes from the mount and returns EPERM for others.
 pub(super) fn fat_has_no_modes(file: &OwnedFd) -> impl Fn(Errno) -> Result<(), Fault> {
     move |errno| match fstatfs(file) {
         // FAT: the EFI system partition.
