@@ -138,7 +138,7 @@ pub fn memlock_of_everybody(line: &str) -> Option<&str> {
     (who == "*" && matches!(kind, "soft" | "-") && what == "memlock").then_some(value)
 }
 
-/// Only the last mount on /dev/shm is visible.
+/// Returns the mount on /dev/shm. Of several mounts only the last is visible.
 fn mounted(text: &str) -> Option<Shm> {
     let fields = |line: &str| {
         let mut fields = line.split(' ').skip(1);
@@ -157,7 +157,8 @@ fn bytes(size: &str) -> Option<u64> {
     }
 }
 
-/// The driver numbers its GPUs from 0. A function's verbs devices are in its sysfs directory.
+/// Returns the device nodes that jobs open, and whether they exist. The driver numbers its GPUs from 0. A function's verbs
+/// devices are in its sysfs directory.
 fn nodes(reader: &dyn Reader, tree: &PciTree) -> Vec<(String, Reading<bool>)> {
     let of = |driver: &str| {
         let gpus = tree.functions.values().filter(|gpu| gpu.is_gpu() && !gpu.is_vf());

@@ -74,8 +74,8 @@ pub fn excerpt(text: &str, facts: &Facts) -> String {
     excerpt_of(text, &ids.collect())
 }
 
-/// Input lines: `10de  NVIDIA Corporation`, below it `<tab>2330  GH100 [H100 SXM5 80GB]`; classes are last (man
-/// pci.ids).
+/// Returns the vendors and devices with these ids. Input lines: `10de  NVIDIA Corporation`, below it `<tab>2330  GH100
+/// [H100 SXM5 80GB]`; classes are last (man pci.ids).
 fn excerpt_of(text: &str, ids: &BTreeSet<(u16, u16)>) -> String {
     let vendors: BTreeSet<u16> = ids.iter().map(|(vendor, _)| *vendor).collect();
     let mut out = String::new();

@@ -54,7 +54,7 @@ pub fn observe(reader: &dyn Reader, path: &'static str) -> NcclConf {
     NcclConf { path, variables, topology_file }
 }
 
-/// A line is `NAME=value` without quotes. The first line of a name wins.
+/// Parses lines `NAME=value` without quotes. The first line of a name takes effect.
 fn variables(text: &str) -> Vec<Variable> {
     let mut found: Vec<Variable> = Vec::new();
     let mut names: BTreeSet<&str> = BTreeSet::new();

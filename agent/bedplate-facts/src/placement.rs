@@ -69,8 +69,8 @@ pub fn nodes(reader: &dyn Reader) -> (BTreeMap<i32, Reading<String>>, BTreeMap<i
     (cpus, sockets)
 }
 
-/// A NUMA node never spans sockets, so any of its CPUs determines the socket. The kernel reports −1 if the firmware
-/// does not provide it (Documentation/ABI/stable/sysfs-devices-system-cpu).
+/// Returns the socket of a NUMA node. A node never spans sockets, so any of its CPUs determines the socket. The kernel
+/// reports −1 if the firmware does not provide it (Documentation/ABI/stable/sysfs-devices-system-cpu).
 fn socket(reader: &dyn Reader, cpus: &Reading<String>) -> Option<u32> {
     let first: u32 = cpus.known()?.split([',', '-']).next()?.parse().ok()?;
     let file = format!("{CPUS}/cpu{first}/topology/physical_package_id");
