@@ -130,7 +130,7 @@ fn loads(build: &ImageConfig, name: &str) -> bool {
     build.settings().any(is)
 }
 
-/// The container reads one parameter per line, and passes it to modprobe verbatim.
+/// Returns the files of module parameters. The container reads one parameter per line, and passes it to modprobe verbatim.
 fn parameters(build: &ImageConfig) -> Map<String, Value> {
     let mut files = Map::new();
     for (module, key) in WITH_PARAMETERS {
@@ -155,7 +155,7 @@ fn has_no_blanks(value: &str) -> bool {
     !value.contains(['"', ' '])
 }
 
-/// The driver container always loads NVIDIA's own modules.
+/// Whether the operator can express the setting. The driver container always loads NVIDIA's own modules.
 fn carried(setting: &Setting, patched: bool) -> bool {
     match setting {
         Setting::LoadModule(module) => {

@@ -74,9 +74,9 @@ pub(super) fn entry_test(build: &ImageConfig, tokens: &[Token]) -> Result<String
     Ok(std::iter::once(read.to_owned()).chain(wanted).chain(removed).collect())
 }
 
-/// `--no-etc-grub-update`: grubby would copy the quotes into /etc/default/grub without the backslashes that a shell
-/// script needs there, and `;` would start a command the next time it is sourced. It goes last, behind the option that
-/// it qualifies.
+/// Returns the script. With `--no-etc-grub-update`, because grubby would copy the quotes into /etc/default/grub without the
+/// backslashes that a shell script needs there, and `;` would start a command the next time it is sourced. It goes last,
+/// behind the option that it qualifies.
 fn script(words: &str, removed: &str, preamble: &str) -> String {
     let mut command = "grubby --update-kernel=ALL".to_owned();
     for (option, value) in [("--remove-args", removed), ("--args", words)] {

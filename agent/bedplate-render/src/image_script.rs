@@ -50,7 +50,7 @@ pub(crate) const MKOSI: Target = Target::new(
     mkosi,
 );
 
-/// mkosi runs `mkosi.postinst` outside of the image, with the image's root in `BUILDROOT`.
+/// Renders target `mkosi`, which runs `mkosi.postinst` outside of the image, with the image's root in `BUILDROOT`.
 fn mkosi(build: &ImageConfig, options: &Options) -> Result<RenderResult, RenderError> {
     let without = format!(" --without {}", cmdline::NAME);
     let script = Build {

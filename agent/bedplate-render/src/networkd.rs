@@ -91,7 +91,8 @@ fn matches(group: &Group<'_>) -> Vec<(String, String)> {
     }
 }
 
-/// 75-net-description.rules sets the ids of its PCI function as properties of an interface.
+/// Formats a selector as `[Match]` lines. 75-net-description.rules sets the ids of its PCI function as properties of an
+/// interface.
 fn selected(select: &PfSelector) -> String {
     let ids = [("ID_VENDOR_ID", select.vendor), ("ID_MODEL_ID", select.device)];
     let ids: Vec<String> =

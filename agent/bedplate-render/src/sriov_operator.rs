@@ -182,7 +182,7 @@ fn rdma_mode(build: &ImageConfig) -> Option<&'static str> {
     build.settings().filter_map(mode_of).last()
 }
 
-/// The only kernel setting of a pool: whether RDMA devices follow their network namespace (rdma-system(8)).
+/// Returns the only kernel setting of a pool: whether RDMA devices follow their network namespace (rdma-system(8)).
 fn mode_of(setting: &Setting) -> Option<&'static str> {
     match setting {
         Setting::ModuleOption { module, parameter, value }

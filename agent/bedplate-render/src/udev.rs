@@ -131,7 +131,7 @@ fn matches(group: &Group<'_>) -> Vec<String> {
     }
 }
 
-/// sysfs has the ids as `0x15b3` (Linux drivers/pci/pci-sysfs.c).
+/// Formats a selector as udev keys. sysfs has the ids as `0x15b3` (Linux drivers/pci/pci-sysfs.c).
 fn selected(select: &PfSelector) -> String {
     let keys = [
         select.address.map(|address| format!("KERNEL==\"{address}\"")),
