@@ -82,7 +82,7 @@ fn has(facts: &Facts, test: impl Fn(&Function) -> bool) -> bool {
     facts.pci.known().is_some_and(|tree| tree.functions.values().any(test))
 }
 
-/// The finding has the full severity of its check: no port at all is active, for example.
+/// Whether the finding has the full severity of its check: no port at all is active, for example.
 pub(super) fn at_all(_: &Facts, judged: &Judged) -> bool {
     judged.verdict == Verdict::Fail || judged.severity == Severity::Warn
 }

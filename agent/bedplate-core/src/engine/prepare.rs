@@ -61,7 +61,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Applying requires a profile that only the caller or root can write; a dry run may read any.
+    /// Returns the required ownership of the profile: to apply, only the caller or root may be able to write it; a dry run
+    /// may read any.
     fn owner_check(&self) -> OwnerCheck {
         if self.needs_ledger { OwnerCheck::Require } else { OwnerCheck::Skip }
     }

@@ -13,8 +13,8 @@ pub(crate) struct TargetFile<'p> {
 }
 
 impl<'p> TargetFile<'p> {
-    /// Reads the file. Returns `None` if it is unreadable, and adds an unknown to `out`. A snapshot without a record of the
-    /// file also gives `None`; it adds an unknown only if something in the file `is_wanted`.
+    /// Reads the file, if it is readable; otherwise adds an unknown to `out`. For a snapshot without a record of the file,
+    /// adds it only if something in the file `is_wanted`.
     pub(crate) fn read(
         context: &Context,
         kind: KindId,
@@ -30,7 +30,7 @@ impl<'p> TargetFile<'p> {
         None
     }
 
-    /// Returns the change that sets the content to `after` (`None`: removes the file). It takes effect at once.
+    /// Returns the change that sets the content to `after`, or removes the file without one. It takes effect at once.
     pub(crate) fn change(self, after: Option<impl Into<Vec<u8>>>, items: Vec<Item>) -> Change {
         let action = Action::ReplaceFile {
             path: self.path.to_owned(),

@@ -198,7 +198,7 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
     Outcome { remedy: Some(remedy.to_owned()), in_profile: false, ..outcome }
 }
 
-/// The table is in order of priority: an earlier fault can block the fix of a later one.
+/// Derives the answer from the results. They are in order of priority: an earlier fault can block the fix of a later one.
 fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let failed = checks.iter().find(|judged| judged.fails());
     let hidden = checks.iter().find(|judged| judged.is_inconclusive());

@@ -67,7 +67,7 @@ fn after_two_words(line: &str) -> &str {
     rest
 }
 
-/// `a=1 b="x y"` → pairs; the kernel splits at blanks outside double quotes.
+/// Parses `a=1 b="x y"` into pairs; the kernel splits at blanks outside double quotes.
 fn parameters(text: &str) -> Vec<(String, String)> {
     let mut words = vec![String::new()];
     let mut quoted = false;

@@ -96,7 +96,7 @@ fn no_driver() -> Blocker {
     )
 }
 
-/// `obstacle`: the obstacle to DMA-BUF, or the reason why it is unknown.
+/// Decides between DMA-BUF and nvidia_peermem. `obstacle`: the obstacle to DMA-BUF, or the reason why it is unknown.
 fn auto(
     obstacle: Result<Option<DmabufObstacle>, String>,
     facts: &Facts,

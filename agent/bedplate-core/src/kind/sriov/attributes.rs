@@ -309,7 +309,7 @@ fn attributes_of(wanted: &WantedAttributes, table: &VfTable, number: u16) -> Opt
     Some(all)
 }
 
-/// `VLAN, trust`.
+/// Formats the names: `VLAN, trust`.
 fn names(attributes: &VfAttributes) -> String {
     attributes.named().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }

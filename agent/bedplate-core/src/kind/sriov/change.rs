@@ -157,7 +157,7 @@ impl Pf<'_> {
     }
 }
 
-/// `1 VF`, `8 VFs`.
+/// Formats a count: `1 VF`, `8 VFs`.
 pub(super) fn vfs(count: u16) -> String {
     format!("{count} {}", if count == 1 { "VF" } else { "VFs" })
 }

@@ -14,7 +14,7 @@ pub(super) struct VfDifference {
     pub(super) owed: bool,
 }
 
-/// `VF 3`, `VFs 0-7`, `VFs 0-2, 5`.
+/// Formats numbers of VFs: `VF 3`, `VFs 0-7`, `VFs 0-2, 5`.
 pub(super) fn ranges(numbers: &[u16]) -> String {
     let texts = bedplate_base::ranges(numbers.iter().copied().map(u32::from));
     format!("{} {}", if numbers.len() == 1 { "VF" } else { "VFs" }, texts.join(", "))

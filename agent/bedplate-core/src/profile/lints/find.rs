@@ -120,7 +120,7 @@ pub(super) fn two_spellings(view: &View<'_>) -> Vec<LintMatch> {
     args(view, |arg| is_passthrough(&arg) && arg.name != first.name)
 }
 
-/// `pci=config_acs=A@X,B@Y` is parsed as the options `config_acs=A@X` and `B@Y`.
+/// Finds flags separated by a comma: the kernel parses `pci=config_acs=A@X,B@Y` as the options `config_acs=A@X` and `B@Y`.
 pub(super) fn config_acs_commas(view: &View<'_>) -> Vec<LintMatch> {
     let is_flags =
         |text: &str| !text.is_empty() && text.bytes().all(|b| matches!(b, b'0' | b'1' | b'x'));

@@ -187,7 +187,8 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
     Ok(Outcome::pass("DMA-BUF: the kernel has what RCCL needs").evidence(options, at))
 }
 
-/// The RCCL version of this host's jobs is not known; versions up to 2.31.2 look for the option.
+/// Returns the outcome for a kernel that has the function without the option: the RCCL version of this host's jobs is not
+/// known, and versions up to 2.31.2 look for the option.
 fn rccl_looks_in_vain(is_forced: &Reading<bool>) -> Judgement {
     let seen = match is_forced.or_unread(format_args!("whether {FORCE_DMABUF} is set"))? {
         Some(_) => format!("{FORCE_DMABUF}=0"),
