@@ -198,7 +198,7 @@ fn of_file(path: &str, name: Option<&str>) -> Option<Trigger> {
     Some(Trigger { profile: path.starts_with("/etc/bedplate"), what })
 }
 
-/// Holds, the only files there that `bedplate` writes for an operator.
+/// Whether this is a hold: the only files there that `bedplate` writes for an operator.
 fn of_an_operator(name: &str) -> bool {
     name == "hold.json" || name == bedplate_core::enforce_hold::NAME
 }

@@ -1,4 +1,4 @@
-//! Authorization of callers: root, and users whom polkit allows.
+//! Authorization of callers: root, and users that polkit allows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;

@@ -227,7 +227,7 @@ pub(crate) fn step(record: &Record, event: Event<'_, '_>) -> Step {
     }
 }
 
-/// A new request overrides an earlier cancellation, but not a command that was run.
+/// Adds an operator's request. It overrides an earlier cancellation, but not a command that was run.
 fn requested(mut step: Step, asked: RebootRequest) -> Step {
     step.record.asked = Some(asked);
     match &mut step.record.phase {
@@ -240,7 +240,8 @@ fn requested(mut step: Step, asked: RebootRequest) -> Step {
     step
 }
 
-/// logind's schedule is evaluated first: a reboot that has already ended is not cancelled.
+/// Handles an operator's cancellation. logind's schedule is evaluated first: a reboot that has already ended is not
+/// cancelled.
 fn cancelled(step: Step, seen: &FastFacts, by: String) -> Step {
     // A concurrent daemon has started to arrange it, and would start again.
     let arranging = matches!(&step.record.phase, Phase::Arming { arranged } | Phase::Scheduling { arranged }
