@@ -129,7 +129,7 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
     }
 }
 
-/// A symptom may contain a slash: `NET/Socket fallback`, `GB/s`.
+/// Whether a word is a path of a log. A symptom may contain a slash, too: `NET/Socket fallback`, `GB/s`.
 fn is_path(word: &str) -> bool {
     let has_directory = Path::new(word).parent().is_some_and(|parent| parent.is_dir());
     let starts = ["/", "./", "../"].iter().any(|start| word.starts_with(start));

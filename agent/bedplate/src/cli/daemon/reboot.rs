@@ -241,8 +241,8 @@ fn below(root: &Path) -> PathBuf {
     file::under(root, reboot_hold::HOLD)
 }
 
-/// Only for the shutdown hook. While services run and file systems are mounted, it would have the effect of a power
-/// loss.
+/// Cycles the power through the BMC, for the shutdown hook only. While services run and file systems are mounted, it would
+/// have the effect of a power loss.
 fn power_cycle() -> Result<Exit, CliError> {
     // systemd-shutdown replaces the first process. Its name is truncated to 15 bytes (prctl(2), PR_SET_NAME).
     let first = DirReader::live().text("/proc/1/comm").unwrap_or_default();
