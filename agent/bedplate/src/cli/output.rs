@@ -206,7 +206,7 @@ pub(crate) fn findings(findings: &[Diagnostic]) -> String {
     }
 }
 
-/// Lints that remind of something still to be filled in. Only `profile check` prints them: they say nothing of a plan.
+/// Lints that remind of something still to be filled in. Only `profile check` prints them: they are irrelevant to a plan.
 const REMINDERS: [&str; 1] = ["no-window-yet"];
 
 /// Prints the lint findings of a profile to stderr, without reminders.
