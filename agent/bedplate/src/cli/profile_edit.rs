@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::apply::{can_be_asked, confirm};
 use super::{CliError, Context as _, Exit, HostArgs, conclude, host, output};
@@ -39,9 +40,14 @@ struct Draft {
 
 impl Draft {
     fn new(text: &str) -> Result<Self, CliError> {
-        let directory = std::env::temp_dir().join(format!("bedplate-edit.{}", std::process::id()));
+        // A random name, so that nobody can block it.
+        let mut random = [0_u8; 8];
+        getrandom(&mut random[..], GetRandomFlags::empty()).context(CANNOT)?;
+        let name = format!("bedplate-edit.{:016x}", u64::from_ne_bytes(random));
+        let directory = std::env::temp_dir().join(name);
         // Fails if the name exists: nobody else can have prepared the directory.
-        DirBuilder::new().mode(0o700).create(&directory).context(CANNOT)?;
+        let failed = format!("{CANNOT}: cannot create {}", directory.display());
+        DirBuilder::new().mode(0o700).create(&directory).context(failed)?;
         let draft = Draft { file: directory.join("profile.toml"), directory };
         output::to(&draft.file, text)?;
         Ok(draft)
@@ -61,10 +67,10 @@ pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
     let host = host::open_one(&host)?;
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
     let shown = file::under(root, HOST_PROFILE).display().to_string();
-    let old = host.reader.text(HOST_PROFILE).map_err(|error| {
-        CliError::while_doing(CANNOT, error)
-            .hinting("create one with `bedplate profile init`, or pass --root")
-    })?;
+    let old = host
+        .reader
+        .text(HOST_PROFILE)
+        .map_err(|error| CliError::while_doing(CANNOT, error).hinting(create(args)))?;
     let mut writer = match &args.root {
         Some(root) => DirWriter::image(root, false).context(CANNOT)?,
         None => DirWriter::live(),
@@ -78,7 +84,13 @@ pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
             return Ok(Exit::Done);
         }
         match show_plan(host.reader.as_ref(), &draft.file) {
-            Ok(()) if args.yes || confirm(&format!("install as {shown}"))? => break new,
+            Ok(()) if args.yes || confirm(&format!("install as {shown}"))? => {
+                // The plan covers only this text; an editor that returned early may still write.
+                if fs::read_to_string(&draft.file).context(CANNOT)? != new {
+                    return Err(CliError::new("draft changed after its plan; no changes made"));
+                }
+                break new;
+            }
             Ok(()) => return Err(CliError::new("no changes made")),
             Err(error) if can_be_asked() => {
                 conclude::print(&error);
@@ -92,15 +104,35 @@ pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
     // Fails if somebody else has changed the profile in the meantime. Owner and mode stay.
     let expected = Expected::Content(Some(old.as_bytes()));
     writer.replace_expected(HOST_PROFILE, new.as_bytes(), 0o644, expected).context(CANNOT)?;
-    output::status(&format!("installed {shown}: the daemon applies it, or run `bedplate apply`"));
+    output::status(&format!("installed {shown}; {}", next_step(args)));
     Ok(Exit::Done)
+}
+
+/// Returns the fix for a host without a profile.
+fn create(args: &EditArgs) -> String {
+    match &args.root {
+        Some(root) => {
+            format!("create one with `bedplate profile init --root {}`", root.display())
+        }
+        None => "create one with `bedplate profile init`, or pass --root".to_owned(),
+    }
+}
+
+/// Returns how to apply the installed profile. For an image, never the command that changes the running machine.
+fn next_step(args: &EditArgs) -> String {
+    match &args.root {
+        Some(root) => format!("run `bedplate apply --root {}`", root.display()),
+        None => {
+            "a daemon in mode \"enforce\" applies it; otherwise run `bedplate apply`".to_owned()
+        }
+    }
 }
 
 /// Runs the editor of the environment, which may have arguments.
 fn open_editor(draft: &Path) -> Result<(), CliError> {
-    let named = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
-    let editor =
-        named.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let mut named = named.filter(|editor| !editor.trim().is_empty());
+    let editor = named.next().unwrap_or_else(|| "vi".to_owned());
     let script = format!("{editor} \"$1\"");
     let ran = Command::new("sh").args(["-c", &script, "sh"]).arg(draft).status().context(CANNOT)?;
     match ran.success() {
