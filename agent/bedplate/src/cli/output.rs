@@ -45,17 +45,21 @@ impl Screen {
             return report(text);
         }
         let wrapped = wrap::wrap(&terminal(text), columns());
-        let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |size| size.ws_row);
-        // Home, every line with the rest of its row erased, then the rows below.
-        let lines: String = wrapped
-            .lines()
-            .take(usize::from(rows.max(2)) - 1)
-            .map(|line| format!("{line}\x1b[K\n"))
-            .collect();
-        let clear = if is_first { "\x1b[2J" } else { "" };
-        let mut out = std::io::stdout().lock();
-        let frame = format!("{clear}\x1b[H{lines}\x1b[J");
-        written(out.write_all(frame.as_bytes()).and_then(|()| out.flush()))
+        // A serial console reports 0 rows.
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        let rows = size.map(|size| size.ws_row).filter(|rows| *rows > 1).unwrap_or(24);
+        written(with_chosen_color(&wrapped).and_then(|painted| {
+            // Home, every line with the rest of its row erased, then the rows below.
+            let lines: String = String::from_utf8_lossy(&painted)
+                .lines()
+                .take(usize::from(rows) - 1)
+                .map(|line| format!("{line}\x1b[K\n"))
+                .collect();
+            let clear = if is_first { "\x1b[2J" } else { "" };
+            let mut out = std::io::stdout().lock();
+            out.write_all(format!("{clear}\x1b[H{lines}\x1b[J").as_bytes())?;
+            out.flush()
+        }))
     }
 }
 
@@ -100,12 +104,17 @@ impl Color {
 /// Prints text for programs (JSON, TOML, rendered files) unchanged.
 pub(crate) fn data(text: &str) -> Result<(), CliError> {
     // Color is removed (or not) first, so that the text is written at once.
+    let mut out = std::io::stdout().lock();
+    let done = with_chosen_color(text).and_then(|painted| out.write_all(&painted));
+    written(done.and_then(|()| out.flush()))
+}
+
+/// Removes the color of a text, unless stdout has color.
+fn with_chosen_color(text: &str) -> std::io::Result<Vec<u8>> {
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     let mut painted = anstream::AutoStream::new(Vec::new(), choice);
-    let mut out = std::io::stdout().lock();
-    let done =
-        painted.write_all(text.as_bytes()).and_then(|()| out.write_all(&painted.into_inner()));
-    written(done.and_then(|()| out.flush()))
+    painted.write_all(text.as_bytes())?;
+    Ok(painted.into_inner())
 }
 
 /// Prints a document for programs as JSON, streamed.

@@ -115,10 +115,16 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 fn watch(root: &Path) -> Result<Exit, CliError> {
     let mut screen = output::Screen::new();
     loop {
-        let status = client::status().or_else(|why| off_the_bus(root).ok_or(why));
-        let text = match status {
-            Ok(status) => text::status(&status, true, jiff::Timestamp::now()),
-            Err(why) => format!("daemon unreachable: {why}\n"),
+        let now = jiff::Timestamp::now();
+        let text = match client::status() {
+            Ok(status) => text::status(&status, true, now),
+            Err(why) => match off_the_bus(root) {
+                Some(status) => {
+                    let shown = text::status(&status, true, now);
+                    format!("{}\n{shown}", off_the_bus_words(&status))
+                }
+                None => format!("daemon unreachable: {why}\n"),
+            },
         };
         screen.draw(&text)?;
         std::thread::sleep(WATCH_INTERVAL);
