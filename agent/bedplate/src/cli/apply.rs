@@ -53,7 +53,7 @@ pub(crate) struct ApplyArgs {
     /// Apply only runtime changes that need no reboot: modules, sysctls, ACS, VFs.
     #[arg(long, conflicts_with = "root")]
     live_only: bool,
-    /// Show the plan and stop, as `bedplate plan` does.
+    /// Show the plan and stop with exit status 0, as `bedplate plan` does.
     #[arg(long, conflicts_with_all = ["yes", "json", "ran"])]
     dry_run: bool,
     /// Do not ask for confirmation. Without a terminal, apply never asks.
