@@ -68,11 +68,26 @@ pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
         .flat_map(|item| &item.why)
         .map(|why| why.reason.as_str());
     lines.extend(most_frequent(reasons).map(|text| format!("why: {}", paint(FAINT, &text))));
-    let disrupts = group.iter().flat_map(|change| change.disrupts.iter().map(String::as_str));
-    lines
-        .extend(most_frequent(disrupts).map(|text| format!("{} {text}", paint(WARN, "disrupts:"))));
+    lines.extend(disruptions(group));
     lines.extend(first.deferred.as_ref().map(deferred));
     Block { title, lines }
+}
+
+/// Lists a few disruptions in full: the rarest may be the worst, such as a port with the default route. More are counted
+/// behind the most frequent one.
+fn disruptions(group: &[&Change]) -> Vec<String> {
+    let all = || group.iter().flat_map(|change| change.disrupts.iter().map(String::as_str));
+    let mut distinct: Vec<&str> = Vec::new();
+    for text in all() {
+        if !distinct.contains(&text) {
+            distinct.push(text);
+        }
+    }
+    let shown: Vec<String> = match distinct.len() <= SUBJECTS {
+        true => distinct.into_iter().map(str::to_owned).collect(),
+        false => most_frequent(all()).into_iter().collect(),
+    };
+    shown.iter().map(|text| format!("{} {text}", paint(WARN, "disrupts:"))).collect()
 }
 
 /// Lists addresses by model: `16 Broadcom PEX890xx  0000:17:00.0 …`.
