@@ -87,8 +87,8 @@ impl DeviceFinding {
                     _ => "fewer RDMA NICs below its switch than below all similar ones",
                 },
                 format!("root port {root} ({there} of {usual})"),
-                "drain the node, check the BMC's event log, then power it off and on. Built this way? Set [verify.severity] \
-                 \"topology.devices\" = { level = \"ignore\", reason = \"…\" } in the profile",
+                "is one missing? Drain the node, check the BMC's event log, then power it off and on. Built this way? Set \
+                 [verify.severity] \"topology.devices\" = { level = \"ignore\", reason = \"…\" } in the profile",
             )
             .recovery(Recovery::PowerCycle),
             Self::NoDevices { kind, function_count, guests } => {
@@ -108,13 +108,13 @@ fn no_devices(kind: DeviceKind, functions: usize, guests: usize) -> FindingText 
     let (missing, remedy) = match kind {
         DeviceKind::Gpu => (
             "no GPU",
-            "check `dmesg | grep -iE 'xid|fallen off|link down'` and the BMC's event log, then power the host off and on. No \
-             GPU by design? Set [verify.severity] \"topology.devices\" = { level = \"ignore\", reason = \"…\" } in the \
-             profile; the other checks then decide",
+            "is one expected? Check `dmesg | grep -iE 'xid|fallen off|link down'` and the BMC's event log, then power the \
+             host off and on. No GPU by design? Set [verify.severity] \"topology.devices\" = { level = \"ignore\", reason = \
+             \"…\" } in the profile; the other checks then decide",
         ),
         _ => (
             "no NIC that carries RDMA",
-            "check `dmesg | grep -iE 'mlx5|link down'` and the BMC's event log",
+            "is one expected? Check `dmesg | grep -iE 'mlx5|link down'` and the BMC's event log",
         ),
     };
     let besides = match guests {
