@@ -339,7 +339,7 @@ fn undo_all(store: &mut Store, earlier: &Ledger, change: &str, undo: UndoList) -
 /// Reason for leaving a file that bedplate had written.
 const EDITED_AFTER: &str = "changed by another program after bedplate wrote it";
 /// Reason for leaving a file that bedplate had not written.
-const EDITED_BEFORE: &str = "changed by another program before bedplate wrote it";
+const EDITED_BEFORE: &str = "changed by another program, and not written by bedplate";
 
 impl Restored {
     /// Runs undo steps in this order. Returns whether all succeeded.
