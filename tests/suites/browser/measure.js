@@ -1,4 +1,4 @@
-// What a page looks like to whoever reads it. Evaluated beside the page; nothing of this is in it.
+// Measures texts and sizes of a page. Evaluated by the developer tools; not a part of the page.
 (() => {
   const number = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   // Content of a closed <details> has a position, but is not visible.

@@ -1,4 +1,4 @@
-// Structure of a report. Evaluated beside the page; nothing of this is in it.
+// Describes the structure of a report. Evaluated by the developer tools; not a part of the page.
 (() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const texts = (selector) => all(selector).map((element) => element.textContent);

@@ -32,10 +32,7 @@ fn without_rights_apply_fails_without_a_question() {
         session.run_as_nobody(&["apply", "--root", "image", "--profile", "generic-intel", "--yes"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(
-        said.starts_with("error: cannot change this host: cannot write in /:"),
-        "{said}"
-    );
+    assert!(said.starts_with("error: cannot change this host: cannot write in /:"), "{said}");
     assert!(said.contains("run as root"), "{said}");
     assert_eq!(text(&output.stdout), "");
     assert_eq!(listing(&image), before);

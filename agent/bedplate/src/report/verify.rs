@@ -123,7 +123,8 @@ fn fix<'a>(
     out: &mut String,
     judged: &'a Judged,
     width: usize,
-    fixes: &mut Vec<(&'a str, &'a str)>) {
+    fixes: &mut Vec<(&'a str, &'a str)>,
+) {
     let Some(remedy) = judged.remedy.as_deref() else { return };
     if displayed_verdict(judged) == Verdict::NotApplicable {
         return;
