@@ -105,6 +105,12 @@ impl Snapshot {
     /// Puts a node at a plain absolute path and adds the directories above it. Replaces an existing node.
     pub fn insert(&mut self, path: &str, node: Node) {
         let path = path.trim_end_matches('/');
+        self.insert_above(path);
+        self.nodes.insert(path.to_owned(), node);
+    }
+
+    /// Adds the directories above a path.
+    fn insert_above(&mut self, path: &str) {
         // From the nearest directory outwards: above an existing one, all exist.
         for (slash, _) in path.rmatch_indices('/') {
             match self.nodes.get_mut(&path[..slash]) {
@@ -113,7 +119,6 @@ impl Snapshot {
                 None => drop(self.nodes.insert(path[..slash].to_owned(), Node::Dir(None))),
             }
         }
-        self.nodes.insert(path.to_owned(), node);
     }
 
     /// Removes a path and everything below it.
