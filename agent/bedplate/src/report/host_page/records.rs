@@ -18,7 +18,7 @@ pub(super) fn reboots(host: &HostPage, page: &mut Markup) {
         let need = match plan.reboot {
             RebootNeed::None => "no reboot",
             RebootNeed::Reboot => "a reboot",
-            RebootNeed::Cold => "a reboot through firmware",
+            RebootNeed::Cold => "a cold reboot",
         };
         ("Required by the profile", need.to_owned())
     }));
@@ -78,8 +78,12 @@ pub(super) fn history(history: &Reading<Vec<Run>>, page: &mut Markup) {
             page::cell(page, label, 1, |page| page.text(text));
         }
         page::cell(page, "changes", 1, |page| {
-            page::list(page, &run.results, CHANGES, |page, (result, subject)| {
-                page.inline("span", &[("class", &class(result))], result);
+            // Failures must not be folded.
+            let mut results: Vec<&(String, String)> = run.results.iter().collect();
+            results.sort_by_key(|(result, _)| rank(result));
+            page::list(page, &results, CHANGES, |page, (result, subject)| {
+                let class = CLASSES[rank(result)];
+                page.inline("span", &[("class", &class)], result);
                 page.text(&format!(": {subject}"));
             });
         });
@@ -89,10 +93,14 @@ pub(super) fn history(history: &Reading<Vec<Run>>, page: &mut Markup) {
     page.close();
 }
 
-fn class(result: &str) -> &'static str {
+/// Classes of results, by rank.
+const CLASSES: [&str; 3] = ["wrong", "doubt", "good"];
+
+/// Rank of a result: failures first, successes last.
+fn rank(result: &str) -> usize {
     match result {
-        "done" | "reverted" => "good",
-        "failed" | "blocked" | "refused" => "wrong",
-        _ => "doubt",
+        "failed" | "blocked" | "refused" => 0,
+        "done" | "reverted" => 2,
+        _ => 1,
     }
 }
