@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(row("BOOT_IMAGE"), ([no, no, yes], "nobody", "boot loader"));
         assert_eq!(row("-- single"), ([no, no, yes], "init", "others"));
         let repeated: Vec<&str> = shown.repeated.iter().map(|one| one.result.as_str()).collect();
-        assert!(repeated.contains(&"`isolcpus=2` counts, the last one"), "{repeated:?}");
+        assert!(repeated.contains(&"the last one applies: `isolcpus=2`"), "{repeated:?}");
         assert!(repeated.iter().any(|text| text.contains("/dev/console")), "{repeated:?}");
     }
 

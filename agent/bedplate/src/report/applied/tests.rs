@@ -91,7 +91,7 @@ fn revert_names_bits_and_groups_ports() {
     let plan = RevertPlan { steps, ..RevertPlan::default() };
     assert_eq!(
         strip_marks(&revert_plan(&plan, false)),
-        "↶ ACS control of 0000:17:00.0, ACS control of 0000:17:01.0, ACS control of 0000:17:02.0, … and 17 more; -v: \
+        "↶ ACS control of 0000:17:00.0, ACS control of 0000:17:01.0, ACS control of 0000:17:02.0, … and 17 more (-v): \
          SV UF (0011) → SV RR CR UF (001d)\n"
     );
     assert_eq!(revert_plan(&plan, true).lines().count(), 20);

@@ -167,7 +167,7 @@ fn hosts_without_pci_or_gpu_are_reported() {
     assert!(tree(&facts).contains("This host has no PCI"));
     let unknown = plain(&tables(&Facts::of_vendor(CpuVendor::Arm), 120));
     assert!(unknown.contains("An image has no PCI devices"));
-    assert!(unknown.contains("no machine was looked at"));
+    assert!(unknown.contains("no machine was inspected"));
     let mut machine = Machine::default();
     assert!(tree(&host(machine.clone())).contains("No PCI functions"));
     machine.nic("0000:1a:00.0", None);
