@@ -30,7 +30,7 @@ fn commands_without_a_bus_report_it_with_a_fix() {
                 _ => "error: reboot not scheduled: ",
             };
             assert!(stderr.starts_with(undone), "{args:?}: {stderr}");
-            assert!(stderr.contains("cannot reach the system bus\n  hint: "), "{args:?}: {stderr}");
+            assert!(stderr.contains("cannot reach the system bus\nhint: "), "{args:?}: {stderr}");
             assert!(stderr.contains(REMEDY), "{args:?}: {stderr}");
             assert_eq!(stderr.lines().count(), 2, "{stderr}");
         }

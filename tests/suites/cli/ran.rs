@@ -301,7 +301,7 @@ fn unknown_tool_is_a_usage_error() {
     assert_eq!(status, 64, "{said}");
     assert_eq!(
         said,
-        "error: mkinitcpio is not a tool that bedplate runs\n  hint: no tool is pending\n"
+        "error: mkinitcpio is not a tool that bedplate runs\nhint: no tool is pending\n"
     );
     assert_eq!(apply(&session, &[]).0, 6);
     let (status, said) = apply(&session, &["--ran", "update-grub", "--ran", "mkinitcpio"]);
@@ -309,7 +309,7 @@ fn unknown_tool_is_a_usage_error() {
     assert_eq!(
         said,
         format!(
-            "error: mkinitcpio is not a tool that bedplate runs\n  hint: pending: update-grub; {UPDATE_INITRAMFS}\n"
+            "error: mkinitcpio is not a tool that bedplate runs\nhint: pending: update-grub; {UPDATE_INITRAMFS}\n"
         )
     );
     assert_eq!(owed(&session).len(), 2);

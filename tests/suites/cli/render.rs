@@ -135,7 +135,7 @@ fn strict_refuses_incomplete_renderings() {
     assert!(!session.path("out").exists());
     let said = text(&output.stderr);
     assert!(said.contains("tuned cannot express GPUDirect memory registration"), "{said}");
-    assert!(said.contains("error: tuned cannot express everything"), "{said}");
+    assert!(said.contains("error: tuned cannot express every setting"), "{said}");
     assert_eq!(strict(&tuned).stdout, b"");
     let json = strict(&[&tuned[..], &["--json"]].concat());
     assert_eq!(json.status.code(), Some(4));
@@ -315,7 +315,7 @@ fn no_file_is_written_outside_the_directory() {
         std::os::unix::fs::symlink(target, link).expect("a link");
         let (status, said) = render(&session, image);
         assert_eq!(status, 1, "{image}: {said}");
-        assert!(said.contains(&format!("error: cannot write to {image}\n")), "{said}");
+        assert!(said.contains(&format!("error: cannot write to {image}: ")), "{said}");
     }
     assert_eq!(
         std::fs::read_to_string(session.path("precious")).expect("still there"),
