@@ -247,7 +247,12 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
         size(large),
         limit.expected
     );
-    let hint = match run.device {
+    vec![bad(peak.line, text + likely_cause(run, peak, limit))]
+}
+
+/// Returns the likely cause of a low rate, as the end of a sentence.
+fn likely_cause(run: &Run, peak: &Point, limit: &Limit) -> &'static str {
+    match run.device {
         None if is_level(run) && peak.best() < limit.expected / 4.0 => {
             ": flat, as with TCP sockets; confirm with `bedplate nccl log` on the job's log, and find the cause with \
              `bedplate doctor socket-fallback`"
@@ -260,8 +265,7 @@ fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
             ": too few outstanding read requests, or a slower path (`bedplate verify`)"
         }
         Some(_) => ": congestion, a slower path or slow memory at its end (`bedplate verify`)",
-    };
-    vec![bad(peak.line, text + hint)]
+    }
 }
 
 /// Whether all large sizes are on the plateau of sockets.

@@ -75,25 +75,32 @@ pub(super) fn render(
         "pods have no setting for locked memory; IPC_LOCK lifts the limit for root in pods without their own user namespace"
             .to_owned(),
     );
+    rendered.notes.extend(needs_of_form(&pod, form));
+    Ok(rendered)
+}
+
+/// Returns notes on what the form of the job needs.
+fn needs_of_form(pod: &Pod<'_>, form: JobForm) -> Vec<String> {
+    let mut notes = Vec::new();
     if pod.uses_ssh(form) {
-        rendered.notes.push(format!(
+        notes.push(format!(
             "the image needs bash, ssh, sshd and Open MPI; create the key: `ssh-keygen -t ed25519 -N '' -f key && \
             kubectl create secret generic {}-ssh --from-file=ssh-privatekey=key`",
-            job.name()
+            pod.job.name()
         ));
     }
     if form == JobForm::MpiJob {
-        rendered.notes.push(
+        notes.push(
             "the image needs ssh, sshd and Open MPI; the operator creates the keys".to_owned(),
         );
     }
     if form == JobForm::LeaderWorkerSet {
-        rendered.notes.push(
+        notes.push(
             "a LeaderWorkerSet does not end: delete it once the leader's log has the result"
                 .to_owned(),
         );
     }
-    Ok(rendered)
+    notes
 }
 
 /// Returns the RDMA devices of each pod: those requested, or one VF of every PF that the profile gives RDMA VFs.

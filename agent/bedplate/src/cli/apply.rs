@@ -98,10 +98,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     let target = args.target.target()?;
     let host = host::of_target(&target);
     if args.dry_run {
-        let planned = engine::prepare(host.reader.as_ref(), &request)?;
-        output::lints(&planned.loaded);
-        output::report(&format_plan(args, host.reader.as_ref(), &planned))?;
-        return Ok(Exit::Done);
+        return show_plan(args, host.reader.as_ref(), &request);
     }
     let guessed =
         args.target.is_live() && profile_source::is_guessed(request.choice, host.reader.as_ref())?;
@@ -122,16 +119,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     if !args.json {
         output::status(format_plan(args, host.reader.as_ref(), &first).trim_end());
     }
-    let question = match guessed {
-        true => {
-            let name = &first.loaded.profile.name;
-            format!(
-                "no profile in /etc/bedplate; {name} was chosen by hardware match. Apply this plan"
-            )
-        }
-        false => "apply this plan".to_owned(),
-    };
-    if !args.yes && !confirm(&question)? {
+    if !args.yes && !confirm(&question(&first, guessed))? {
         return Err(CliError::new("no changes made"));
     }
     let mut as_shown = |again: &mut PreparedPlan| {
@@ -157,6 +145,28 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         output::status(&format!("{tool}: recorded as run"));
     }
     finish(args, &done.report, &after)
+}
+
+/// Shows the plan without applying it.
+fn show_plan(
+    args: &ApplyArgs,
+    reader: &dyn Reader,
+    request: &Request<'_>,
+) -> Result<Exit, CliError> {
+    let planned = engine::prepare(reader, request)?;
+    output::lints(&planned.loaded);
+    output::report(&format_plan(args, reader, &planned))?;
+    Ok(Exit::Done)
+}
+
+fn question(planned: &PreparedPlan, guessed: bool) -> String {
+    let name = &planned.loaded.profile.name;
+    match guessed {
+        true => format!(
+            "no profile in /etc/bedplate; {name} was chosen by hardware match. Apply this plan"
+        ),
+        false => "apply this plan".to_owned(),
+    }
 }
 
 /// Returns the commands that were pending and have run since.

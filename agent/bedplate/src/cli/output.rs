@@ -25,10 +25,12 @@ pub(crate) fn columns() -> usize {
 }
 
 /// A report that is redrawn in place. Without a terminal, each new version is printed once.
+#[cfg(feature = "daemon")]
 pub(crate) struct Screen {
     shown: Option<String>,
 }
 
+#[cfg(feature = "daemon")]
 impl Screen {
     /// Creates a state in which nothing is drawn yet.
     pub(crate) fn new() -> Self {

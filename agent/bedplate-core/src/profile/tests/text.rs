@@ -146,7 +146,8 @@ acs.persistence (word)
     How the bits survive a reboot, a device reset and a driver bind.
 
 VALUES
-    auto: The kernel command line if the kernel is known good, else runtime writes.
+    auto: The kernel command line if the kernel is known good, else runtime
+      writes.
     cmdline: The kernel command line, or a blocker.
     live: Runtime writes at every boot.
 
