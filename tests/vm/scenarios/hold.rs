@@ -47,7 +47,11 @@ fn daemon_stopped(case: &mut Case) -> Result<()> {
     );
     for command in ["status", "reboot status"] {
         let shown = node.run(&format!("COLUMNS=500 bedplate {command}"))?;
-        check!(shown.stdout.contains("cancel"), "bedplate {command}:\n{}", shown.stdout);
+        check!(
+            shown.stdout.contains("cancel with `bedplate reboot cancel`"),
+            "bedplate {command}:\n{}",
+            shown.stdout
+        );
     }
     node.ok(HOLD)?;
     nothing_scheduled(&node, "after `hold` without the daemon")?;

@@ -47,6 +47,7 @@ fn now(case: &mut Case) -> Result<()> {
     let said = node.ok("bedplate apply 2>&1")?;
     assert!(is_loaded(&node, "dummy")?);
     assert_eq!(dummies(&node)?, "3", "dummy was loaded before its option was written");
+    assert!(said.contains("load module dummy"), "{said}");
     for module in ["zswap", "binfmt_script"] {
         assert!(!said.contains(&format!("load module {module}")), "{module} is built in:\n{said}");
     }

@@ -107,7 +107,7 @@ fn apply(ops: &Operator) -> Result<()> {
     ops.types(
         0,
         "bedplate plan",
-        &["+ iommu=pt", "then run update-grub", "Reboot required, through firmware", remedy],
+        &["+ iommu=pt", "then run update-grub", "Cold reboot required", remedy],
     )?;
     node.ok(&format!("printf '\n[modules]\ngpudirect = \"none\"\n' >>{PROFILE_PATH}"))?;
     node.put("/root/stand-ins.toml", guest::STAND_INS)?;
@@ -178,7 +178,7 @@ fn hold(ops: &Operator) -> Result<()> {
 fn call_off(ops: &Operator) -> Result<()> {
     let node = ops.0;
     ops.types(0, "shutdown -c", &[])?;
-    let heard = "bedplate reboot status | grep -q 'cancelled   through logind'";
+    let heard = "bedplate reboot status | grep -q 'cancelled  *through logind'";
     until(node, "heard", heard)?;
     ops.types(
         3,

@@ -255,6 +255,7 @@ fn a_nic_unplugged_in_mid_apply(case: &mut Case) -> Result<()> {
 
     // 4. A later plan covers the remaining NICs, and everything can be reverted.
     let plan = node.expect(0, "bedplate plan --exit-code -v")?;
+    assert!(plan.contains(PF), "the plan does not name the NICs that it covers:\n{plan}");
     assert!(!plan.contains("0000:24:00.0"), "the plan is about a NIC that is gone:\n{plan}");
     node.ok("bedplate revert")?;
     for pf in [PF, "0000:86:00.0"] {

@@ -170,7 +170,7 @@ fn fleet(case: &mut Case) -> Result<()> {
     let boot = node.boot_id()?;
     node.ok(&format!("systemctl daemon-reload && {ENABLE}"))?;
     node.step("without the drop-in there is no network, so no slot and no reboot");
-    until(&node, "asked in vain", "bedplate reboot status | grep -qi 'fleetlock\\|lock'")?;
+    until(&node, "asked in vain", "grep -q '\"waits_for\": \"lock\"' /run/bedplate/status.json")?;
     until(&node, "settled", &state("waiting-for-boot"))?;
     rest(5);
     same!(node.run("[ -e /var/lib/asked ]")?.status, 1, "the server was reached");
