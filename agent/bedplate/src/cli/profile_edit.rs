@@ -52,6 +52,18 @@ impl Draft {
         output::to(&draft.file, text)?;
         Ok(draft)
     }
+
+    fn read(&self) -> Result<String, CliError> {
+        fs::read_to_string(&self.file).context(CANNOT)
+    }
+
+    /// Leaves a changed draft in place, so that no edit is lost.
+    fn keep_changes(self, old: &str) {
+        if self.read().is_ok_and(|new| new != old) {
+            output::status(&format!("the draft is kept: {}", self.file.display()));
+            std::mem::forget(self);
+        }
+    }
 }
 
 impl Drop for Draft {
@@ -71,25 +83,46 @@ pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
         .reader
         .text(HOST_PROFILE)
         .map_err(|error| CliError::while_doing(CANNOT, error).hinting(create(args)))?;
-    let mut writer = match &args.root {
-        Some(root) => DirWriter::image(root, false).context(CANNOT)?,
-        None => DirWriter::live(),
-    };
     let draft = Draft::new(&old)?;
-    let new = loop {
-        open_editor(&draft.file)?;
-        let new = fs::read_to_string(&draft.file).context(CANNOT)?;
-        if new == old {
-            output::status(&format!("{shown}: no changes"));
-            return Ok(Exit::Done);
+    let installed = edited(args, host.reader.as_ref(), &draft, &old, &shown)
+        .and_then(|new| new.map(|new| install(args, &old, &new)).transpose());
+    match installed {
+        Ok(Some(())) => {
+            output::status(&format!("installed {shown}; {}", next_step(args)));
+            Ok(Exit::Done)
         }
-        match show_plan(host.reader.as_ref(), &draft.file) {
+        Ok(None) => {
+            output::status(&format!("{shown}: no changes"));
+            Ok(Exit::Done)
+        }
+        Err(error) => {
+            draft.keep_changes(&old);
+            Err(error)
+        }
+    }
+}
+
+/// Returns the edited profile once it is valid and confirmed. `None`: it was left unchanged.
+fn edited(
+    args: &EditArgs,
+    reader: &dyn Reader,
+    draft: &Draft,
+    old: &str,
+    shown: &str,
+) -> Result<Option<String>, CliError> {
+    loop {
+        open_editor(&draft.file)?;
+        let new = draft.read()?;
+        if new == old {
+            return Ok(None);
+        }
+        match show_plan(reader, &draft.file) {
             Ok(()) if args.yes || confirm(&format!("install as {shown}"))? => {
                 // The plan covers only this text; an editor that returned early may still write.
-                if fs::read_to_string(&draft.file).context(CANNOT)? != new {
-                    return Err(CliError::new("draft changed after its plan; no changes made"));
-                }
-                break new;
+                return match draft.read()? == new {
+                    true => Ok(Some(new)),
+                    false => Err(CliError::new("draft changed after its plan; no changes made")),
+                };
             }
             Ok(()) => return Err(CliError::new("no changes made")),
             Err(error) if can_be_asked() => {
@@ -100,12 +133,17 @@ pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Replaces the profile. Fails if somebody else has changed it in the meantime. Owner and mode stay.
+fn install(args: &EditArgs, old: &str, new: &str) -> Result<(), CliError> {
+    let mut writer = match &args.root {
+        Some(root) => DirWriter::image(root, false).context(CANNOT)?,
+        None => DirWriter::live(),
     };
-    // Fails if somebody else has changed the profile in the meantime. Owner and mode stay.
     let expected = Expected::Content(Some(old.as_bytes()));
-    writer.replace_expected(HOST_PROFILE, new.as_bytes(), 0o644, expected).context(CANNOT)?;
-    output::status(&format!("installed {shown}; {}", next_step(args)));
-    Ok(Exit::Done)
+    writer.replace_expected(HOST_PROFILE, new.as_bytes(), 0o644, expected).context(CANNOT)
 }
 
 /// Returns the fix for a host without a profile.
