@@ -28,7 +28,7 @@ pub use example::{EXAMPLE, Ports, SuggestedSetting, for_host};
 pub use explain::{KeyDescription, about, explain, explained, explained_keys, similar_key};
 #[cfg(feature = "schemars")]
 pub(crate) use generated_schema::generated_schema;
-pub use lints::lint_ids;
+pub use lints::{is_reminder, lint_ids};
 pub use load::{LayerText, LoadedProfile, load};
 pub(crate) use matching::{MatchError, MatchResult, asks_for_match, match_profile, pick};
 pub use reboot_window::{NEVER, RebootWindow};

@@ -217,12 +217,9 @@ pub(crate) fn findings(findings: &[Diagnostic]) -> String {
     }
 }
 
-/// Lints that remind of something still to be filled in. Only `profile check` prints them: they are irrelevant to a plan.
-const REMINDERS: [&str; 1] = ["no-window-yet"];
-
-/// Prints the lint findings of a profile to stderr, without reminders.
+/// Prints the lint findings of a profile to stderr, without reminders: those are irrelevant to a plan.
 pub(crate) fn lints(loaded: &LoadedProfile) {
-    let of_plan = loaded.lints.iter().filter(|lint| !REMINDERS.contains(&lint.id));
+    let of_plan = loaded.lints.iter().filter(|lint| !profile::is_reminder(lint.id));
     print_lints(&of_plan.cloned().collect::<Vec<_>>());
 }
 

@@ -66,6 +66,11 @@ pub(super) fn lint(
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
+/// Returns whether a lint only reminds of something still to be filled in.
+pub fn is_reminder(id: &str) -> bool {
+    table::REMINDERS.contains(&id)
+}
+
 /// Returns the ids of all lints.
 pub fn lint_ids() -> Vec<&'static str> {
     table::LINTS.iter().map(|lint| lint.id).collect()

@@ -4,6 +4,9 @@ use super::Severity::{Error, Warning};
 use super::{Lint, find};
 use crate::profile::model::AcsPolicy;
 
+/// Lints that remind of something still to be filled in. Only `profile check` prints them.
+pub(super) const REMINDERS: [&str; 1] = ["no-window-yet"];
+
 /// All lints. If several match a place, the first one gets it.
 pub(super) static LINTS: &[Lint] = &[
     Lint {

@@ -1,5 +1,5 @@
 use super::super::{LayerText, load, render_all, shipped};
-use super::{Severity, lint_ids};
+use super::{Severity, is_reminder, lint_ids, table};
 
 /// Returns the ids of the findings in a profile, given without `schema`.
 fn ids(text: &str) -> Vec<&'static str> {
@@ -186,4 +186,10 @@ error[amd-iommu-on]: `amd_iommu=on` has no effect: `on` is not a value of this p
   = help: remove it
   = help: see drivers/iommu/amd/init.c parse_amd_iommu_options"
     );
+}
+
+#[test]
+fn reminders_are_ids_of_lints() {
+    let reminders: Vec<_> = lint_ids().into_iter().filter(|id| is_reminder(id)).collect();
+    assert_eq!(reminders, table::REMINDERS);
 }
