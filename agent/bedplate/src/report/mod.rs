@@ -3,6 +3,7 @@
 pub mod applied;
 pub mod diff;
 pub mod doctor;
+mod grouping;
 #[cfg(feature = "daemon")]
 pub mod holders;
 pub mod host_page;

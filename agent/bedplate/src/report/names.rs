@@ -1,5 +1,6 @@
 //! Names of PCI devices with their numbers: `NVIDIA H100 SXM5 80GB (10de:2330)`. Pure.
 
+use super::grouping::grouped;
 use bedplate_base::terminal::one_line;
 use bedplate_base::value::PciId;
 use bedplate_core::plan::Subject;
@@ -73,14 +74,9 @@ pub(super) fn models<'a>(
     names: &Names,
     functions: impl Iterator<Item = &'a Function>,
 ) -> Vec<String> {
-    let mut found: Vec<(String, usize)> = Vec::new();
-    for name in functions.filter_map(|function| with_ids(names, function)) {
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, count)) => *count += 1,
-            None => found.push((name, 1)),
-        }
-    }
-    found.iter().map(|(name, count)| format!("{count} × {name}")).collect()
+    let named = functions.filter_map(|function| with_ids(names, function));
+    let groups = grouped(named, Clone::clone);
+    groups.iter().map(|(name, group)| format!("{} × {name}", group.len())).collect()
 }
 
 /// Returns the function that is the subject of a part of a plan.

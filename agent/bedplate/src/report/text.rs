@@ -7,7 +7,7 @@ pub(crate) use group::{FEW, folded, group_changes};
 use std::fmt::Write as _;
 
 use super::names;
-use super::style::{BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
+use super::style::{self, BAD, FAINT, GONE, GOOD, HEAD, WARN, paint};
 use bedplate_base::counted;
 use bedplate_base::terminal::one_line;
 use bedplate_base::value::PciAddress;
@@ -230,7 +230,7 @@ const VALUES: usize = 44;
 /// Formats items with their reasons: the first one next to each item, or all of them, with sources, below it.
 fn item_lines(items: &[Item], detail: Detail<'_>) -> Vec<String> {
     let formatted: Vec<String> = items.iter().map(|item| item_line(item, detail)).collect();
-    let columns = |line: &str| anstream::adapter::strip_str(line).to_string().chars().count();
+    let columns = |line: &str| style::strip_marks(line).chars().count();
     let widths = formatted.iter().map(|line| columns(line)).filter(|width| *width <= VALUES);
     let widest = widths.max().unwrap_or_default();
     let mut lines = Vec::new();

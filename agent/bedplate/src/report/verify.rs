@@ -1,16 +1,18 @@
 //! Operator report of readiness: problems with the most severe first, counts of passed checks, then the answer.
 
+mod category;
 mod evidence;
+
+pub(crate) use category::Category;
 
 use std::fmt::Write as _;
 
-use super::style::{BAD, FAINT, GOOD, HEAD, Style, WARN, paint};
+use super::grouping::grouped;
+use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::folded;
 use bedplate_base::terminal::one_line;
 use bedplate_base::{counted, counted_as};
-use bedplate_core::verify::{
-    Answer, CHECKS, Check, Evidence, Group, Judged, NOT_LOOKED_AT, Report, Verdict,
-};
+use bedplate_core::verify::{Answer, CHECKS, Check, Evidence, Judged, NOT_LOOKED_AT, Report};
 
 /// Number of evidence items to show before the rest is counted.
 pub(super) const SEEN: usize = 3;
@@ -18,14 +20,14 @@ pub(super) const SEEN: usize = 3;
 /// Formats the whole report. `verbose` adds passed checks and all evidence.
 pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
     let mut out = format!("{}  {}\n", paint(HEAD, "Host"), one_line(host));
-    let is_fine =
-        |judged: &Judged| matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable);
     // Findings that the profile ignores are still shown, with their reason.
+    let is_fine = |judged: &Judged| COUNTED.contains(&Category::of(judged));
     let mut shown: Vec<&Judged> =
         report.checks.iter().filter(|judged| verbose || !is_fine(judged)).collect();
     // Stable sort: checks of equal severity stay in order of priority.
     shown.sort_by_key(|judged| rank(judged));
-    let width = shown.iter().map(|judged| label(judged).1.len()).max().unwrap_or_default();
+    let labels = shown.iter().map(|judged| Category::of(judged).label().len());
+    let width = labels.max().unwrap_or_default();
     let mut fixes: Vec<(&str, &str)> = Vec::new();
     for (at, judged) in shown.iter().enumerate() {
         if at == 0 || verbose && rank(judged) != rank(shown[at - 1]) {
@@ -36,8 +38,8 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
     }
     if !verbose {
         out.push('\n');
-        for verdict in [Verdict::Pass, Verdict::NotApplicable] {
-            counts(&mut out, &report.checks, verdict);
+        for category in COUNTED {
+            counts(&mut out, &report.checks, category);
         }
     }
     out.push('\n');
@@ -46,55 +48,50 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
     out
 }
 
-/// Returns the verdict for display. Ignored findings are listed with checks that do not apply.
-fn displayed_verdict(judged: &Judged) -> Verdict {
-    if judged.is_ignored() { Verdict::NotApplicable } else { judged.verdict }
-}
+/// Categories that are only counted without `-v`.
+const COUNTED: [Category; 2] = [Category::Passed, Category::NotApplicable];
 
+/// Order of checks in reports.
 pub(super) fn rank(judged: &Judged) -> u8 {
-    match (displayed_verdict(judged), judged.is_inconclusive()) {
-        (Verdict::Fail, _) => 0,
-        (Verdict::Unknown, true) => 1,
-        (Verdict::Warn, _) => 2,
-        (Verdict::Unknown, false) => 3,
-        (Verdict::Pass, _) => 4,
-        (Verdict::NotApplicable, _) => 5,
+    match (Category::of(judged), judged.is_inconclusive()) {
+        (Category::Failed, _) => 0,
+        (Category::Unknown, true) => 1,
+        (Category::Warned, _) => 2,
+        (Category::Unknown, false) => 3,
+        (Category::Passed, _) => 4,
+        (Category::NotApplicable | Category::Ignored, _) => 5,
     }
 }
 
-/// Returns the verdict with its style, as lines begin with it.
-fn label(judged: &Judged) -> (Style, &'static str) {
-    match judged.verdict {
-        Verdict::Pass => (GOOD, "PASS"),
-        Verdict::NotApplicable => (FAINT, "N/A"),
-        _ if judged.is_ignored() => (FAINT, "IGNORED"),
-        Verdict::Fail => (BAD, "FAIL"),
-        Verdict::Warn => (WARN, "WARN"),
-        Verdict::Unknown => (WARN, "UNKNOWN"),
-    }
+/// Formats the label of a category.
+fn label(category: Category, width: usize) -> String {
+    let style = match category {
+        Category::Passed => GOOD,
+        Category::NotApplicable | Category::Ignored => FAINT,
+        Category::Failed => BAD,
+        Category::Warned | Category::Unknown => WARN,
+    };
+    paint(style, &format!("{:<width$}", category.label()))
 }
 
 /// Counts checks by group: `PASS  36: iommu 2, acs 1`.
-fn counts(out: &mut String, checks: &[Judged], verdict: Verdict) {
-    let checks: Vec<&Judged> = checks.iter().filter(|judged| judged.verdict == verdict).collect();
-    let Some(first) = checks.first() else { return };
-    let mut groups: Vec<(Group, usize)> = Vec::new();
-    for judged in &checks {
-        match groups.iter_mut().find(|(group, _)| *group == judged.group) {
-            Some((_, count)) => *count += 1,
-            None => groups.push((judged.group, 1)),
-        }
+fn counts(out: &mut String, checks: &[Judged], category: Category) {
+    let number = category.number(checks);
+    if number > 0 {
+        let own = checks.iter().filter(|judged| Category::of(judged) == category);
+        let groups = grouped(own, |judged| judged.group.name());
+        let groups = groups.iter().map(|(group, checks)| format!("{group} {}", checks.len()));
+        let groups = groups.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(
+            out,
+            "{}  {number}: {groups}",
+            label(category, Category::Passed.label().len())
+        );
     }
-    let groups = groups.iter().map(|(group, count)| format!("{} {count}", group.name()));
-    let groups = groups.collect::<Vec<_>>().join(", ");
-    let (style, word) = label(first);
-    let word = paint(style, &format!("{word:<4}"));
-    let _ = writeln!(out, "{word}  {}: {groups}", checks.len());
 }
 
 fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) {
-    let (style, word) = label(judged);
-    let word = paint(style, &format!("{word:<width$}"));
+    let word = label(Category::of(judged), width);
     let (source, evidence) = match judged.evidence.as_slice() {
         // A bare value is clear next to the finding: `[/proc/sys/kernel/numa_balancing: 1]`.
         [only] if !only.what.contains(' ') => {
@@ -115,7 +112,7 @@ fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) 
             one_line(reason)
         );
     }
-    for line in evidence::lines(evidence, if verbose { usize::MAX } else { SEEN }) {
+    for line in evidence::lines(evidence, (!verbose).then_some(SEEN)) {
         let _ = writeln!(out, "{indent}{line}");
     }
 }
@@ -128,7 +125,7 @@ fn fix<'a>(
     fixes: &mut Vec<(&'a str, &'a str)>,
 ) {
     let Some(remedy) = judged.remedy.as_deref() else { return };
-    if displayed_verdict(judged) == Verdict::NotApplicable {
+    if !Category::of(judged).is_open() {
         return;
     }
     let known = fixes.iter().find(|(text, _)| *text == remedy);
@@ -188,30 +185,22 @@ fn other_deciding_checks(report: &Report, one: &str, many: &str) -> String {
 
 /// Counts the findings that do not decide the answer: `, 2 warnings, 1 unknown`.
 fn warnings_and_unknowns(report: &Report) -> String {
-    let count =
-        |test: &dyn Fn(&Judged) -> bool| report.checks.iter().filter(|one| test(one)).count();
-    let is = |verdict| move |judged: &Judged| displayed_verdict(judged) == verdict;
-    let ignored = |judged: &Judged| {
-        judged.is_ignored() && !matches!(judged.verdict, Verdict::Pass | Verdict::NotApplicable)
+    let decided = match report.answer {
+        Answer::CannotTell => report.decided_by.len(),
+        Answer::Ready | Answer::NotReady => 0,
     };
-    let decided = |judged: &Judged| {
-        report.answer == Answer::CannotTell && report.decided_by.contains(&judged.id)
-    };
-    let unknown = |judged: &Judged| is(Verdict::Unknown)(judged) && !decided(judged);
-    let counts = [
-        (count(&is(Verdict::Warn)), "warning", "warnings"),
-        (count(&unknown), "unknown", "unknown"),
-        (count(&ignored), "ignored by the profile", "ignored by the profile"),
-    ];
-    let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
-    counts.map(|(count, one, many)| format!(", {}", counted_as(count, one, many))).collect()
+    let counts = [Category::Warned, Category::Unknown, Category::Ignored].map(|category| {
+        let number = category.number(&report.checks);
+        (category, if category == Category::Unknown { number - decided } else { number })
+    });
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    counts.map(|(category, count)| format!(", {}", category.count(count))).collect()
 }
 
 /// Formats the answer: `NOT READY: 2 failed, 2 warnings. Fix iommu.mode first.`
 pub(crate) fn answer(report: &Report) -> String {
     let (selected, all) = (report.checks.len(), CHECKS.len());
-    let count =
-        |verdict| report.checks.iter().filter(|one| displayed_verdict(one) == verdict).count();
+    let count = |category: Category| category.count(category.number(&report.checks));
     let of = if report.partial {
         format!(" ({selected} of {all} checks selected)")
     } else {
@@ -223,10 +212,10 @@ pub(crate) fn answer(report: &Report) -> String {
     };
     match report.answer {
         Answer::Ready if report.partial => format!(
-            "{} {} of {selected} selected checks, {} not applicable ({all} available){}\n",
+            "{} {} of {selected} selected checks, {} ({all} available){}\n",
             paint(GOOD, "PASSED:"),
-            count(Verdict::Pass),
-            count(Verdict::NotApplicable),
+            Category::Passed.number(&report.checks),
+            count(Category::NotApplicable),
             warnings_and_unknowns(report)
         ),
         Answer::Ready if report.image => format!(
@@ -235,9 +224,9 @@ pub(crate) fn answer(report: &Report) -> String {
             warnings_and_unknowns(report)
         ),
         Answer::Ready => format!(
-            "{}: {} passed{}\n",
+            "{}: {}{}\n",
             paint(GOOD, "READY"),
-            count(Verdict::Pass),
+            count(Category::Passed),
             warnings_and_unknowns(report)
         ),
         Answer::NotReady => format!(
@@ -266,7 +255,10 @@ fn hints(out: &mut String, report: &Report) {
     if report.answer == Answer::Ready && !report.partial && !report.image {
         let _ = writeln!(out, "{}", paint(FAINT, &format!("Not checked: {NOT_LOOKED_AT}")));
     }
-    let open = || report.checks.iter().filter(|one| one.remedy.is_some() && rank(one) < 4);
+    let open = || {
+        let checks = report.checks.iter();
+        checks.filter(|one| one.remedy.is_some() && Category::of(one).is_open())
+    };
     let settings: Vec<&Judged> = open().filter(|judged| judged.in_profile).collect();
     if settings.len() > 1 {
         let _ = writeln!(

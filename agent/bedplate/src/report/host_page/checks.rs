@@ -3,62 +3,11 @@
 use super::labelled;
 use crate::report::markup::Markup;
 use crate::report::page;
-use crate::report::verify::rank;
-use bedplate_base::counted_as;
-use bedplate_core::verify::{Evidence, Judged, NOT_LOOKED_AT, Report, Verdict};
+use crate::report::verify::{Category, rank};
+use bedplate_core::verify::{Evidence, Judged, NOT_LOOKED_AT, Report};
 
 /// Lines of evidence that are visible without unfolding.
 const EVIDENCE: usize = 5;
-
-/// Part of the page that shows a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Category {
-    Failed,
-    Warned,
-    Unknown,
-    Passed,
-    NotApplicable,
-    /// Neither passed nor not applicable, and ignored by the profile.
-    Ignored,
-}
-
-/// Returns the part of the page that shows a check.
-pub(super) fn category(judged: &Judged) -> Category {
-    match judged.verdict {
-        Verdict::Pass => Category::Passed,
-        Verdict::NotApplicable => Category::NotApplicable,
-        _ if judged.is_ignored() => Category::Ignored,
-        Verdict::Fail => Category::Failed,
-        Verdict::Warn => Category::Warned,
-        Verdict::Unknown => Category::Unknown,
-    }
-}
-
-impl Category {
-    /// Class and label of a check.
-    fn label(self) -> (&'static str, &'static str) {
-        match self {
-            Category::Failed => ("wrong", "FAIL"),
-            Category::Warned => ("doubt", "WARN"),
-            Category::Unknown => ("doubt", "UNKNOWN"),
-            Category::Passed => ("good", "PASS"),
-            Category::NotApplicable => ("dim", "N/A"),
-            Category::Ignored => ("dim", "IGNORED"),
-        }
-    }
-
-    /// Formats a number of checks: `2 warnings`.
-    pub(super) fn count(self, count: usize) -> String {
-        match self {
-            Category::Failed => format!("{count} failed"),
-            Category::Warned => counted_as(count, "warning", "warnings"),
-            Category::Unknown => format!("{count} unknown"),
-            Category::Passed => format!("{count} passed"),
-            Category::NotApplicable => format!("{count} not applicable"),
-            Category::Ignored => format!("{count} ignored by the profile"),
-        }
-    }
-}
 
 /// Categories shown as cards.
 const CARDS: [Category; 3] = [Category::Failed, Category::Warned, Category::Unknown];
@@ -71,7 +20,7 @@ const FOLDED: [(Category, &str); 3] = [
 ];
 
 fn of(report: &Report, wanted: Category) -> Vec<&Judged> {
-    report.checks.iter().filter(|judged| category(judged) == wanted).collect()
+    report.checks.iter().filter(|judged| Category::of(judged) == wanted).collect()
 }
 
 /// Adds the number of checks by result, with links to the cards.
@@ -106,7 +55,7 @@ fn id(judged: &Judged) -> String {
 pub(super) fn sections(report: &Report, page: &mut Markup) {
     page.element("h2", &[], "Failed and warned checks");
     let mut open: Vec<&Judged> =
-        report.checks.iter().filter(|judged| CARDS.contains(&category(judged))).collect();
+        report.checks.iter().filter(|judged| Category::of(judged).is_open()).collect();
     // Stable sort: checks of equal severity stay in order of priority.
     open.sort_by_key(|judged| rank(judged));
     if open.is_empty() {
@@ -130,13 +79,23 @@ pub(super) fn sections(report: &Report, page: &mut Markup) {
     page.element("p", &[("class", &"dim")], &format!("Not checked: {NOT_LOOKED_AT}."));
 }
 
+/// Class of the elements that show a category.
+pub(super) fn class(category: Category) -> &'static str {
+    match category {
+        Category::Failed => "wrong",
+        Category::Warned | Category::Unknown => "doubt",
+        Category::Passed => "good",
+        Category::NotApplicable | Category::Ignored => "dim",
+    }
+}
+
 /// Adds a check: result, finding, fix, evidence.
 fn card(judged: &Judged, page: &mut Markup) {
-    let shown = category(judged);
-    let (class, label) = shown.label();
+    let category = Category::of(judged);
+    let class = class(category);
     page.open("article", &[("class", &format_args!("check {class}")), ("id", &id(judged))]);
     page.open("h3", &[]);
-    page.inline("span", &[("class", &"tag")], label);
+    page.inline("span", &[("class", &"tag")], category.label());
     page.text(" ");
     page.text(judged.id);
     page.close();
@@ -145,7 +104,7 @@ fn card(judged: &Judged, page: &mut Markup) {
         let label = format!("Severity {} set in the profile", judged.severity.name());
         labelled(page, &label, reason);
     }
-    if let Some(fix) = judged.remedy.as_deref().filter(|_| CARDS.contains(&shown)) {
+    if let Some(fix) = judged.remedy.as_deref().filter(|_| category.is_open()) {
         labelled(page, "Fix", fix);
     }
     evidence(&judged.evidence, page);

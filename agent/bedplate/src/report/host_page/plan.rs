@@ -2,6 +2,7 @@
 //! settings that match the profile are folded. Pure.
 
 use super::HostPage;
+use crate::report::grouping::by_frequency;
 use crate::report::markup::Markup;
 use crate::report::names::models;
 use crate::report::text::{
@@ -176,19 +177,6 @@ fn reason(why: &Rationale, page: &mut Markup) {
         page.text(" ");
         page.inline("span", &[("class", &"dim")], &format!("({source})"));
     }
-}
-
-/// Returns the distinct values, the most frequent ones first, equally frequent ones in order.
-fn by_frequency<'a, T: PartialEq>(all: impl Iterator<Item = &'a T>) -> Vec<&'a T> {
-    let mut counts: Vec<(&T, usize)> = Vec::new();
-    for one in all {
-        match counts.iter_mut().find(|(known, _)| *known == one) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((one, 1)),
-        }
-    }
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts.into_iter().map(|(one, _)| one).collect()
 }
 
 fn pending(body: &KindPlan, page: &mut Markup) {

@@ -3,9 +3,8 @@
 use super::HostPage;
 use crate::report::markup::Markup;
 use crate::report::outline::{Reboots, Run};
-use crate::report::page;
+use crate::report::{page, style, text};
 use bedplate_base::Reading;
-use bedplate_core::plan::RebootNeed;
 
 /// Changes of a run that are visible without unfolding.
 const CHANGES: usize = 5;
@@ -14,14 +13,12 @@ const CHANGES: usize = 5;
 pub(super) fn reboots(host: &HostPage, page: &mut Markup) {
     page.element("h2", &[], "Reboots");
     let mut rows = Vec::new();
-    rows.extend(host.plan.ok().flatten().map(|plan| {
-        let need = match plan.reboot {
-            RebootNeed::None => "no reboot",
-            RebootNeed::Reboot => "a reboot",
-            RebootNeed::Cold => "a cold reboot",
-        };
-        ("Required by the profile", need.to_owned())
-    }));
+    rows.extend(
+        host.plan
+            .ok()
+            .flatten()
+            .map(|plan| ("Required by the profile", style::strip_marks(&text::reboot(plan)))),
+    );
     let known = match &host.outline.reboots {
         Reading::Absent => {
             rows.push(("Requested by bedplate", "none".to_owned()));

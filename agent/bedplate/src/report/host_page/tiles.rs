@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::HostPage;
-use super::checks::{Category, category};
+use super::checks::class;
+use crate::report::grouping::grouped;
 use crate::report::inspect::format::ids;
 use crate::report::markup::Markup;
 use crate::report::names::name;
+use crate::report::verify::Category;
 use crate::report::{style, text};
 use bedplate_base::{Reading, counted};
 use bedplate_core::plan::{NextBoot, RebootNeed};
@@ -56,25 +58,28 @@ fn devices<'h>(
     if dead > 0 {
         notes.push(format!("{dead} not responding"));
     }
-    let class = if dead > 0 { "wrong" } else { "" };
+    // Any of them may be such a device.
+    let unread = tree.unread().len();
+    if unread > 0 {
+        notes.push(format!("{} unreadable", counted(unread, "PCI function")));
+    }
+    let class = match (dead, unread) {
+        (1.., _) => "wrong",
+        (0, 1..) => "doubt",
+        (0, 0) => "",
+    };
     (Tile { name, class, value: found.len().to_string(), notes }, found)
 }
 
 /// Counts devices by model, in order of first occurrence.
 fn models(host: &HostPage, devices: &[&Function]) -> Vec<String> {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    for device in devices {
-        let model = name(host.names, device).unwrap_or_else(|| ids(device));
-        match counts.iter_mut().find(|(known, _)| *known == model) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((model, 1)),
-        }
-    }
+    let model = |device: &&Function| name(host.names, device).unwrap_or_else(|| ids(device));
+    let counts = grouped(devices.iter().copied(), model);
     let more = counts.len().saturating_sub(MODELS);
     let named = counts.iter().take(MODELS);
     let mut lines: Vec<String> = match counts.as_slice() {
         [(model, _)] => vec![model.clone()],
-        _ => named.map(|(model, count)| format!("{count} × {model}")).collect(),
+        _ => named.map(|(model, group)| format!("{} × {model}", group.len())).collect(),
     };
     if more > 0 {
         lines.push(format!("and {}", counted(more, "other model")));
@@ -117,46 +122,49 @@ fn nics(host: &HostPage) -> Tile {
 fn results(host: &HostPage, group: Group) -> (&'static str, String) {
     let count = |wanted: Category| {
         let own = host.verdict.checks.iter().filter(|judged| judged.group == group);
-        own.filter(|judged| category(judged) == wanted).count()
+        own.filter(|judged| Category::of(judged) == wanted).count()
     };
-    let shown = [
-        (Category::Failed, "wrong"),
-        (Category::Warned, "doubt"),
-        (Category::Unknown, "doubt"),
-        (Category::Passed, "good"),
-    ];
-    let counts: Vec<_> = shown
-        .into_iter()
-        .map(|(category, class)| (category, class, count(category)))
-        .filter(|(.., count)| *count > 0)
-        .collect();
-    let Some((_, class, _)) = counts.first().copied() else {
+    // The worst category first.
+    let categories = [Category::Failed, Category::Warned, Category::Unknown, Category::Passed];
+    let counts = categories.map(|category| (category, count(category)));
+    let counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+    let Some((worst, _)) = counts.first() else {
         return ("", "checks: not applicable".to_owned());
     };
-    let parts = counts.iter().map(|(category, _, count)| category.count(*count));
-    (class, format!("checks: {}", parts.collect::<Vec<_>>().join(", ")))
+    let parts = counts.iter().map(|(category, count)| category.count(*count));
+    (class(*worst), format!("checks: {}", parts.collect::<Vec<_>>().join(", ")))
 }
 
 fn iommu(host: &HostPage) -> Tile {
     let iommu = &host.facts.iommu;
-    let (class, checks) = results(host, Group::Iommu);
-    let modes: BTreeSet<&str> =
+    let (mut class, checks) = results(host, Group::Iommu);
+    let known: Vec<&str> =
         iommu.groups.values().filter_map(|mode| mode.known().map(String::as_str)).collect();
+    let modes: BTreeSet<&str> = known.iter().copied().collect();
+    let unread = iommu.groups.len() - known.len();
     let value = match &iommu.active {
         Reading::Unknown(_) => "unknown",
         Reading::Absent => "off",
         Reading::Known(units) if units.is_empty() => "off",
         Reading::Known(_) => match (modes.contains("identity"), modes.len()) {
             (_, 0) => "active",
+            // An unread group may translate.
+            (true, 1) if unread > 0 => "partly unknown",
             (true, 1) => "passthrough",
             (true, _) => "partly passthrough",
             (false, _) => "translating",
         },
     };
+    if unread > 0 && class != "wrong" {
+        class = "doubt";
+    }
     let mut notes = Vec::new();
     if !modes.is_empty() {
-        let groups = counted(iommu.groups.len(), "group");
+        let groups = counted(known.len(), "group");
         notes.push(format!("{groups} inspected: {}", Vec::from_iter(modes).join(", ")));
+    }
+    if unread > 0 {
+        notes.push(format!("{} unreadable", counted(unread, "group")));
     }
     notes.push(checks);
     Tile { name: "IOMMU", class, value: value.to_owned(), notes }
@@ -171,7 +179,7 @@ fn acs(host: &HostPage) -> Tile {
     let value = match path.map(|judged| judged.verdict) {
         Some(Verdict::Pass) => "direct P2P",
         Some(Verdict::Fail | Verdict::Warn) => "P2P redirected",
-        Some(Verdict::NotApplicable) => "no shared switch",
+        Some(Verdict::NotApplicable) => "not applicable",
         Some(Verdict::Unknown) | None => "unknown",
     };
     Tile { name: "ACS", class, value: value.to_owned(), notes: vec![checks] }
@@ -195,7 +203,7 @@ fn reboot(host: &HostPage) -> Tile {
             };
             (class, value, style::strip_marks(&text::reboot(plan)))
         }
-        Ok(None) => ("", "not needed", "no profile on this host".to_owned()),
+        Ok(None) => ("", "no profile", "no profile requires a reboot".to_owned()),
         Err(_) => ("doubt", "unknown", "no plan".to_owned()),
     };
     let mut notes = vec![note];

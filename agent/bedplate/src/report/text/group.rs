@@ -1,5 +1,6 @@
 //! Grouping of changes that differ only in their subject (twenty ports, eight PFs).
 
+use super::super::grouping::{by_frequency, grouped};
 use super::super::names;
 use super::super::style::{FAINT, HEAD, WARN, paint};
 use super::{Block, Detail, counted_list, deferred, item_line, transition, when};
@@ -67,7 +68,9 @@ pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
         .flat_map(|change| &change.items)
         .flat_map(|item| &item.why)
         .map(|why| why.reason.as_str());
-    lines.extend(most_frequent(reasons).map(|text| format!("why: {}", paint(FAINT, &text))));
+    lines.extend(
+        first_and_count(&by_frequency(reasons)).map(|text| format!("why: {}", paint(FAINT, &text))),
+    );
     lines.extend(disruptions(group));
     lines.extend(first.deferred.as_ref().map(deferred));
     Block { title, lines }
@@ -76,16 +79,10 @@ pub(super) fn block(group: &[&Change], names: Option<&Names>) -> Block {
 /// Lists a few disruptions in full: the rarest may be the worst, such as a port with the default route. More are counted
 /// behind the most frequent one.
 fn disruptions(group: &[&Change]) -> Vec<String> {
-    let all = || group.iter().flat_map(|change| change.disrupts.iter().map(String::as_str));
-    let mut distinct: Vec<&str> = Vec::new();
-    for text in all() {
-        if !distinct.contains(&text) {
-            distinct.push(text);
-        }
-    }
-    let shown: Vec<String> = match distinct.len() <= SUBJECTS {
-        true => distinct.into_iter().map(str::to_owned).collect(),
-        false => most_frequent(all()).into_iter().collect(),
+    let all = by_frequency(group.iter().flat_map(|change| &change.disrupts));
+    let shown: Vec<String> = match all.len() <= SUBJECTS {
+        true => all.into_iter().cloned().collect(),
+        false => first_and_count(&all).into_iter().collect(),
     };
     shown.iter().map(|text| format!("{} {text}", paint(WARN, "disrupts:"))).collect()
 }
@@ -96,22 +93,16 @@ fn models(devices: &[&Device], role: DeviceRole, names: Option<&Names>) -> Vec<S
         let names = names?;
         names::name(names, names.function(device.address)?)
     };
-    let mut models: Vec<(Option<String>, Vec<String>)> = Vec::new();
-    for device in devices {
-        let model = model(device);
-        match models.iter_mut().find(|(known, _)| *known == model) {
-            Some((_, members)) => members.push(device.name()),
-            None => models.push((model, vec![device.name()])),
-        }
-    }
-    let labels = models.iter().map(|(model, addresses)| match model {
-        Some(model) => format!("{} {model}", addresses.len()),
-        None if models.len() > 1 => format!("{} {role}s", addresses.len()),
+    let models = grouped(devices, |device| model(device));
+    let labels = models.iter().map(|(model, members)| match model {
+        Some(model) => format!("{} {model}", members.len()),
+        None if models.len() > 1 => format!("{} {role}s", members.len()),
         None => String::new(),
     });
     let labels: Vec<String> = labels.collect();
     let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or_default();
-    let rows = models.iter().zip(labels).map(|((_, addresses), label)| {
+    let rows = models.iter().zip(labels).map(|((_, members), label)| {
+        let addresses: Vec<String> = members.iter().map(|device| device.name()).collect();
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
         let label = format!("{label:<width$}");
         let gap = if width > 0 { "  " } else { "" };
@@ -120,19 +111,11 @@ fn models(devices: &[&Device], role: DeviceRole, names: Option<&Names>) -> Vec<S
     rows.collect()
 }
 
-/// Returns the most frequent text, with the number of other distinct ones.
-fn most_frequent<'a>(texts: impl Iterator<Item = &'a str>) -> Option<String> {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for text in texts {
-        match counts.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((text, 1)),
-        }
-    }
-    // The first one of those that are equally frequent.
-    let (text, _) = counts.iter().rev().max_by_key(|(_, count)| *count)?;
-    match counts.len() - 1 {
-        0 => Some((*text).to_owned()),
-        more => Some(format!("{text} ({more} more: -v)")),
-    }
+/// Returns the first text, with the number of the others.
+fn first_and_count(texts: &[impl AsRef<str>]) -> Option<String> {
+    let (first, others) = texts.split_first()?;
+    Some(match others.len() {
+        0 => first.as_ref().to_owned(),
+        more => format!("{} ({more} more: -v)", first.as_ref()),
+    })
 }

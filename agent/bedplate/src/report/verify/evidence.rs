@@ -1,70 +1,88 @@
 //! Evidence of a check in few lines: items with the same value and source share a line.
 
+use crate::report::grouping::grouped;
 use crate::report::style::{FAINT, paint};
 use bedplate_base::terminal::one_line;
 use bedplate_core::verify::Evidence;
 
-/// Formats evidence: `RR CR on [config 0x186]: 0000:17:00.0, 0000:17:01.0 and 14 more ports (-v)`. Up to `most`
-/// items or subjects are listed by name. With no limit each item has its own line.
-pub(super) fn lines(all: &[Evidence], most: usize) -> Vec<String> {
+/// Formats evidence: `RR CR on [config 0x186]: 0000:17:00.0, 0000:17:01.0 and 14 more ports (-v)`. At most `most` items or
+/// subjects are listed by name. `None`: each item has its own line.
+pub(super) fn lines(all: &[Evidence], most: Option<usize>) -> Vec<String> {
     let source = |seen: &Evidence| paint(FAINT, &format!("[{}]", one_line(&seen.at)));
     let single = |seen: &Evidence| format!("{} {}", one_line(&seen.what), source(seen));
-    if most == usize::MAX {
-        return all.iter().map(single).collect();
-    }
-    let parts = |seen: &Evidence| match seen.what.split_once(": ") {
-        Some((subject, state)) => (subject.to_owned(), state.to_owned(), seen.at.clone()),
-        None => (String::new(), seen.what.clone(), seen.at.clone()),
+    let Some(most) = most else { return all.iter().map(single).collect() };
+    // Evidence without a subject is a group of its own.
+    let state = |(at, seen): &(usize, &Evidence)| match seen.what.split_once(": ") {
+        Some((_, state)) => (state.to_owned(), seen.at.clone(), None),
+        None => (seen.what.clone(), seen.at.clone(), Some(*at)),
     };
-    let mut groups: Vec<Vec<&Evidence>> = Vec::new();
-    for seen in all {
-        let (subject, state, at) = parts(seen);
-        let fits = |group: &Vec<&Evidence>| {
-            let known = group.first().map(|first| parts(first));
-            known.is_some_and(|known| {
-                !known.0.is_empty() && !subject.is_empty() && known.1 == state && known.2 == at
-            })
-        };
-        match groups.iter_mut().find(|group| fits(group)) {
-            Some(group) => group.push(seen),
-            None => groups.push(vec![seen]),
-        }
+    let groups = grouped(all.iter().enumerate(), state);
+    let mut lines = Vec::new();
+    for ((state, _, _), group) in groups.iter().take(most) {
+        lines.push(match group.as_slice() {
+            [(_, only)] => single(only),
+            [(_, first), ..] => {
+                let subjects = group.iter().filter_map(|(_, seen)| seen.what.split_once(": "));
+                let subjects: Vec<&str> = subjects.map(|(subject, _)| subject).collect();
+                let listed = one_line(&subject_list(&subjects, most));
+                format!("{} {}: {listed}", one_line(state), source(first))
+            }
+            [] => continue,
+        });
     }
-    let lines = groups.iter().take(most).map(|group| match group.as_slice() {
-        [only] => single(only),
-        several => {
-            let subjects: Vec<String> = several.iter().map(|seen| parts(seen).0).collect();
-            let state = several.first().map(|seen| parts(seen).1).unwrap_or_default();
-            let at = several.first().map(|seen| source(seen)).unwrap_or_default();
-            format!("{} {at}: {}", one_line(&state), one_line(&subject_list(&subjects, most)))
-        }
-    });
-    let mut lines: Vec<String> = lines.collect();
-    let rest: usize = groups.iter().skip(most).map(Vec::len).sum();
+    let rest: usize = groups.iter().skip(most).map(|(_, group)| group.len()).sum();
     if rest > 0 {
         lines.push(format!("{rest} more (-v)"));
     }
     lines
 }
 
-/// Lists up to `most` subjects, and one more rather than "and 1 more": `A, B, C and 13 more ports (-v)`. A first word that
-/// all share is printed once, with the number of the rest.
-fn subject_list(subjects: &[String], most: usize) -> String {
-    let words = subjects.iter().map(|subject| subject.split_once(' '));
-    let words: Option<Vec<(&str, &str)>> = words.collect();
-    let shared = words.filter(|words| words.windows(2).all(|two| two[0].0 == two[1].0));
-    let (noun, names): (&str, Vec<&str>) = match &shared {
-        Some(words) => {
-            (words.first().map_or("", |word| word.0), words.iter().map(|word| word.1).collect())
-        }
-        None => ("", subjects.iter().map(String::as_str).collect()),
+/// Lists up to `most` subjects, and one more rather than "and 1 more": `A, B, C and 13 more ports (-v)`. A noun before all
+/// of them (`port A`) is printed once.
+fn subject_list(subjects: &[&str], most: usize) -> String {
+    let noun =
+        subjects.first().and_then(|first| first.split_once(' ')).map_or("", |(noun, _)| noun);
+    let without = |subject: &&str| subject.strip_prefix(noun)?.strip_prefix(' ').map(str::to_owned);
+    let (noun, names) = match subjects.iter().map(without).collect::<Option<Vec<String>>>() {
+        Some(names) => (format!(" {noun}s"), names),
+        None => (String::new(), subjects.iter().map(|subject| (*subject).to_owned()).collect()),
     };
     if names.len() <= most + 1 {
         return names.join(", ");
     }
-    let (listed, more) = (names[..most].join(", "), names.len() - most);
-    match noun {
-        "" => format!("{listed} and {more} more (-v)"),
-        noun => format!("{listed} and {more} more {noun}s (-v)"),
+    format!("{} and {} more{noun} (-v)", names[..most].join(", "), names.len() - most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::style::strip_marks;
+
+    fn shown(all: &[(&str, &str)], most: Option<usize>) -> Vec<String> {
+        let evidence =
+            |(what, at): &(&str, &str)| Evidence { what: (*what).into(), at: (*at).into() };
+        let all: Vec<Evidence> = all.iter().map(evidence).collect();
+        lines(&all, most).iter().map(|line| strip_marks(line)).collect()
+    }
+
+    #[test]
+    fn items_of_one_value_and_source_share_a_line() {
+        let ports =
+            [("port a: on", "x"), ("port b: on", "x"), ("port c: off", "x"), ("port d: on", "y")];
+        let expected = ["on [x]: a, b", "port c: off [x]", "port d: on [y]"];
+        assert_eq!(shown(&ports, Some(3)), expected);
+        assert_eq!(shown(&ports, Some(2)), ["on [x]: a, b", "port c: off [x]", "1 more (-v)"]);
+        assert_eq!(shown(&ports, None).len(), 4);
+        assert_eq!(shown(&[("1", "x"), ("1", "x")], Some(3)), ["1 [x]", "1 [x]"]);
+    }
+
+    #[test]
+    fn long_lists_are_counted_by_their_noun() {
+        assert_eq!(subject_list(&["port a", "port b", "port c"], 2), "a, b, c");
+        assert_eq!(
+            subject_list(&["port a", "port b", "port c", "port d"], 2),
+            "a, b and 2 more ports (-v)"
+        );
+        assert_eq!(subject_list(&["a", "port b", "c", "d"], 2), "a, port b and 2 more (-v)");
     }
 }
