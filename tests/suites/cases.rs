@@ -14,7 +14,7 @@ use bedplate_core::engine::profile_source::{best_shipped, listed};
 use bedplate_core::engine::{self, PreparedPlan};
 use bedplate_core::kind;
 use bedplate_core::ledger::{Author, FileState, Ledger, PendingTool, UndoTool};
-use bedplate_core::plan::{Action, Blocker, IommuPlan, Plan, WayBack};
+use bedplate_core::plan::{Action, Blocker, IommuPlan, Plan, ToolUndo};
 use bedplate_core::profile::{LayerText, LoadedProfile, load, render_all, shipped};
 use bedplate_core::setting::{SettingChange as _, WriteAttribute};
 use bedplate_facts::{Depth, Facts, observe};
@@ -149,7 +149,7 @@ fn invariants(
     written.body.pending_until_boot.clear();
     written.body.settled_tools.clear();
     written.body.orphans.clear();
-    written.body.overruled.clear();
+    written.body.overridden.clear();
     written.body.iommu = IommuPlan::default();
     let read_back: Plan = serde_json::from_str(&document).map_err(|error| error.to_string())?;
     if read_back != written {
@@ -168,11 +168,11 @@ fn invariants(
     if let Some(what) = kind::outside_write_scope(&ledger_of(plan)) {
         return Err(format!("a kind's row does not own what its change does: {what}"));
     }
-    // The daemon masks possible secrets in messages. A masked remedy could not be followed, so no remedy may contain one.
-    for Blocker { remedy, .. } in &plan.body.blockers {
-        let masked = bedplate_base::mask::mask_message(remedy);
-        if masked != *remedy {
-            return Err(format!("masking destroys a remedy: {remedy}\n{masked}"));
+    // The daemon masks possible secrets in messages. A masked fix could not be followed, so no fix may contain one.
+    for Blocker { fix, .. } in &plan.body.blockers {
+        let masked = bedplate_base::mask::mask_message(fix);
+        if masked != *fix {
+            return Err(format!("masking destroys a fix: {fix}\n{masked}"));
         }
     }
     match plan.body.changes.iter().find(|change| change.items.is_empty()) {
@@ -194,13 +194,13 @@ fn ledger_of(plan: &Plan) -> Ledger {
                 let above = path.rsplit_once('/').map(|(above, _)| above.to_owned());
                 ledger.directories.extend(above);
             }
-            Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
+            Action::RunTool { argv, purpose, touches, undo, limit_s } => {
                 let (argv, purpose) = (argv.clone(), purpose.clone());
                 // Unified kernel images are rebuilt, not saved.
                 for path in touches.iter().filter(|path| !path.ends_with(".efi")) {
                     ledger.begin_tool_file(path, author, (&FileState::Absent, true), None);
                 }
-                if let WayBack::Run { argv } = way_back {
+                if let ToolUndo::Run { argv } = undo {
                     let (kind, argv, purpose) = (kind, argv.clone(), purpose.clone());
                     ledger.begin_undo(UndoTool { kind, argv, purpose, limit_s: *limit_s });
                 }

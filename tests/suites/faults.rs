@@ -503,7 +503,7 @@ fn differs(
         (_, None) => panic!("`by` is missing"),
     };
     let by = by.map(|by| format!("{by} is {:?}", verdict(by))).unwrap_or_default();
-    let because = report.because.as_deref().unwrap_or_default();
+    let because = report.reason.as_deref().unwrap_or_default();
     (!is_as_expected).then(|| {
         format!("expected {expect:?}, got {:?}: {because}; {by}; warned of {more:?}", report.answer)
     })
@@ -514,7 +514,7 @@ fn good_hosts_are_ready_without_warnings() {
     for good in goods().values() {
         let report = Host::new(good, &[], &mut Unchanged::new()).report();
         let warned = warned(&report);
-        assert_eq!(report.answer, Answer::Ready, "{}: {:?}", good.name, report.because);
+        assert_eq!(report.answer, Answer::Ready, "{}: {:?}", good.name, report.reason);
         assert!(warned.is_empty(), "{}: {warned:?}", good.name);
     }
 }

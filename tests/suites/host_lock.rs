@@ -31,9 +31,10 @@ fn tool_that_outlived_its_bedplate_is_identified() {
     let root = tempfile::tempdir().expect("a directory");
     drop(writer(&root).lock().expect("nobody has it"));
     let lock = root.path().join("var/lib/bedplate/lock");
-    let script = format!("exec 9<'{}'; flock 9; echo taken; exec sleep 60", lock.display());
-    let mut tool =
-        Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("sh runs");
+    let script = format!("exec 9<'{}'; flock 9; echo taken; read -r _", lock.display());
+    let mut tool = Command::new("sh");
+    let tool = tool.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut tool = tool.spawn().expect("sh runs");
     let mut said = String::new();
     BufReader::new(tool.stdout.take().expect("piped")).read_line(&mut said).expect("it speaks");
     assert_eq!(said, "taken\n");
@@ -47,7 +48,7 @@ fn tool_that_outlived_its_bedplate_is_identified() {
     // Only root can identify the process that inherited the lock.
     match &refused {
         Err(LockError::Orphaned { by: Some(by), .. }) => {
-            assert_eq!((by.pid, by.command.as_deref()), (tool.id(), Some("sleep")));
+            assert_eq!((by.pid, by.command.as_deref()), (tool.id(), Some("sh")));
         }
         _ => assert!(!nix::unistd::geteuid().is_root(), "{refused:?}"),
     }

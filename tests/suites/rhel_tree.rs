@@ -120,7 +120,7 @@ fn assert_read_back(editenv: &Path, root: &Path, profile: &str) {
         let plan = program::run(&plan).stdout;
         let plan: serde_json::Value = serde_json::from_slice(&plan).expect("JSON");
         assert_eq!(plan["changes"], serde_json::json!([]), "{saved}");
-        let settled = plan["settled"].as_array().expect("a list");
+        let settled = plan["unchanged"].as_array().expect("a list");
         for argument in ["iommu=pt", "hugepages=8"] {
             let state = settled
                 .iter()

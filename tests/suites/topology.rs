@@ -106,7 +106,7 @@ fn huge() -> Result<(), String> {
 fn drawn(svg: &str, document: &Value) -> Result<(), String> {
     let devices = ["gpus", "nics", "nvmes"].map(|kind| document[kind].as_array().cloned());
     let texts = picture::texts(svg)?;
-    for device in devices.into_iter().flatten().flatten().filter(|device| device["sort"] != "vf") {
+    for device in devices.into_iter().flatten().flatten().filter(|device| device["class"] != "vf") {
         let address = device["address"].as_str().unwrap_or_default();
         let count = texts.iter().filter(|text| text.text == address).count();
         if count != 1 {

@@ -149,7 +149,7 @@ fn every_unknown_check_has_a_fix() {
     for (name, path) in cases() {
         let report = report(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         let unknown = report.checks.iter().filter(|judged| judged.verdict == Verdict::Unknown);
-        let without = unknown.filter(|judged| judged.remedy.is_none());
+        let without = unknown.filter(|judged| judged.fix.is_none());
         silent.extend(without.map(|judged| (judged.id, format!("{name}: {}", judged.finding))));
     }
     assert!(silent.is_empty(), "{silent:#?}");

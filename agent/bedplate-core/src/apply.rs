@@ -239,10 +239,10 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
         let (result, why) = match &change.outcome {
             Outcome::Done => ("done", None),
             Outcome::AlreadyDone => ("already-done", None),
-            Outcome::Owed { commands, why } => {
+            Outcome::Pending { commands, why } => {
                 let commands: Vec<String> = commands.iter().map(|argv| argv.join(" ")).collect();
                 let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-                ("owed", Some(format!("to run in the image: {}{why}", commands.join("; "))))
+                ("pending", Some(format!("to run in the image: {}{why}", commands.join("; "))))
             }
             Outcome::Deferred { until } => ("deferred", Some(until.clone())),
             Outcome::Failed { action, why, output, .. } => {

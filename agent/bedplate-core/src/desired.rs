@@ -52,7 +52,7 @@ pub struct DesiredCmdline {
     /// Keys (`pci=config_acs`) whose desired value is unknown at present: if bedplate set them, they stay.
     pub keep: Vec<String>,
     /// Settings that need no argument, with reasons.
-    pub settled: Vec<UpToDate>,
+    pub unchanged: Vec<UpToDate>,
 }
 
 /// Time when a listed module is loaded.

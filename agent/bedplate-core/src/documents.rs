@@ -13,14 +13,14 @@ use crate::verify::Report;
 use bedplate_base::terminal;
 
 /// Version of the plan's JSON document.
-pub(crate) const PLAN_VERSION: u32 = 1;
+pub(crate) const PLAN_VERSION: u32 = 2;
 
 /// Output of `bedplate plan --json`: the difference between a profile and a host, and obstacles.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate plan"))]
 struct PlanDocument<'a> {
-    /// Version of this document type, 1.
+    /// Version of this document type, 2.
     bedplate_plan: u32,
     /// Snapshot of the host; present only if several are planned in sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub fn plan_from(file: Option<&str>, plan: &Plan, host: &str) -> Result<String, 
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate apply"))]
 struct AppliedDocument<'a> {
-    /// Version of this document type, 1.
+    /// Version of this document type, 2.
     bedplate_apply: u32,
     /// Results of the apply.
     #[serde(flatten)]
@@ -67,7 +67,7 @@ struct AppliedDocument<'a> {
 /// # Errors
 /// If a value cannot be written as JSON, which does not occur in a report.
 pub fn applied(report: &ApplyReport, after: &Plan) -> Result<String, serde_json::Error> {
-    document(&AppliedDocument { bedplate_apply: 1, report, after })
+    document(&AppliedDocument { bedplate_apply: 2, report, after })
 }
 
 /// JSON Schema (draft 2020-12) of [`applied`].
@@ -81,7 +81,7 @@ pub const PLAN_SCHEMA: &str = include_str!("../schemas/plan.json");
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate verify"))]
 struct VerifyDocument<'a> {
-    /// Version of this document type, 1.
+    /// Version of this document type, 2.
     bedplate_verify: u32,
     /// Snapshot of the host; present only if several are verified in sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,10 +103,10 @@ struct VerifyDocument<'a> {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Moment {
     /// UTC, `2026-03-03 03:10:12 UTC`.
-    pub judged: String,
+    pub evaluated_at: String,
     /// The kernel's id of this boot (/proc/sys/kernel/random/boot_id); omitted if unreadable.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub boot: Option<String>,
+    pub boot_id: Option<String>,
 }
 
 /// Frame of a verify document: file, host, exit status, time.
@@ -127,7 +127,7 @@ pub struct JudgementFrame<'a> {
 /// If a value cannot be written as JSON, which does not occur in a report.
 pub fn verify(judging: JudgementFrame<'_>, report: &Report) -> Result<String, serde_json::Error> {
     let JudgementFrame { file, host, exit_status, moment } = judging;
-    document(&VerifyDocument { bedplate_verify: 1, file, host, exit_status, moment, report })
+    document(&VerifyDocument { bedplate_verify: 2, file, host, exit_status, moment, report })
 }
 
 /// JSON Schema (draft 2020-12) of [`verify`].
@@ -150,7 +150,7 @@ pub struct Log<'a> {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schemars", schemars(title = "bedplate doctor"))]
 struct DoctorDocument<'a> {
-    /// Version of this document type, 1.
+    /// Version of this document type, 2.
     bedplate_doctor: u32,
     /// Snapshot of the host; present only if several are read in sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,7 +174,7 @@ pub fn doctor(
     log: Option<Log<'_>>,
     host: &str,
 ) -> Result<String, serde_json::Error> {
-    document(&DoctorDocument { bedplate_doctor: 1, file, host, log, symptoms })
+    document(&DoctorDocument { bedplate_doctor: 2, file, host, log, symptoms })
 }
 
 /// JSON Schema (draft 2020-12) of [`doctor`].

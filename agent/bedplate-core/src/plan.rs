@@ -12,7 +12,7 @@ mod subject;
 use serde::{Deserialize, Serialize};
 
 pub use crate::kind_id::KindId;
-pub use action::{Action, Check, WayBack};
+pub use action::{Action, Check, ToolUndo};
 pub use content::FileContent;
 pub(crate) use ledger_corrections::{Orphan, SettledTool};
 pub(crate) use next_boot::EntryBefore;
@@ -171,7 +171,7 @@ pub struct Blocker {
     /// Reason why the change cannot be planned.
     pub reason: String,
     /// Fix, as a command if possible.
-    pub remedy: String,
+    pub fix: String,
 }
 
 /// A subject that could not be read, so the plan makes no claim about it.
@@ -243,10 +243,10 @@ impl KindId {
         self,
         subject: impl Into<Subject>,
         reason: impl Into<String>,
-        remedy: impl Into<String>,
+        fix: impl Into<String>,
     ) -> Blocker {
-        let (reason, remedy) = (reason.into(), remedy.into());
-        Blocker { kind: self, subject: subject.into(), reason, remedy }
+        let (reason, fix) = (reason.into(), fix.into());
+        Blocker { kind: self, subject: subject.into(), reason, fix }
     }
 
     /// Builds an item that could not be read.
@@ -281,7 +281,7 @@ bedplate_base::named! {
 
 /// A setting in a file of bedplate's to which a later file assigns another value at boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Overruled {
+pub struct Overridden {
     /// Resource type.
     pub kind: KindId,
     /// Name of the setting.
@@ -324,7 +324,7 @@ pub struct KindPlan {
     /// Subjects that could not be read.
     pub unknowns: Vec<Unknown>,
     /// Items that already match the profile.
-    pub settled: Vec<UpToDate>,
+    pub unchanged: Vec<UpToDate>,
     /// Notes.
     pub notes: Vec<Note>,
     /// Files already written that take effect at a boot (configured and next boot are converged, the running system is
@@ -347,7 +347,7 @@ pub struct KindPlan {
     pub pending_commands: Vec<String>,
     /// Settings that files of other tools override.
     #[serde(skip)]
-    pub overruled: Vec<Overruled>,
+    pub overridden: Vec<Overridden>,
     /// Files of bedplate's that are missing in the ledger.
     #[serde(skip)]
     pub orphans: Vec<Orphan>,

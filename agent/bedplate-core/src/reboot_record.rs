@@ -21,7 +21,7 @@ use crate::profile::model::FleetLock;
 pub const RECORD: &str = "/var/lib/bedplate/daemon/reboot.json";
 
 /// Format version that this program reads and writes.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Maximum number of consecutive reboots without convergence, for any plans. Also stops loops in which every boot leads
 /// to another plan.
@@ -44,7 +44,7 @@ pub struct Record {
     /// Id of the boot in which a change was last known to be pending until a boot.
     pub waiting: Option<String>,
     /// Cause of the last boot, if it is worth reporting.
-    pub came: Option<LastBoot>,
+    pub last_boot: Option<LastBoot>,
 }
 
 impl Default for Record {
@@ -56,7 +56,7 @@ impl Default for Record {
             lock: None,
             asked: None,
             waiting: None,
-            came: None,
+            last_boot: None,
         }
     }
 }
@@ -158,7 +158,7 @@ impl Record {
     }
 
     fn past<'a>(&'a self, boot_id: &'a str) -> impl Iterator<Item = &'a Attempt> {
-        self.attempts.iter().filter(move |attempt| attempt.boot_id != boot_id && !attempt.rehearsal)
+        self.attempts.iter().filter(move |attempt| attempt.boot_id != boot_id && !attempt.dry_run)
     }
 
     /// Records a reboot before it is requested. Two requests in one boot are one attempt.
@@ -182,8 +182,8 @@ impl Record {
     }
 
     /// Whether a dry run of a reboot for this plan took place in this boot.
-    pub fn rehearsed(&self, boot_id: &str, plan: &str) -> bool {
-        self.attempts.iter().any(|a| a.rehearsal && a.boot_id == boot_id && a.plan == plan)
+    pub fn dry_run_done(&self, boot_id: &str, plan: &str) -> bool {
+        self.attempts.iter().any(|a| a.dry_run && a.boot_id == boot_id && a.plan == plan)
     }
 
     /// Returns the scheduled reboot that the boot `boot_id` follows, and marks it, so that it is returned only once.
@@ -192,7 +192,7 @@ impl Record {
         let mut last = None;
         for attempt in self.attempts.iter_mut().filter(follows) {
             attempt.followed = true;
-            last = Some(attempt.clone()).filter(|attempt| !attempt.rehearsal);
+            last = Some(attempt.clone()).filter(|attempt| !attempt.dry_run);
         }
         last
     }
@@ -233,7 +233,7 @@ mod tests {
             at,
             due: None,
             method: RebootMethod::Ordinary,
-            rehearsal: false,
+            dry_run: false,
             passthrough: false,
             followed: false,
             subject: String::new(),
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(record.follow("3").map(|attempt| attempt.plan), Some("q".into()));
         assert_eq!(record.follow("4"), None);
         assert_eq!(record.in_a_row("4"), 2, "they are counted all the same");
-        record.attempt(Attempt { rehearsal: true, ..attempt("r", "4") });
+        record.attempt(Attempt { dry_run: true, ..attempt("r", "4") });
         assert_eq!(record.follow("5"), None);
     }
 
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn dry_run_is_not_an_attempt() {
         let mut record = Record::default();
-        record.attempt(Attempt { rehearsal: true, ..attempt("p", "1") });
+        record.attempt(Attempt { dry_run: true, ..attempt("p", "1") });
         assert_eq!(record.attempts_used("p", "2"), 0);
     }
 
@@ -304,13 +304,13 @@ mod tests {
         record.asked = Some(request("1"));
         assert_eq!(Record::parse(&record.render()).unwrap(), record);
         assert_eq!((record.request("1").is_some(), record.request("2")), (true, None));
-        for other in [1, 3] {
+        for other in [1, 2, 4] {
             let text = format!("{{\"version\":{other},\"more\":1}}");
             let refused = Record::parse(&text).unwrap_err();
             assert!(matches!(refused, RecordError::Version(version) if version == other));
             assert!(refused.to_string().contains("remove it"), "{refused}");
         }
-        for bad in ["", "{", "{\"version\":2,\"more\":1}", "[]"] {
+        for bad in ["", "{", "{\"version\":3,\"more\":1}", "[]"] {
             assert!(matches!(Record::parse(bad), Err(RecordError::Damaged(_))), "{bad}");
         }
     }

@@ -39,7 +39,7 @@ pub struct RevertPlan {
     /// Records that stay: restoring is impossible, or would undo later changes.
     pub refused: Vec<Refused>,
     /// Tools to run in the image after the files are restored, since they cannot run from here.
-    pub owed: Vec<Vec<String>>,
+    pub pending_tools: Vec<Vec<String>>,
     /// Notes about settings that are gone already.
     pub notes: Vec<String>,
 }
@@ -64,7 +64,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
                 makes: Vec::new(),
                 limit_s: tool.limit_s,
             }),
-            false => plan.owed.push(tool.argv.clone()),
+            false => plan.pending_tools.push(tool.argv.clone()),
         }
     }
     let source = Source::find(reader, ledger, facts);
@@ -77,7 +77,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
             limit_s: tool.limit_s,
         }));
     } else {
-        plan.owed.extend(tools.into_keys().map(|tool| tool.argv));
+        plan.pending_tools.extend(tools.into_keys().map(|tool| tool.argv));
     }
     plan_owed(&mut plan, ledger, (reader, writer));
     let deepest_first = ledger.directories.iter().rev();
@@ -99,11 +99,11 @@ fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Rea
                 let (makes, limit_s) = (Vec::new(), kind::OWED_LIMIT_S);
                 plan.steps.push(Step::Tool { argv, purpose, makes, limit_s });
             }
-            false => plan.owed.push(argv),
+            false => plan.pending_tools.push(argv),
         }
     }
     let mut seen = BTreeSet::new();
-    plan.owed.retain(|argv| seen.insert(argv.clone()));
+    plan.pending_tools.retain(|argv| seen.insert(argv.clone()));
 }
 
 /// Plans the files. Returns the tools to run after their restoration, each with its output files. Generated files are
@@ -150,12 +150,12 @@ impl RevertPlan {
         &mut self,
         subject: impl Into<String>,
         reason: impl Into<String>,
-        remedy: impl Into<String>,
+        fix: impl Into<String>,
     ) {
         self.refused.push(Refused {
             subject: subject.into(),
             reason: reason.into(),
-            remedy: remedy.into(),
+            fix: fix.into(),
         });
     }
 }
@@ -211,13 +211,13 @@ fn plan_file(
     }
     let after = match record.original.sha().map(|sha| saved_content(reader, sha)).transpose() {
         Ok(bytes) => bytes,
-        Err(error) => return plan.refuse(path, chain(&error), error.remedy()),
+        Err(error) => return plan.refuse(path, chain(&error), error.fix()),
     };
     let refused =
         after.as_deref().and_then(|to| restore_policy::refusal(path, to, found.bytes.as_deref()));
     if let Some((what, sha)) = refused.zip(record.original.sha()) {
-        let remedy = format!("to restore it anyway, copy it from {}", sha.blob());
-        return plan.refuse(path, what, remedy);
+        let fix = format!("to restore it anyway, copy it from {}", sha.blob());
+        return plan.refuse(path, what, fix);
     }
     let content = |bytes: Option<Vec<u8>>| bytes.map(FileContent::new);
     plan.steps.push(Step::File {

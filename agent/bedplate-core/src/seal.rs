@@ -211,8 +211,8 @@ fn leftovers(ledger: &Ledger, reader: &dyn Reader, machine: &mut dyn Machine) ->
 
 /// Formats a refusal that arose during the seal.
 fn started(refused: &Refused) -> String {
-    let Refused { subject, reason, remedy } = refused;
-    format!("{subject}: {reason}; {remedy}")
+    let Refused { subject, reason, fix } = refused;
+    format!("{subject}: {reason}; {fix}")
 }
 
 fn has_published(plan: &SealPlan) -> bool {

@@ -14,18 +14,18 @@ use bedplate_core::plan::Item;
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait after failures.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
-/// Number of external reverts that make a change contested.
+/// Number of external reverts that make a change a conflict.
 const TAKEN_BACK: u32 = 3;
 /// Only reverts within this window count, so a daily device reset is not a conflict.
 const MEMORY: Duration = Duration::from_secs(10 * 60);
 
-/// Quiet period: a contested change is retried once its value has not changed for this long. It doubles with each
+/// Quiet period: a conflict is retried once its value has not changed for this long. It doubles with each
 /// further contest in a row.
 const QUIET: Duration = Duration::from_secs(60 * 60);
 /// Longest quiet period.
 const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Fix for a contested change, shown to operators.
+/// Fix for a conflict, shown to operators.
 pub const CLEARS: &str =
     "`bedplate reconcile` retries now; bedplate retries after an hour without another change";
 
@@ -45,8 +45,8 @@ struct Memory {
     failures: u32,
     failed_at: Duration,
     failed: Option<FailedChange>,
-    contested: Option<Conflict>,
-    /// Time of the last change of the contested value. `seen` is `None` if it matched the profile at the last observation.
+    conflict: Option<Conflict>,
+    /// Time of the last change of the conflicting value. `seen` is `None` if it matched the profile at the last observation.
     quiet_since: Duration,
     seen: Option<String>,
     /// Contests in a row, and the time of the last retry after one.
@@ -85,8 +85,8 @@ pub(crate) struct Admission {
     pub now: Vec<ChangeKey>,
     /// Earliest time at which a waiting change may be retried.
     pub next: Option<Duration>,
-    /// Changes that this observation made contested.
-    pub contested: Vec<Conflict>,
+    /// Changes that this observation turned into conflicts.
+    pub conflicts: Vec<Conflict>,
 }
 
 impl Backoff {
@@ -101,8 +101,8 @@ impl Backoff {
             }
             if memory.done {
                 memory.done = false;
-                if let Some(contested) = memory.note_reverted(&change.shown, now) {
-                    admitted.contested.push(contested);
+                if let Some(conflict) = memory.note_reverted(&change.shown, now) {
+                    admitted.conflicts.push(conflict);
                     admitted.wait(now + memory.quiet_period());
                     continue;
                 }
@@ -115,8 +115,8 @@ impl Backoff {
         admitted
     }
 
-    /// Updates contested changes that match the profile at this observation. One that has matched for the quiet
-    /// period is no longer contested.
+    /// Updates conflicting changes that match the profile at this observation. One that has matched for the quiet
+    /// period is no longer a conflict.
     fn release_converged(&mut self, found: &[PlannedChange], now: Duration) -> Admission {
         let mut admitted = Admission::default();
         for (key, memory) in &mut self.changes {
@@ -157,17 +157,17 @@ impl Backoff {
         next
     }
 
-    /// Returns all contested changes, sorted by id.
-    pub(crate) fn contested(&self) -> Vec<Conflict> {
-        let contested = self.changes.values().filter_map(|memory| memory.contested.clone());
-        let mut contested: Vec<Conflict> = contested.collect();
-        contested.sort_by(|one, other| one.id.cmp(&other.id));
-        contested
+    /// Returns all conflicts, sorted by id.
+    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
+        let conflicts = self.changes.values().filter_map(|memory| memory.conflict.clone());
+        let mut conflicts: Vec<Conflict> = conflicts.collect();
+        conflicts.sort_by(|one, other| one.id.cmp(&other.id));
+        conflicts
     }
 
-    /// Whether any change is contested. An observation then matters even if nothing differs.
-    pub(crate) fn is_contested(&self) -> bool {
-        self.changes.values().any(|memory| memory.contested.is_some())
+    /// Whether any change is a conflict. An observation then matters even if nothing differs.
+    pub(crate) fn has_conflicts(&self) -> bool {
+        self.changes.values().any(|memory| memory.conflict.is_some())
     }
 
     /// Returns those of the differences whose last attempt failed.
@@ -189,19 +189,19 @@ impl Admission {
 }
 
 impl Memory {
-    /// Returns how long the value must stay unchanged before the contested change is retried.
+    /// Returns how long the value must stay unchanged before the conflicting change is retried.
     fn quiet_period(&self) -> Duration {
         QUIET.saturating_mul(1 << self.contests.saturating_sub(1).min(8)).min(LONGEST_QUIET)
     }
 
-    /// Returns until when a contested change is left alone; `None` if it may be applied. `seen` is the current value. Any
+    /// Returns until when a conflict is left alone; `None` if it may be applied. `seen` is the current value. Any
     /// change of the value, even to the profile's value, restarts the quiet period.
     fn left_until(&mut self, seen: Option<String>, now: Duration) -> Option<Duration> {
-        let contested = self.contested.as_mut()?;
+        let conflict = self.conflict.as_mut()?;
         if self.seen != seen {
             self.quiet_since = now;
             if let Some(seen) = &seen {
-                contested.found.clone_from(seen);
+                conflict.found.clone_from(seen);
             }
             self.seen = seen;
         }
@@ -209,14 +209,14 @@ impl Memory {
         if now < until {
             return Some(until);
         }
-        self.contested = None;
+        self.conflict = None;
         self.taken_back.clear();
         self.tried_again = Some(now);
         None
     }
 
-    /// Records that an applied change differs again. A revert soon after the retry of a contested change
-    /// makes it contested at once.
+    /// Records that an applied change differs again. A revert soon after the retry of a conflict
+    /// makes it a conflict at once.
     fn note_reverted(&mut self, difference: &Difference, now: Duration) -> Option<Conflict> {
         self.taken_back.retain(|at| now.saturating_sub(*at) < MEMORY);
         self.taken_back.push(now);
@@ -232,9 +232,9 @@ impl Memory {
         self.contests = self.contests.saturating_add(1);
         let found = seen(difference);
         (self.quiet_since, self.seen) = (now, Some(found.clone()));
-        let contested = Conflict { id: difference.id.clone(), found, times };
-        self.contested = Some(contested.clone());
-        Some(contested)
+        let conflict = Conflict { id: difference.id.clone(), found, times };
+        self.conflict = Some(conflict.clone());
+        Some(conflict)
     }
 
     fn wait(&self) -> Option<Duration> {

@@ -212,7 +212,7 @@ impl Agent {
 
     /// Reboots the host as the profile specifies, regardless of policy and windows. Vetoes, inhibitors and the reboot lock
     /// still apply. `not_before`: microseconds since 1970, 0 = after the profile's delay. Returns the resulting state of the
-    /// reboot (`announced`, `waiting`, …) and a human-readable description.
+    /// reboot (`scheduled`, `waiting`, …) and a human-readable description.
     #[zbus(out_args("state", "text"))]
     async fn schedule_reboot(
         &self,

@@ -16,7 +16,7 @@ const LONGEST: usize = 400;
 /// Reason for a converged host without check results.
 const NOT_JUDGED: &str = "the checks of `bedplate verify` were not run";
 
-/// Public result of one check. `text` and `remedy` are empty for passed and not applicable checks.
+/// Public result of one check. `text` and `fix` are empty for passed and not applicable checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// Id of the check.
@@ -30,7 +30,7 @@ pub struct Checked {
     pub text: String,
     /// Fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    pub fix: Option<String>,
 }
 
 impl Checked {
@@ -40,7 +40,7 @@ impl Checked {
             outcome: judged.verdict,
             severity: judged.severity,
             text: String::new(),
-            remedy: None,
+            fix: None,
         };
         match judged.verdict {
             Outcome::Pass | Outcome::NotApplicable => checked,
@@ -48,9 +48,9 @@ impl Checked {
                 // Fixes are constant texts of bedplate, such as `LimitMEMLOCK=infinity`, except in these
                 // groups, which quote arguments.
                 let quotes = matches!(judged.group, Group::CommandLine | Group::Profile);
-                let remedy = judged.remedy.as_deref();
-                let remedy = remedy.map(if quotes { mask_line } else { brief });
-                Checked { text: mask_line(&judged.finding), remedy, ..checked }
+                let fix = judged.fix.as_deref();
+                let fix = fix.map(if quotes { mask_line } else { brief });
+                Checked { text: mask_line(&judged.finding), fix, ..checked }
             }
         }
     }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn checked(id: &str, outcome: Outcome, severity: Severity) -> Checked {
-        Checked { id: id.into(), outcome, severity, text: format!("{id} says"), remedy: None }
+        Checked { id: id.into(), outcome, severity, text: format!("{id} says"), fix: None }
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
     fn changed_text_matters_for_failures_only() {
         let of = |outcome, text: &str| {
             let severity = Severity::Fail;
-            vec![Checked { id: "a.a".into(), outcome, severity, text: text.into(), remedy: None }]
+            vec![Checked { id: "a.a".into(), outcome, severity, text: text.into(), fix: None }]
         };
         let same = |now: &[Checked], before: &[Checked]| are_no_news(Some(now), Some(before));
         assert!(same(&of(Outcome::Warn, "4 errors"), &of(Outcome::Warn, "3 errors")));
@@ -194,19 +194,19 @@ mod tests {
         let of = |group| Judged {
             id: "x.x",
             group,
-            proves: "",
+            verifies: "",
             verdict: Outcome::Fail,
             finding: "`token=hunter2` does nothing".into(),
             evidence: Vec::new(),
             codes: Vec::new(),
-            remedy: Some("set `LimitMEMLOCK=infinity`".into()),
+            fix: Some("set `LimitMEMLOCK=infinity`".into()),
             in_profile: false,
             severity: Severity::Fail,
             severity_reason: Some("hunter2".into()),
         };
-        let remedy = |group| Checked::new(&of(group)).remedy.unwrap();
-        assert_eq!(remedy(Group::Limits), "set `LimitMEMLOCK=infinity`");
-        assert_eq!(remedy(Group::CommandLine), "set `LimitMEMLOCK=…`");
+        let fix = |group| Checked::new(&of(group)).fix.unwrap();
+        assert_eq!(fix(Group::Limits), "set `LimitMEMLOCK=infinity`");
+        assert_eq!(fix(Group::CommandLine), "set `LimitMEMLOCK=…`");
         let all = format!("{:?}", Checked::new(&of(Group::Limits)));
         assert!(!all.contains("hunter2"), "{all}");
     }

@@ -164,7 +164,7 @@ mod tests {
         }
         assert_eq!(KnownDevices::parse("{}"), None);
         let missing = blocker(&("0000:18:00.0".into(), "NIC 15b3:1021".into()));
-        assert!(missing.remedy.contains("--forget-missing"));
+        assert!(missing.fix.contains("--forget-missing"));
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn host_metrics(status: &Status, out: &mut Families) {
     out.gauge("blockers", "Items that require operator action.", count(status.blockers.len()));
     out.gauge("unknowns", "Values that could not be read.", count(status.unknowns.len()));
     let help = "Changes that something else keeps reverting.";
-    out.gauge("contested", help, count(status.contested.len()));
+    out.gauge("conflicts", help, count(status.conflicts.len()));
 }
 
 /// Adds a series for every check and outcome, so that an alert is `bedplate_check{outcome="fail"} == 1`.
@@ -101,7 +101,7 @@ fn reboot_metrics(status: &Status, out: &mut Families) {
         .map(|name| (format!("{{state=\"{name}\"}}"), flag(status.reboot.state.name() == name)));
     out.family("reboot_state", "gauge", "State of the reboot: 1 for the current one.", &states);
     let help = "Reboots requested since the daemon started.";
-    out.counter("reboots_asked_total", help, status.reboot.asked_for);
+    out.counter("reboots_requested_total", help, status.reboot.requested);
 }
 
 fn daemon_metrics(status: &Status, out: &mut Families) {
@@ -226,7 +226,7 @@ mod tests {
             "bedplate_state{state=\"converged\"} 0",
             "bedplate_ready 0",
             "bedplate_reboot_state{state=\"unknown\"} 1",
-            "bedplate_reboot_state{state=\"announced\"} 0",
+            "bedplate_reboot_state{state=\"scheduled\"} 0",
             "bedplate_pending_changes{kind=\"acs\",effect=\"every-boot\"} 1",
             "bedplate_pending_changes{kind=\"cmdline\",effect=\"cold-boot\"} 1",
             "bedplate_reboot_needed{class=\"cold\"} 1",

@@ -86,7 +86,7 @@ messages! {
     /// A reboot did not happen, or its armed method could not be disarmed.
     REBOOT_FAILED Error "70502a541e514471942c5246534e225f";
     /// Reboot that this boot follows.
-    REBOOT_CAME Info "0f0cbbfb02ff48b9b4644dccb657b3b7";
+    REBOOT_CAUSE Info "0f0cbbfb02ff48b9b4644dccb657b3b7";
     /// Reboots did not bring the change into effect.
     STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
     /// State of the reboot lock.

@@ -65,7 +65,7 @@ impl LogState {
     /// Logs new items that require operator action.
     pub(crate) fn blockers(&mut self, observation: &Observation) {
         let words = |one: &Blocker| {
-            format!("{} {}: {}; fix: {}", one.kind, one.subject, one.reason, one.remedy)
+            format!("{} {}: {}; fix: {}", one.kind, one.subject, one.reason, one.fix)
         };
         let now = observation.blockers.iter().map(words).collect();
         log_new(journal::BLOCKED, &mut self.blockers, now);
@@ -124,6 +124,6 @@ fn format_check(checked: &Checked) -> String {
         Outcome::Warn => "warns",
         _ => "is unknown",
     };
-    let remedy = checked.remedy.as_ref().map(|remedy| format!("; fix: {remedy}"));
-    format!("check {id} {word}: {text}{}", remedy.unwrap_or_default())
+    let fix = checked.fix.as_ref().map(|fix| format!("; fix: {fix}"));
+    format!("check {id} {word}: {text}{}", fix.unwrap_or_default())
 }

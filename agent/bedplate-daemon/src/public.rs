@@ -14,7 +14,7 @@ use bedplate_core::engine::profile_source::SourceError;
 use bedplate_core::kind;
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::plan::{
-    Action, BOOT_ENTRY, Change, FileContent, Item, KindId, Plan, Rationale, WayBack,
+    Action, BOOT_ENTRY, Change, FileContent, Item, KindId, Plan, Rationale, ToolUndo,
 };
 use bedplate_core::profile::{self, Diagnostic};
 use bedplate_core::setting::WriteAttribute;
@@ -69,7 +69,7 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     let body = &mut plan.body;
     body.changes.iter_mut().for_each(|one| change(one, words));
     for blocker in &mut body.blockers {
-        masked([&mut blocker.subject.text, &mut blocker.reason, &mut blocker.remedy]);
+        masked([&mut blocker.subject.text, &mut blocker.reason, &mut blocker.fix]);
         if kind::privacy(blocker.kind).quotes_files {
             blocker.reason = mask::quotations(&blocker.reason, &|_| false);
         }
@@ -77,7 +77,7 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     for unknown in &mut body.unknowns {
         masked([&mut unknown.subject.text, &mut unknown.reason]);
     }
-    for settled in &mut body.settled {
+    for settled in &mut body.unchanged {
         masked([&mut settled.subject, &mut settled.state]);
         if kind::privacy(settled.kind).quotes_files {
             settled.state = "matches the profile".to_owned();
@@ -173,9 +173,9 @@ fn action(action: &mut Action) {
                 *value = alone_standing(value);
             }
         }
-        Action::RunTool { argv, purpose, way_back, .. } => {
+        Action::RunTool { argv, purpose, undo, .. } => {
             masked(argv.iter_mut().chain([purpose]));
-            if let WayBack::Run { argv } = way_back {
+            if let ToolUndo::Run { argv } = undo {
                 masked(argv);
             }
         }

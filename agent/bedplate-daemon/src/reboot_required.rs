@@ -29,7 +29,7 @@ pub(crate) fn is_wanted(status: &Status) -> Option<bool> {
         return None;
     }
     let policy = status.reboot.policy == Some(RebootPolicy::Mark);
-    Some(policy && status.held.is_none() && status.reboot.is_needed())
+    Some(policy && status.pause.is_none() && status.reboot.is_needed())
 }
 
 /// Whether [`set`] would change nothing.

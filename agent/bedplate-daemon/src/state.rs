@@ -23,9 +23,9 @@ bedplate_base::named! {
         /// A change failed and will be retried.
         Failed = "failed",
         /// Another program or an operator keeps reverting a change.
-        Contested = "contested",
+        Conflict = "conflict",
         /// Reboots did not bring the change into effect.
-        Stuck = "stuck",
+        AttemptsExhausted = "attempts-exhausted",
         /// The profile is unusable, or the host cannot be observed.
         Error = "error",
         /// The operator has installed no profile; nothing is enforced.

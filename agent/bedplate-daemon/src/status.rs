@@ -21,7 +21,7 @@ use bedplate_core::reboot_record::last_boot::LastBoot;
 use bedplate_host::published;
 
 /// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Reason for `converged`.
 const IN_EFFECT: &str = "the profile is in effect";
 /// Status file for readers without a bus; world-readable.
@@ -44,7 +44,7 @@ pub struct Status {
     pub mode: Option<AgentMode>,
     /// The operator's pause of enforcement: the daemon only observes.
     #[serde(default)]
-    pub held: Option<EnforceHold>,
+    pub pause: Option<EnforceHold>,
     /// Id of this boot.
     pub boot_id: String,
     /// Whether a daemon publishes and maintains it. `false`: a one-time observation by `bedplate status` itself.
@@ -78,7 +78,7 @@ pub struct Status {
     /// Changes that take effect at the next boot.
     pub pending: Vec<Pending>,
     /// Changes that something else keeps reverting.
-    pub contested: Vec<Conflict>,
+    pub conflicts: Vec<Conflict>,
     /// Changes that failed and will be retried.
     #[serde(default)]
     pub failed: Vec<FailedChange>,
@@ -124,23 +124,23 @@ pub struct RebootStatus {
     /// Reboots requested since the host was last converged.
     pub attempts: usize,
     /// Reboots that this daemon has requested, as a counter.
-    pub asked_for: u64,
+    pub requested: u64,
     /// Slot of the reboot lock.
     pub lock: Option<LockSlot>,
     /// Result of the last request to the lock server.
-    pub lock_said: Option<String>,
+    pub lock_message: Option<String>,
     /// Vetoes: hold, busy devices and others.
     pub vetoes: Vec<String>,
     /// How the last scheduled or requested reboot of this boot was cancelled, by which user or program, and when;
     /// or that it did not happen.
-    #[serde(default, rename = "called_off")]
+    #[serde(default)]
     pub cancelled_by: Option<String>,
     /// Description of the operator's reboot hold, even if no reboot is due.
     #[serde(default)]
     pub hold: Option<String>,
     /// Cause of the last boot, if notable.
     #[serde(default)]
-    pub came: Option<LastBoot>,
+    pub last_boot: Option<LastBoot>,
     /// Soundness of the next boot entry; `None` if not known yet.
     #[serde(default)]
     pub next_boot: Option<NextBoot>,
@@ -167,7 +167,7 @@ impl Status {
     }
 
     /// Updates the status from an observation.
-    pub fn take(&mut self, observation: &Observation, contested: Vec<Conflict>) {
+    pub fn take(&mut self, observation: &Observation, conflicts: Vec<Conflict>) {
         self.profile.clone_from(&observation.profile);
         self.mode = Some(observation.agent.mode);
         self.changes = observation.changes.iter().map(|change| change.shown.clone()).collect();
@@ -175,7 +175,7 @@ impl Status {
         self.unknowns.clone_from(&observation.unknowns);
         self.pending.clone_from(&observation.pending);
         self.facts.clone_from(&observation.facts);
-        self.contested = contested;
+        self.conflicts = conflicts;
         self.checks.clone_from(&observation.checks);
         self.reboot.need = Some(observation.need);
         self.reboot.policy = Some(observation.reboot.policy);
@@ -205,7 +205,7 @@ impl Status {
         self.blockers.clear();
         self.unknowns.clear();
         self.pending.clear();
-        self.contested.clear();
+        self.conflicts.clear();
         self.checks = None;
         self.set_unknown(why);
     }
@@ -249,11 +249,11 @@ impl Status {
         };
         let failed = failed
             .or_else(|| self.failed.first().map(|one| format!("{}: {}", one.subject, one.why)));
-        let (state, reason) = if let RebootState::Stuck { why } = &self.reboot.state {
-            (State::Stuck, why.clone())
-        } else if !self.contested.is_empty() {
-            let what = subjects(&mut self.contested.iter().map(|one| one.id.clone()));
-            (State::Contested, format!("conflict: something else keeps reverting {what}"))
+        let (state, reason) = if let RebootState::AttemptsExhausted { why } = &self.reboot.state {
+            (State::AttemptsExhausted, why.clone())
+        } else if !self.conflicts.is_empty() {
+            let what = subjects(&mut self.conflicts.iter().map(|one| one.id.clone()));
+            (State::Conflict, format!("conflict: something else keeps reverting {what}"))
         } else if let Some(failed) = failed {
             (State::Failed, failed)
         } else if !self.blockers.is_empty() {
@@ -270,8 +270,8 @@ impl Status {
             (State::Converged, IN_EFFECT.to_owned())
         };
         self.state = state;
-        self.reason = match &self.held {
-            Some(held) if state != State::Converged => format!("{reason}; {}", held.describe()),
+        self.reason = match &self.pause {
+            Some(pause) if state != State::Converged => format!("{reason}; {}", pause.describe()),
             _ => reason,
         };
         self.verdict = match state {

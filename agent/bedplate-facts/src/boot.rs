@@ -38,14 +38,14 @@ pub enum BootLoader {
         /// Reason.
         reason: String,
         /// Way to change the kernel arguments without bedplate.
-        remedy: String,
+        fix: String,
     },
     /// Family not recognised. Never skipped silently.
     Unknown {
         /// Evidence that was checked and not found.
         reason: String,
         /// Way to change the kernel arguments without bedplate.
-        remedy: String,
+        fix: String,
     },
 }
 
@@ -86,7 +86,7 @@ struct Host<'a> {
 pub(crate) fn family(reader: &dyn Reader, os: &Os) -> BootLoader {
     let host = Host { reader, os };
     DETECTORS.iter().chain(&FALLBACK_DETECTORS).find_map(|detect| detect(&host)).unwrap_or_else(
-        || BootLoader::Unknown { reason: host.nothing_found(), remedy: BY_HAND.to_owned() },
+        || BootLoader::Unknown { reason: host.nothing_found(), fix: BY_HAND.to_owned() },
     )
 }
 
@@ -168,7 +168,7 @@ fn talos(host: &Host) -> Option<BootLoader> {
         reason: "on Talos, kernel arguments belong in the machine configuration or Image Factory schematic: use \
                  `bedplate render talos`"
             .to_owned(),
-        remedy: "render the profile for the image with `bedplate render`".to_owned(),
+        fix: "render the profile for the image with `bedplate render`".to_owned(),
     })
 }
 
@@ -179,7 +179,7 @@ fn physical_root(host: &Host) -> Option<BootLoader> {
         && (host.has("/ostree/deploy") || host.has_entries());
     (itself && !host.has("/run/ostree-booted")).then(|| BootLoader::Unmanaged {
         reason: "physical root of an OSTree system (/ostree/repo); its deployments own the boot entries".to_owned(),
-        remedy: "change the arguments in the booted system with `rpm-ostree kargs --append-if-missing=…`, or here \
+        fix: "change the arguments in the booted system with `rpm-ostree kargs --append-if-missing=…`, or here \
                  with `ostree admin --sysroot=DIR kargs edit-in-place --append-if-missing=…`"
             .to_owned(),
     })
@@ -208,7 +208,7 @@ fn ostree(host: &Host) -> Option<BootLoader> {
             reason:
                 "OSTree deployment without rpm-ostree or bootc, which could change it"
                     .to_owned(),
-            remedy: "change the arguments with `ostree admin kargs edit-in-place --append-if-missing=…`, or install \
+            fix: "change the arguments with `ostree admin kargs edit-in-place --append-if-missing=…`, or install \
                      rpm-ostree"
                 .to_owned(),
         },
@@ -283,7 +283,7 @@ fn proxmox(host: &Host) -> Option<BootLoader> {
         reason: format!(
             "proxmox-boot-tool ({LIST}) manages this host's boot entries, on unmounted partitions"
         ),
-        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub (if `proxmox-boot-tool status` \
+        fix: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub (if `proxmox-boot-tool status` \
                  names systemd-boot: to the line in /etc/kernel/cmdline), run `proxmox-boot-tool refresh`, reboot"
             .to_owned(),
     })
@@ -318,7 +318,7 @@ fn unknown_grub(host: &Host) -> Option<BootLoader> {
             "/etc/default/grub exists, but the tool that regenerates the GRUB configuration of distribution {id:?} \
              is unknown: not of the Debian, Red Hat or SUSE family, by os-release or by its tools"
         ),
-        remedy: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the configuration \
+        fix: "add the arguments to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, regenerate the configuration \
                  with this distribution's tool (GRUB's own: `grub-mkconfig -o /boot/grub/grub.cfg`; where that file \
                  is hand-written: the `linux` lines themselves), reboot"
             .to_owned(),

@@ -131,7 +131,7 @@ impl Facts {
             },
             boot: BootLoader::Unknown {
                 reason: "no machine was inspected".into(),
-                remedy: boot::BY_HAND.into(),
+                fix: boot::BY_HAND.into(),
             },
             iommu: IommuFacts::unknown(),
             gpu: gpu::GpuStack {

@@ -32,12 +32,12 @@ pub struct Advice {
     /// Variables to set, by name.
     pub set: Vec<Setting>,
     /// Commonly recommended variables that this host does not need.
-    pub left_out: Vec<LeftOut>,
+    pub omitted: Vec<Omitted>,
     /// Notes, one sentence each.
     pub notes: Vec<String>,
     /// Whether every port was readable; if not, ports may be missing from the list.
     pub complete: bool,
-    /// Newest version for which the defaults and reasons of `left_out` are known; absent: they apply to this version.
+    /// Newest version for which the defaults and reasons of `omitted` are known; absent: they apply to this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_to: Option<String>,
 }
@@ -57,7 +57,7 @@ pub struct Setting {
 /// A variable to leave unset.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct LeftOut {
+pub struct Omitted {
     /// Name.
     pub name: &'static str,
     /// Commonly recommended value.
@@ -75,7 +75,7 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
         library,
         nccl_version: version.to_string(),
         set: Vec::new(),
-        left_out: Vec::new(),
+        omitted: Vec::new(),
         notes: Vec::new(),
         complete: true,
         known_to: None,
@@ -98,7 +98,7 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
         }
     }
     advice.set.sort_by_key(|setting| setting.name);
-    advice.left_out = left_out(&advice.set, library, version);
+    advice.omitted = omitted(&advice.set, library, version);
     advice.known_to = (library.known_to() < version).then(|| library.known_to().to_string());
     advice
 }
@@ -268,7 +268,7 @@ fn gid_index_setting(
     (found != 0).then(|| Setting { name: GID_INDEX, value: found.to_string(), why })
 }
 
-fn left_out(set: &[Setting], library: Library, version: Version) -> Vec<LeftOut> {
+fn omitted(set: &[Setting], library: Library, version: Version) -> Vec<Omitted> {
     let rows = library
         .variables()
         .into_iter()
@@ -285,7 +285,7 @@ fn left_out(set: &[Setting], library: Library, version: Version) -> Vec<LeftOut>
             }
             None => advice.why_not.to_owned(),
         };
-        Some(LeftOut {
+        Some(Omitted {
             name: row.name,
             advice: advice.value,
             default: library.default_of(&row, version),

@@ -217,7 +217,7 @@ pub(super) fn unresolved(desired: &Desired) -> impl Iterator<Item = Inexpressibl
     };
     let blocked = desired.blockers.iter();
     let blocked =
-        blocked.map(move |b| item(b.kind.name(), b.subject.to_string(), &b.reason, &b.remedy));
+        blocked.map(move |b| item(b.kind.name(), b.subject.to_string(), &b.reason, &b.fix));
     let unknown = desired.unknowns.iter().map(move |u| {
         let why = format!("unknown: {}", u.reason);
         item(
@@ -283,7 +283,7 @@ pub(super) mod tests {
                 set: vec![arg("iommu=pt"), arg("pci=realloc"), arg("hugepages=64"), arg(acs)],
                 absent: vec![arg("nomodeset"), arg("iommu=off")],
                 keep: Vec::new(),
-                settled: Vec::new(),
+                unchanged: Vec::new(),
             },
             modules: DesiredModules {
                 load: vec![load("ib_uverbs"), load("nvidia_peermem")],

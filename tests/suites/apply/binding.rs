@@ -1,7 +1,7 @@
 //! VFs that get a driver by name, and tools whose state is in no file.
 
 use bedplate_core::apply::Outcome;
-use bedplate_core::plan::{Action, Change, Check, KindId, WayBack};
+use bedplate_core::plan::{Action, Change, Check, KindId, ToolUndo};
 use bedplate_tests::fake::tree::{foreign, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
@@ -111,7 +111,7 @@ fn keep(token: &str, verified: bool) -> Change {
         argv: vec!["state".into(), token.into()],
         purpose: format!("keep {token}"),
         touches: Vec::new(),
-        way_back: WayBack::Run { argv: vec!["unstate".into(), token.into()] },
+        undo: ToolUndo::Run { argv: vec!["unstate".into(), token.into()] },
         limit_s: 5,
     };
     let present = if verified { Vec::new() } else { vec!["not=there".into()] };

@@ -79,7 +79,7 @@ fn ports_above_a_guests_function_are_reverted_only_by_force() {
     assert_eq!(refused, ABOVE_THE_GPU.map(|port| format!("ACS control of {port}")));
     for refused in &plan.refused {
         assert!(refused.reason.contains("VFIO uses 0000:19:00.0 below it"), "{refused:?}");
-        assert!(refused.remedy.contains("stop the VM"), "{refused:?}");
+        assert!(refused.fix.contains("stop the VM"), "{refused:?}");
     }
     let now = ports(&machine);
     for port in ABOVE_THE_GPU {

@@ -66,7 +66,7 @@ fn image_gets_its_files_and_reports_pending_work() {
     let plan = image_plan(&machine);
     let report = apply_image(&machine, &plan, false);
     assert!(report.succeeded(), "{report:?}");
-    let owed = Outcome::Owed { commands: vec![vec!["update-grub".into()]], why: None };
+    let owed = Outcome::Pending { commands: vec![vec!["update-grub".into()]], why: None };
     assert_eq!(report.changes[0].outcome, owed);
     assert_eq!(report.changes[1].outcome, Outcome::Done);
     assert_eq!(report.changes[1].deferred, ["load module nvidia_peermem"]);
@@ -91,7 +91,7 @@ fn image_gets_its_files_and_reports_pending_work() {
     let mut writer = DirWriter::image(machine.root(), false).unwrap();
     let mut ledger = load(&machine);
     let back = revert::plan(&ledger, &reader, &writer, false);
-    assert_eq!(back.owed, [["update-grub"]], "the image build may have run it since");
+    assert_eq!(back.pending_tools, [["update-grub"]], "the image build may have run it since");
     let now = jiff::Timestamp::UNIX_EPOCH;
     let report = revert::run(&back, &mut ledger, &reader, &mut writer, &mut |_| {}, now);
     assert!(report.succeeded(), "{report:?}");

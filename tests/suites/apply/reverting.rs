@@ -26,7 +26,7 @@ fn refusals(machine: &Machine) -> Vec<String> {
     let (plan, report) = revert(machine, &Fuse::none(), false);
     assert!(report.succeeded(), "{report:?}");
     assert!(
-        plan.refused.iter().all(|refused| !refused.reason.is_empty() && !refused.remedy.is_empty())
+        plan.refused.iter().all(|refused| !refused.reason.is_empty() && !refused.fix.is_empty())
     );
     plan.refused.into_iter().map(|refused| refused.subject).collect()
 }
@@ -205,7 +205,7 @@ fn revert_without_tools_keeps_the_menu_and_owes_the_tool() {
         let mut writer = DirWriter::image(machine.root(), false).unwrap();
         let mut ledger = ledger(&machine);
         let plan = revert::plan(&ledger, &reader, &writer, force);
-        assert_eq!(plan.owed, [["update-grub"]]);
+        assert_eq!(plan.pending_tools, [["update-grub"]]);
         assert!(plan.notes.iter().any(|note| note.starts_with(GRUB_CFG)), "{:?}", plan.notes);
         let now = jiff::Timestamp::UNIX_EPOCH;
         let report = revert::run(&plan, &mut ledger, &reader, &mut writer, &mut |_| {}, now);

@@ -8,7 +8,7 @@ use bedplate_core::apply::{self, Answer, ApplyReport, Executor};
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{
     Action, Change, Check, Effect, FileContent, KindId, KindPlan, NextBoot, Plan, RebootNeed,
-    WayBack,
+    ToolUndo,
 };
 use bedplate_core::revert::{self, RevertPlan, RevertReport};
 use bedplate_core::setting::{SetConfigBits, WriteAttribute};
@@ -106,7 +106,7 @@ pub fn update_grub() -> Action {
         argv: vec!["update-grub".into()],
         purpose: "make grub.cfg again".into(),
         touches: vec![GRUB_CFG.into()],
-        way_back: WayBack::Repeat,
+        undo: ToolUndo::Repeat,
         limit_s: 60,
     }
 }

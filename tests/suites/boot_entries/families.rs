@@ -21,11 +21,11 @@ fn root(id: &str) -> Root {
     root
 }
 
-fn assert_refused(root: &Root, remedy: &str) {
+fn assert_refused(root: &Root, fix: &str) {
     let before = root.files();
     for ran in [root.plan(), root.apply(&[])] {
         assert_eq!(ran.code, Some(4), "{}", ran.text);
-        assert!(ran.text.contains(remedy), "{}", ran.text);
+        assert!(ran.text.contains(fix), "{}", ran.text);
     }
     assert_eq!(root.files(), before);
 }

@@ -200,14 +200,14 @@ fn unusable_ledger_stops_every_command() {
             let output = session.run(args);
             assert_eq!(output.status.code(), Some(1), "{args:?}");
             let said = text(&output.stderr);
-            let remedy = match *content {
+            let fix = match *content {
                 "{\"version\": 99}" => "use the newer bedplate",
                 "{\"version\": 1}" => "Run `bedplate revert` with that bedplate",
                 _ => "restore it from a backup",
             };
             // By its whole path: it is not the ledger of the machine that builds the image.
             let path = format!("ledger {name}/var/lib/bedplate/ledger.json");
-            assert!(said.contains(&path) && said.contains(remedy), "{args:?}: {said}");
+            assert!(said.contains(&path) && said.contains(fix), "{args:?}: {said}");
         }
         assert_eq!(listing(&session.path(&name)), before);
     }

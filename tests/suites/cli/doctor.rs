@@ -92,7 +92,7 @@ fn json_follows_its_schema() {
         let errors: Vec<String> =
             validator.iter_errors(&document).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{what:?}: {errors:?}");
-        assert_eq!(document["bedplate_doctor"], 1);
+        assert_eq!(document["bedplate_doctor"], 2);
     }
 }
 

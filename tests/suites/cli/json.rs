@@ -51,7 +51,7 @@ fn plan_follows_its_schema() {
     for demo in bedplate_testhosts::names() {
         let (plan, stderr) = document(&session, &["plan", "--demo", demo, "--json"]);
         assert_eq!(stderr, "");
-        assert_eq!(plan["bedplate_plan"], 1);
+        assert_eq!(plan["bedplate_plan"], 2);
         assert!(plan.get("file").is_none());
         valid(PLAN_SCHEMA, &plan);
         // Hosts with no GPU that shares a switch with a NIC, or with its Data Direct function, need no changes.
@@ -149,11 +149,14 @@ fn apply_report_follows_its_schema() {
     let (first, stderr) = document(&session, &args);
     assert_eq!(stderr, "");
     valid(APPLIED_SCHEMA, &first);
-    assert_eq!(first["bedplate_apply"], 1);
+    assert_eq!(first["bedplate_apply"], 2);
     assert_eq!(first["changes"].as_array().map(Vec::len), Some(1), "{first}");
     let (second, _) = document(&session, &args);
     valid(APPLIED_SCHEMA, &second);
-    assert_eq!(second["changes"][0]["outcome"], "owed", "the image build has not run it: {second}");
+    assert_eq!(
+        second["changes"][0]["outcome"], "pending",
+        "the image build has not run it: {second}"
+    );
     let (history, _) = document(&session, &["history", "--root", "image", "--json"]);
     assert_eq!(history[0]["profile"], "generic-intel");
 }

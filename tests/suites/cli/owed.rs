@@ -237,7 +237,7 @@ fn forced_revert_names_a_tool_that_the_image_lacks() {
     let output = session.run(&["revert", "--root", "img", "--yes", "--force", "--json"]);
     assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(report["owed"], serde_json::json!([["update-grub"]]));
+    assert_eq!(report["pending_tools"], serde_json::json!([["update-grub"]]));
 }
 
 #[test]

@@ -397,7 +397,7 @@ fn tools_of_rendered_files_are_pending_until_visible() {
     let plan = ["plan", "--root", "img", "--cpu", "intel", "--exit-code"];
     assert_eq!(session.status(&plan), 6);
     let said = text(&session.run(&verify).stdout);
-    assert!(said.contains("\"code\": \"tools-owed\""), "{said}");
+    assert!(said.contains("\"code\": \"tools-pending\""), "{said}");
     initramfs(&session, "6.1.0", 3600);
     assert_eq!(session.status(&plan), 0);
     let (status, said) = apply(&session, &[]);

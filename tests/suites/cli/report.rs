@@ -24,13 +24,13 @@ const RECORDS: &[(&str, &str)] = &[
     ),
     (
         "/var/lib/bedplate/daemon/reboot.json",
-        r#"{"version":2,"attempts":[{"plan":"«hunter88»","boot_id":"«hunter89»","at":"2026-11-01T10:05:00Z","method":"bmc",
-          "subject":"","rehearsal":false,"passthrough":false,"followed":false}],
+        r#"{"version":3,"attempts":[{"plan":"«hunter88»","boot_id":"«hunter89»","at":"2026-11-01T10:05:00Z","method":"bmc",
+          "subject":"","dry_run":false,"passthrough":false,"followed":false}],
         "lock":{"server":{"url":"https://«hunter90»/","group":"«hunter91»"},"certain":true,"since":"2026-11-01T10:04:00Z",
           "boot_id":"«hunter92»","before":["«hunter93»"]},
         "asked":{"why":"«hunter94»","boot_id":"«hunter95»","since":"2026-11-01T10:03:00Z","at":"2026-11-01T10:03:00Z",
           "force":false,"waited":false},
-        "came":{"boot_id":"«hunter96»","by":"bmc","asked_for":"bmc","announced_for":null,"summary":"«hunter97»"}}"#,
+        "last_boot":{"boot_id":"«hunter96»","by":"bmc","method":"bmc","scheduled_for":null,"summary":"«hunter97»"}}"#,
     ),
 ];
 

@@ -122,11 +122,11 @@ fn image_in_which_a_system_runs_is_refused() {
 }
 
 /// Asserts that a dry run and a run are refused, name cause and fix, and remove nothing.
-fn refused(session: &Session, cause: &str, remedy: &str) {
+fn refused(session: &Session, cause: &str, fix: &str) {
     for more in [&["--dry-run"][..], &["--yes"]] {
         let (status, said) = run(session, more);
         assert_eq!(status, 4, "{said}");
-        assert!(said.contains(cause) && said.contains(remedy), "{said}");
+        assert!(said.contains(cause) && said.contains(fix), "{said}");
     }
     assert!(session.path("img/var/lib/bedplate/hold.json").symlink_metadata().is_ok());
 }

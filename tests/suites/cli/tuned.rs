@@ -80,7 +80,7 @@ fn arguments_of_real_tuned_are_known() {
     patch(root, "iommu.passthrough=1 numa_balancing=disable");
     let main = std::fs::read_to_string(root.join("etc/default/grub")).unwrap();
     assert!(main.contains(":+$GRUB_CMDLINE_LINUX_DEFAULT }\\$tuned_params"), "{main}");
-    let settled = |plan: &Value| plan["settled"].to_string();
+    let settled = |plan: &Value| plan["unchanged"].to_string();
     let (status, same) = plan(root, "args = [\"numa_balancing=disable\", \"iommu=pt\"]");
     assert_eq!(status, Some(0), "{same}");
     assert_eq!(

@@ -66,7 +66,7 @@ fn pending_tool_fails_an_image() {
     assert_eq!(report["decided_by"], serde_json::json!(["profile.in-effect"]));
     let checks = report["checks"].as_array().expect("a list");
     let check = checks.iter().find(|check| check["id"] == "profile.in-effect").expect("the check");
-    assert_eq!(check["codes"][0]["code"], "tools-owed");
+    assert_eq!(check["codes"][0]["code"], "tools-pending");
     assert_eq!(check["codes"][0]["commands"], serde_json::json!(["update-grub"]));
 }
 
@@ -257,7 +257,7 @@ fn overruled_settings_fail_an_image() {
         session.file(path, text);
         let (status, said) = verify(&session, &["--json"]);
         assert_eq!(status, 4, "{said}");
-        assert!(said.contains("\"code\": \"overruled\""), "{said}");
+        assert!(said.contains("\"code\": \"overridden\""), "{said}");
         std::fs::remove_file(session.path(path)).expect("removed");
     }
 }

@@ -41,7 +41,7 @@ fn to_reboot_by_firmware(relay: Option<&str>) -> Rig {
 fn by_firmware() -> Rig {
     let mut rig = to_reboot_by_firmware(None);
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     assert_eq!(rig.read(MODE), "cold");
     rig
 }
@@ -95,7 +95,7 @@ fn no_reboot_is_scheduled_while_one_is_still_armed() {
     rig.write(MODE, "cold\n");
     rig.start();
     // The undo restores the mode that the host had at first.
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
 }
 
@@ -115,7 +115,7 @@ fn power_cycle_request_is_removed_without_a_unit() {
             { "remove": { "path": "/run/bedplate/power-cycle" } },
         ]},
     });
-    let record = json!({ "version": 2, "phase": { "phase": "scheduled", "arranged": arranged } });
+    let record = json!({ "version": 3, "phase": { "phase": "scheduled", "arranged": arranged } });
     rig.write(RECORD, &record.to_string());
     rig.start();
     rig.until("nobody looks", |status| status.state == State::Error);
@@ -192,7 +192,7 @@ fn partly_armed_method_is_undone() {
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
     std::fs::remove_file(rig.path("full")).expect("ours");
     rig.inhibit(&[]);
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     assert_eq!(rig.read(MODE), "cold");
     assert!(goes_back_to_warm(&kept(&rig)), "{}", rig.read("log"));
 }

@@ -31,12 +31,12 @@ fn decision_without_an_observation_reads_the_hold() {
     with_a_link_for_a_hold(&rig);
     rig.look(&waiting(&rig));
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     let looks = rig.calls().len();
     rig.write(ELSEWHERE, HOLD);
     // Signals of logind cause a decision, not an observation.
     rig.inhibit(&[]);
-    let status = rig.until("held", |status| status.held.is_some());
+    let status = rig.until("held", |status| status.pause.is_some());
     assert!(matches!(status.reboot.state, RebootState::Waiting { .. }), "{:?}", status.reboot);
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
     assert_eq!(rig.calls().len(), looks, "{:?}", rig.calls());
@@ -49,9 +49,9 @@ fn re_check_finds_a_hold() {
     with_a_link_for_a_hold(&rig);
     rig.look(&checked_every_second(right(&rig)));
     rig.start();
-    rig.until("converged", |status| status.state == State::Converged && status.held.is_none());
+    rig.until("converged", |status| status.state == State::Converged && status.pause.is_none());
     rig.write(ELSEWHERE, HOLD);
-    rig.until("held", |status| status.held.is_some());
+    rig.until("held", |status| status.pause.is_some());
 }
 
 /// The re-check has found a possible change: the host is not ready until it has been observed.

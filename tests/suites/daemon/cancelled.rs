@@ -20,7 +20,7 @@ fn schedules(rig: &Rig) -> usize {
 fn schedule(rig: &Rig, seconds: i64) {
     let asked = async { rig.agent().await?.schedule_reboot("an operator", later(seconds)).await };
     let (state, said) = rig.runtime.block_on(asked).expect("root may");
-    assert_eq!(state, "announced", "{said}");
+    assert_eq!(state, "scheduled", "{said}");
 }
 
 fn later(seconds: i64) -> u64 {
@@ -53,8 +53,8 @@ fn by_command(rig: &Rig, mut seen: Value, exit: u8) -> Value {
     seen
 }
 
-fn announced(rig: &Rig) {
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+fn scheduled(rig: &Rig) {
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn request_is_rescheduled_later_after_a_broken_profile() {
     std::thread::sleep(Duration::from_secs(4));
     std::fs::remove_file(rig.path("fails")).expect("ours");
     rig.touch();
-    until("announced again", || left(&rig).is_some());
+    until("scheduled again", || left(&rig).is_some());
     assert!(left(&rig).is_some_and(|left| left > 3000), "{:?} s", left(&rig));
 }
 
@@ -172,7 +172,7 @@ fn hold_at_the_last_moment_stops_the_command() {
     std::fs::create_dir_all(rig.path("var/lib/bedplate")).expect("ours");
     rig.look(&by_command(&rig, waiting(&rig), 0));
     rig.start();
-    announced(&rig);
+    scheduled(&rig);
     std::thread::sleep(Duration::from_millis(3200));
     rig.write("var/lib/bedplate/hold.json", HELD);
     nothing_scheduled(&rig);
@@ -192,7 +192,7 @@ fn cancel_at_the_last_moment_stops_the_command() {
     seen["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 0.3"]);
     rig.look(&seen);
     rig.start();
-    announced(&rig);
+    scheduled(&rig);
     std::thread::sleep(Duration::from_millis(3200));
     let (_, said) = rig.run(&["reboot", "cancel"]);
     nothing_scheduled(&rig);
@@ -208,7 +208,7 @@ fn daemon_started_after_the_time_runs_no_command() {
         let mut rig = Rig::new();
         rig.look(&by_command(&rig, waiting(&rig), 0));
         rig.start();
-        announced(&rig);
+        scheduled(&rig);
         rig.stop();
         nothing_scheduled(&rig);
         if held {
@@ -232,7 +232,7 @@ fn command_due_without_a_bus_is_cancelled() {
     let prepared = json!({ "method": "command", "next": "run-command", "undo": [] });
     let arranged = json!({ "boot_id": "boot-1", "kind": "dry-reboot", "usec": usec, "plan": "waits", "method": "command",
         "request": null, "userspace": null, "prepared": prepared });
-    let record = json!({ "version": 2, "phase": { "phase": "scheduled", "arranged": arranged } });
+    let record = json!({ "version": 3, "phase": { "phase": "scheduled", "arranged": arranged } });
     rig.write(RECORD, &record.to_string());
     rig.start_blindly();
     until("called off", || rig.logged("the power-cycle command was not run"));

@@ -76,7 +76,7 @@ fn commands_work_with_and_without_a_daemon() {
     let json: serde_json::Value = serde_json::from_str(&said).expect("JSON alone");
     assert_eq!(
         (code, &json["bedplate_status"], &json["verdict"]),
-        (Some(0), &json!(2), &json!("ready"))
+        (Some(0), &json!(3), &json!("ready"))
     );
 }
 

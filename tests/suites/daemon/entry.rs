@@ -3,7 +3,7 @@
 use bedplate_daemon::reboot::state::{RebootState, WaitsFor};
 use serde_json::{Value, json};
 
-use super::reboots::{announced, schedules};
+use super::reboots::{scheduled, schedules};
 use super::rig::{Rig, failed, right, until, waiting};
 
 fn empty() -> Value {
@@ -71,7 +71,7 @@ fn entry_is_read_again_before_scheduling() {
     assert_eq!(rig.asked_of_logind(), [""; 0]);
     quietly(&rig, &waiting(&rig));
     rig.touch();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn reboot_is_cancelled_when_its_entry_is_lost() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.look(&without_entry(waiting(&rig)));
     rig.touch();
     until("cancelled", || rig.login.lock().expect("not poisoned").scheduled.is_none());
@@ -93,7 +93,7 @@ fn due_soon(rig: &mut Rig) -> Value {
     seen["reboot"]["delay_s"] = json!(18);
     rig.look(&seen);
     rig.start();
-    until("announced", || announced(rig));
+    until("scheduled", || scheduled(rig));
     seen
 }
 
@@ -137,7 +137,7 @@ fn slow_busy_command_does_not_delay_the_final_check() {
     seen["reboot"]["busy_command"] = json!(["/bin/sh", "-c", "sleep 8"]);
     rig.look(&seen);
     rig.start_blindly();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     quietly(&rig, &without_entry(seen));
     cancelled_within(&rig, 14);
     waits_for_entry(&rig);
@@ -157,7 +157,7 @@ fn reboot_is_cancelled_when_its_entry_is_not_read_in_time() {
     });
     std::fs::remove_file(rig.path("wait")).expect("ours");
     rig.touch();
-    until("announced again", || announced(&rig));
+    until("scheduled again", || scheduled(&rig));
 }
 
 /// An observation hangs, and then the final check of the entry does.
@@ -193,7 +193,7 @@ fn running_change_cancels_the_reboot() {
     until("changing", || rig.calls().iter().any(|call| call.contains("--only")));
     cancelled_within(&rig, 16);
     std::fs::remove_file(rig.path("at")).expect("ours");
-    until("announced again", || announced(&rig));
+    until("scheduled again", || scheduled(&rig));
 }
 
 /// logind ignores the first cancellation.
@@ -227,7 +227,7 @@ fn reboot_waits_for_a_package_manager() {
     quietly(&rig, &waiting(&rig));
     // The daemon asks every 30 s.
     std::thread::sleep(std::time::Duration::from_secs(25));
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn soft_reboot_schedules_again() {
         (login.scheduled, login.soft_reboots) = (None, 1);
     }
     rig.start();
-    until("announced again", || announced(&rig));
+    until("scheduled again", || scheduled(&rig));
     assert!(!rig.logged("was cancelled"), "{}", rig.read("log"));
     assert!(rig.logged("a soft-reboot discarded it"), "{}", rig.read("log"));
 }
@@ -279,7 +279,9 @@ fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
     // The unit's StateDirectory=.
     rig.write("var/lib/bedplate/README", "");
     rig.start();
-    rig.until("converging", |status| status.reboot.state == RebootState::Converging);
+    rig.until("waiting for changes", |status| {
+        status.reboot.state == RebootState::WaitingForChanges
+    });
     let (code, said) = rig.run(&["reboot", "status"]);
     assert!(code == Some(3) && said.contains("not needed yet"), "{said}");
     rig.write(
@@ -305,5 +307,5 @@ fn record_of_another_version_is_refused_with_its_fix() {
     assert_eq!(rig.asked_of_logind(), [""; 0]);
     std::fs::remove_file(rig.path("var/lib/bedplate/daemon/reboot.json")).expect("ours");
     rig.touch();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
 }

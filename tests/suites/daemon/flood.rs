@@ -86,7 +86,7 @@ fn a_flood_of_every_call_blocks_no_work() {
     let quiet = heal(&rig);
     rig.look(&large(waiting(&rig)));
     rig.touch();
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     let before = peak(&rig);
 
     let flood = Flood::start(rig.path("bus"), CONNECTIONS);
@@ -102,7 +102,7 @@ fn a_flood_of_every_call_blocks_no_work() {
     let told = || serde_json::from_str::<Status>(&rig.read("run/bedplate/status.json"));
     until("what follows is decided", || {
         let status = told().expect("whole");
-        status.work.is_none() && !matches!(status.reboot.state, RebootState::Announced { .. })
+        status.work.is_none() && !matches!(status.reboot.state, RebootState::Scheduled { .. })
     });
     // Each waits for its end: a daemon that the flood stops fails here.
     let heals = heal_for(&rig, seconds());

@@ -15,7 +15,7 @@ fn decides_by_a_signal(rig: &Rig) {
     let looks = rig.calls().len();
     rig.write(ELSEWHERE, HOLD);
     rig.inhibit(&[]);
-    rig.until("held", |status| status.held.is_some());
+    rig.until("held", |status| status.pause.is_some());
     assert_eq!(rig.calls().len(), looks, "{:?}", rig.calls());
 }
 
@@ -52,7 +52,7 @@ fn ended_subscription_is_reported_and_renewed() {
     until("heard", || {
         rig.write(ELSEWHERE, HOLD);
         rig.inhibit(&[]);
-        rig.status().is_some_and(|status| status.held.is_some())
+        rig.status().is_some_and(|status| status.pause.is_some())
     });
     assert!(!rig.logged("system bus lost"), "{}", rig.read("log"));
 }
@@ -69,7 +69,7 @@ fn failed_logind_request_is_repeated() {
     // No signal announces it.
     rig.logind_answers();
     let begun = Instant::now();
-    until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
     assert!(begun.elapsed() < RECOVERY, "{:?}\n{}", begun.elapsed(), rig.read("log"));
 }
 
@@ -79,7 +79,7 @@ fn reboot_can_be_requested_after_dbus_restart() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
     let reboot = |rig: &Rig, cancel: bool| {
         rig.runtime.block_on(async {
             let agent = rig.agent().await?;
@@ -98,7 +98,7 @@ fn reboot_can_be_requested_after_dbus_restart() {
     let begun = Instant::now();
     until("taken back", || reboot(&rig, true).is_ok());
     reboot(&rig, false).expect("it can be asked for again");
-    until("announced again", || rig.login.lock().expect("not poisoned").scheduled.is_some());
+    until("scheduled again", || rig.login.lock().expect("not poisoned").scheduled.is_some());
     assert!(begun.elapsed() < RECOVERY, "{:?}\n{}", begun.elapsed(), rig.read("log"));
 }
 
@@ -108,7 +108,7 @@ fn restarted_logind_is_asked_at_once() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule reboot".to_owned()));
     // The reboot is cancelled while logind is stopped. Only logind's return is an event.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.restart_logind();

@@ -36,7 +36,7 @@ fn held_host_is_only_observed_until_released() {
     }
     assert!(rig.calls().iter().all(|call| call == "worker"), "{:?}", rig.calls());
     std::fs::remove_file(rig.path(HOLD)).expect("ours");
-    rig.until("converged", |status| status.state == State::Converged && status.held.is_none());
+    rig.until("converged", |status| status.state == State::Converged && status.pause.is_none());
     assert!(rig.logged("enforcement resumed"));
 }
 
@@ -48,7 +48,7 @@ fn held_host_is_not_rebooted_for_a_change() {
     // The unit's StateDirectory=.
     rig.write("var/lib/bedplate/README", "");
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     rig.write(HOLD, TEXT);
     let held = |state: &RebootState| matches!(state, RebootState::Waiting { why, .. } if why.iter().any(|why| why.text == SAID));
     rig.until("it waits for the hold", |status| held(&status.reboot.state));
@@ -112,7 +112,7 @@ fn withdraw_cancels_the_scheduled_reboot() {
         let arranged = json!({ "boot_id": "boot-1", "kind": "reboot", "usec": usec, "plan": "p", "method": "firmware",
             "request": null, "userspace": null, "prepared": prepared });
         let record =
-            json!({ "version": 2, "phase": { "phase": "scheduled", "arranged": arranged } });
+            json!({ "version": 3, "phase": { "phase": "scheduled", "arranged": arranged } });
         rig.write(RECORD, &record.to_string());
         rig.write("run/bedplate/status.json", "{}");
         let mut login = rig.login.lock().expect("not poisoned");
@@ -167,7 +167,7 @@ fn revert_with_an_enforcing_daemon_needs_a_hold() {
 
     let (code, said) = node.run(&["revert", "--yes", "--hold"]);
     assert!(code == Some(0) && said.contains("enforcement paused since"), "{said}");
-    rig.until("held", |status| status.held.is_some() && status.state == State::Drifted);
+    rig.until("held", |status| status.pause.is_some() && status.state == State::Drifted);
     rig.settle();
     assert!(!node.applied(), "the daemon has undone the revert");
     // The revert survives the worker under the lock, the next daemon and the next boot.
@@ -175,7 +175,7 @@ fn revert_with_an_enforcing_daemon_needs_a_hold() {
     assert!(code == Some(0) && said.contains("\"done\":[]"), "{said}");
     drop(daemon);
     let _daemon = node.daemon();
-    rig.until("held again", |status| status.held.is_some() && status.state == State::Drifted);
+    rig.until("held again", |status| status.pause.is_some() && status.state == State::Drifted);
     let (code, said) = node.run(&["boot"]);
     assert_eq!(code, Some(0), "{said}");
     rig.settle();

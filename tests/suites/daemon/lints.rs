@@ -33,7 +33,7 @@ fn profile_with_an_error_lint_is_not_enforced() {
         status.state == State::Blocked
             && status.blockers.iter().any(|blocker| {
                 blocker.subject.text == format!("lint {LINT}")
-                    && blocker.remedy.contains("[lints] allow = {")
+                    && blocker.fix.contains("[lints] allow = {")
             })
     });
     rig.settle();

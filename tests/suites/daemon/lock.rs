@@ -106,8 +106,8 @@ impl Server {
     }
 }
 
-pub fn announced(rig: &Rig) -> bool {
-    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Announced { .. }))
+pub fn scheduled(rig: &Rig) -> bool {
+    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Scheduled { .. }))
 }
 
 #[test]
@@ -117,12 +117,12 @@ fn slot_is_taken_before_the_reboot_and_released_after() {
     let server = Server::start(&[YES]);
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
     assert!(rig.status().expect("it answers").reboot.lock.is_some_and(|lock| lock.certain));
     // The host is not converged after the reboot: the slot stays taken.
     rig.reboot("boot-2");
-    rig.until("stuck", |status| status.state == State::Stuck);
+    rig.until("attempts exhausted", |status| status.state == State::AttemptsExhausted);
     rig.settle();
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
     // The host is converged after the reboot: the slot is released, once.
@@ -243,7 +243,7 @@ fn late_answer_is_used() {
     let server = Slow::start(std::time::Duration::from_secs(2), usize::MAX);
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start_blindly();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
     rig.look(&server.in_profile(right(&rig)));
     rig.touch();

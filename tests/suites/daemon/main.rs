@@ -5,7 +5,6 @@ mod armed;
 mod boot;
 mod bus;
 mod by_itself;
-mod came;
 mod cancelled;
 mod checks;
 mod commands;
@@ -15,6 +14,7 @@ mod flooder;
 mod foreign_links;
 mod heard;
 mod held;
+mod last_boot;
 mod lints;
 mod lock;
 mod logind;
@@ -80,7 +80,7 @@ fn lost_history_entry_is_reported() {
 fn unreadable_item_is_not_reported_as_converged() {
     let mut rig = Rig::new();
     let mut seen = right(&rig);
-    seen["unknowns"] = json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "remedy": "" }]);
+    seen["unknowns"] = json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "fix": "" }]);
     rig.look(&seen);
     rig.start();
     let status = rig.until("looked at", |status| status.state == State::Converged);
@@ -169,7 +169,7 @@ fn three_reverts_mark_change_contested() {
     }
     rig.look(&drifted(&rig));
     std::fs::write(rig.path("watched/x"), "again").expect("ours");
-    let status = rig.until("contested", |status| status.state == State::Contested);
+    let status = rig.until("conflicts", |status| status.state == State::Conflict);
     assert_eq!((status.verdict, applied(&rig)), (Verdict::NotReady, 3));
     assert!(rig.logged("was reverted 3 times and is left alone; last value: ACS control: 001d"));
     let (_, said) = rig.run(&["status"]);

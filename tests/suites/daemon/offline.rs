@@ -7,7 +7,7 @@ use bedplate_daemon::reboot::state::RebootState;
 use bedplate_tests::program;
 use serde_json::json;
 
-use super::reboots::{announced, schedules};
+use super::reboots::{scheduled, schedules};
 use super::rig::{RECORD, Rig, right, until, waiting};
 
 const WHY: [&str; 2] = ["--why", "training run 7"];
@@ -29,7 +29,7 @@ fn left_behind() -> Rig {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.stop();
     assert!(rig.has_schedule(), "an upgrade restarts the daemon");
     rig
@@ -44,7 +44,7 @@ fn reboot_of_a_stopped_daemon_is_reported() {
     let (code, said) = rig.reboot_command(&["status"]);
     assert!(code == Some(3) && said.contains("scheduled for 20"), "{said}");
     let (code, said) = rig.reboot_command(&["status", "--json"]);
-    assert!(code == Some(3) && said.contains("\"state\": \"announced\""), "{said}");
+    assert!(code == Some(3) && said.contains("\"state\": \"scheduled\""), "{said}");
     let root = format!("--state-root={}", rig.dir.path().display());
     let (_, said) = rig.run(&["status", &root]);
     assert!(said.contains("reboot: scheduled for 20"), "{said}");
@@ -63,7 +63,7 @@ fn hold_without_daemon_cancels_at_logind() {
     rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     let (code, said) = rig.reboot_command(&["release"]);
     assert!(code == Some(0) && said.contains("released"), "{said}");
-    assert!(announced(&rig), "published before the command returns");
+    assert!(scheduled(&rig), "published before the command returns");
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn commands_read_logind_under_the_record_lock() {
         let arranged = json!({ "boot_id": "boot-1", "kind": "reboot", "usec": usec, "plan": "p", "method": "ordinary",
             "request": null, "userspace": null, "prepared": null });
         let attempt = json!({ "plan": "p", "boot_id": "boot-1", "at": "2026-03-03T03:00:00Z", "method": "ordinary",
-            "subject": "", "rehearsal": false, "passthrough": false, "followed": false });
-        let record = json!({ "version": 2, "attempts": [attempt],
+            "subject": "", "dry_run": false, "passthrough": false, "followed": false });
+        let record = json!({ "version": 3, "attempts": [attempt],
             "phase": { "phase": "scheduling", "arranged": arranged } });
         rig.write(RECORD, &record.to_string());
         if args == ["release"] {
@@ -190,7 +190,7 @@ fn status_after_a_command_shows_its_result() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     for _ in 0..3 {
         let (code, said) = rig.reboot_command(&[&["hold"][..], &WHY].concat());
         assert_eq!(code, Some(0), "{said}");
@@ -202,7 +202,7 @@ fn status_after_a_command_shows_its_result() {
         assert_eq!(code, Some(0), "{said}");
         let status = rig.status().expect("it answers");
         assert!(status.reboot.hold.is_none(), "{:?}", status.reboot);
-        assert!(announced(&rig), "{:?}", status.reboot);
+        assert!(scheduled(&rig), "{:?}", status.reboot);
     }
     let (code, said) = rig.reboot_command(&["cancel"]);
     assert_eq!(code, Some(0), "{said}");
@@ -210,7 +210,7 @@ fn status_after_a_command_shows_its_result() {
     assert!(matches!(status.reboot.state, RebootState::Cancelled { .. }), "{:?}", status.reboot);
     let (code, said) = rig.run(&["reboot", "schedule", "--in", "2h"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(announced(&rig));
+    assert!(scheduled(&rig));
 }
 
 /// Without the record the owner of logind's schedule is unknown.

@@ -49,7 +49,7 @@ fn scheduled_reboot_is_kept_while_the_profile_is_missing() {
         let mut rig = Rig::new();
         rig.look(&waiting(&rig));
         rig.start();
-        until("announced", || asked(&rig, "schedule"));
+        until("scheduled", || asked(&rig, "schedule"));
         let in_time =
             in_the_quiet_seconds(&rig, || rig.inhibit(&["backup"]), || asked(&rig, "cancel"));
         if in_time {
@@ -75,7 +75,7 @@ fn no_reboot_is_scheduled_while_the_profile_is_missing() {
         assert!(!asked(&rig, "schedule"), "{:?}", rig.asked_of_logind());
         if in_time {
             profile_is_back(&rig);
-            return until("announced", || asked(&rig, "schedule"));
+            return until("scheduled", || asked(&rig, "schedule"));
         }
     }
     panic!("the profile was never back in time");
@@ -94,7 +94,7 @@ fn no_command_is_run_while_the_profile_is_missing() {
         seen["reboot"]["delay_s"] = json!(3);
         rig.look(&seen);
         rig.start();
-        until("announced", || asked(&rig, "schedule dry-reboot"));
+        until("scheduled", || asked(&rig, "schedule dry-reboot"));
         let due = rig.login.lock().expect("not poisoned").scheduled.clone().expect("announced").1;
         let its_time_comes = || {
             let passed = || bedplate_daemon::logind::usec(jiff::Timestamp::now()) > due;

@@ -5,29 +5,29 @@ use serde_json::json;
 
 use super::rig::{Rig, until, waiting};
 
-use super::reboots::{announced, schedules};
+use super::reboots::{scheduled, schedules};
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn dry_run_reboots_nothing_and_is_no_attempt() {
     let mut rig = Rig::new();
     let mut seen = waiting(&rig);
-    seen["reboot"]["rehearse"] = json!(true);
+    seen["reboot"]["dry_run"] = json!(true);
     seen["reboot"]["delay_s"] = json!(0);
     rig.look(&seen);
     rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     // logind has done its dry run.
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
-    let status =
-        rig.until("rehearsed", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+    let status = rig
+        .until("dry_run_done", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
-    assert_eq!(why[0].waits_for, WaitsFor::Rehearsal, "{why:?}");
+    assert_eq!(why[0].waits_for, WaitsFor::DryRun, "{why:?}");
     assert_eq!(schedules(&rig), 1);
     // The dry run did not count as an attempt.
     rig.reboot("boot-2");
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
 }
 
 /// The platform's coldest reset is armed when the reboot is scheduled, and disarmed when it is cancelled.
@@ -42,7 +42,7 @@ fn firmware_method_is_armed_and_disarmed() {
     seen["reboot"]["methods"] = json!(["bmc", "firmware"]);
     rig.look(&seen);
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     let status = rig.status().expect("it answers");
     assert_eq!(status.reboot.method.map(|method| method.to_string()), Some("firmware".into()));
     assert!(
@@ -61,7 +61,7 @@ fn firmware_method_is_armed_and_disarmed() {
     rig.kill();
     rig.start();
     rig.inhibit(&["apt"]);
-    until("taken back", || !announced(&rig));
+    until("taken back", || !scheduled(&rig));
     assert_eq!(written(&rig), ("warm".into(), "acpi".into()));
 }
 
@@ -93,7 +93,7 @@ fn power_cycle_command_runs_once_at_its_time() {
     seen["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
     rig.look(&seen);
     rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     assert!(!ran.exists(), "before its time");
     std::thread::sleep(std::time::Duration::from_millis(2100));
     rig.login.lock().expect("not poisoned").scheduled = None;

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::rig::{Rig, right, until, waiting};
 
-pub fn announced(rig: &Rig) -> bool {
-    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Announced { .. }))
+pub fn scheduled(rig: &Rig) -> bool {
+    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Scheduled { .. }))
 }
 
 pub fn schedules(rig: &Rig) -> usize {
@@ -20,7 +20,7 @@ fn reboot_is_scheduled_once_despite_daemon_restarts() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     let calls = rig.asked_of_logind();
     assert_eq!(calls.last().map(String::as_str), Some("schedule reboot"), "{calls:?}");
     assert!(calls[0].starts_with("wall true bedplate reboots this host at 20"), "{calls:?}");
@@ -35,7 +35,7 @@ fn reboot_is_scheduled_once_despite_daemon_restarts() {
     for _ in 0..3 {
         rig.kill();
         rig.start();
-        until("announced", || announced(&rig));
+        until("scheduled", || scheduled(&rig));
     }
     rig.touch();
     rig.settle();
@@ -48,18 +48,22 @@ fn ineffective_reboot_is_stuck_until_the_host_converges() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     // Three boots have no effect: no further reboot is requested.
     for boot in ["boot-2", "boot-3", "boot-4"] {
         rig.reboot(boot);
-        let status = rig.until("stuck", |status| status.state == State::Stuck);
+        let status =
+            rig.until("attempts exhausted", |status| status.state == State::AttemptsExhausted);
         assert!(status.reason.contains("another entry was chosen"), "{}", status.reason);
         assert_eq!(schedules(&rig), 0, "{boot}: {:?}", rig.asked_of_logind());
     }
     assert!(
         rig.logged("rebooted, but the change is still not in effect: the default entry has it")
     );
-    assert!(rig.read("run/bedplate/bedplate.prom").contains("bedplate_state{state=\"stuck\"} 1"));
+    assert!(
+        rig.read("run/bedplate/bedplate.prom")
+            .contains("bedplate_state{state=\"attempts-exhausted\"} 1")
+    );
     // An operator fixes the cause.
     rig.look(&right(&rig));
     rig.reboot("boot-5");
@@ -68,7 +72,7 @@ fn ineffective_reboot_is_stuck_until_the_host_converges() {
     // The same change later starts a new attempt.
     rig.look(&waiting(&rig));
     rig.touch();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
 }
 
 #[test]
@@ -77,9 +81,9 @@ fn stuck_host_fixed_without_a_boot_is_converged() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.reboot("boot-2");
-    rig.until("stuck", |status| status.state == State::Stuck);
+    rig.until("attempts exhausted", |status| status.state == State::AttemptsExhausted);
     rig.look(&right(&rig));
     rig.touch();
     rig.until("converged", |status| {
@@ -97,9 +101,9 @@ fn power_cut_before_scheduling_counts_as_the_attempt() {
     rig.login.lock().expect("not poisoned").refuses = false;
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.reboot("boot-2");
-    rig.until("stuck", |status| status.state == State::Stuck);
+    rig.until("attempts exhausted", |status| status.state == State::AttemptsExhausted);
     assert_eq!(schedules(&rig), 0);
 }
 
@@ -113,7 +117,7 @@ fn event_during_shutdown_keeps_the_attempt() {
     seen["reboot"]["delay_s"] = json!(0);
     rig.look(&seen);
     rig.start();
-    until("announced", || schedules(&rig) == 1);
+    until("scheduled", || schedules(&rig) == 1);
     {
         let mut login = rig.login.lock().expect("not poisoned");
         (login.scheduled, login.refuses) = (None, true);
@@ -126,7 +130,7 @@ fn event_during_shutdown_keeps_the_attempt() {
     assert_eq!(rig.record()["attempts"][0]["boot_id"], "boot-1");
     rig.inhibit(&[]);
     rig.reboot("boot-2");
-    rig.until("stuck", |status| status.state == State::Stuck);
+    rig.until("attempts exhausted", |status| status.state == State::AttemptsExhausted);
 }
 
 /// logind's job is cancelled after the shutdown has started: logind keeps its schedule, and the host stays up.
@@ -136,7 +140,7 @@ fn abandoned_shutdown_is_reported() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.kill();
     let usec = bedplate_daemon::logind::usec(jiff::Timestamp::now()) - 16 * 60 * 1_000_000;
     rig.edit_record(|record| record["phase"]["arranged"]["usec"] = json!(usec));
@@ -170,7 +174,7 @@ fn abandoned_shutdown_is_reported() {
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
     // The schedule that logind has kept is not attributed to another program.
     let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };
-    assert_eq!(rig.runtime.block_on(asked).expect("root may").0, "announced");
+    assert_eq!(rig.runtime.block_on(asked).expect("root may").0, "scheduled");
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn refusal_by_logind_counts_no_attempt() {
     assert!(rig.logged("logind refused to schedule the reboot: "));
     rig.login.lock().expect("not poisoned").refuses = false;
     rig.touch();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
 }
 
 #[test]
@@ -210,7 +214,7 @@ fn cancellation_at_logind_is_respected() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     assert!(
         !rig.path("run/reboot-required").exists(),
         "kured would reboot outside of hold and window"
@@ -226,7 +230,7 @@ fn cancellation_at_logind_is_respected() {
     // Until an operator requests it.
     let said =
         rig.runtime.block_on(async { rig.agent().await?.schedule_reboot("an operator", 0).await });
-    assert_eq!(said.expect("root may").0, "announced");
+    assert_eq!(said.expect("root may").0, "scheduled");
     assert_eq!(schedules(&rig), 2);
 }
 
@@ -243,11 +247,11 @@ fn released_inhibitor_signal_schedules_the_reboot() {
     assert_eq!(schedules(&rig), 0);
     let begun = std::time::Instant::now();
     rig.inhibit(&[]);
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     // The daemon checks inhibitors on its own only every half minute.
     assert!(begun.elapsed().as_secs() < 15, "not by the signal: {:?}", begun.elapsed());
     rig.inhibit(&["apt"]);
-    until("taken back", || !announced(&rig));
+    until("taken back", || !scheduled(&rig));
     assert_eq!(rig.login.lock().expect("not poisoned").scheduled, None);
 }
 
@@ -258,12 +262,12 @@ fn hold_cancels_and_its_release_reschedules() {
     std::fs::create_dir_all(rig.path("var/lib/bedplate")).expect("ours");
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.write(
         "var/lib/bedplate/hold.json",
         "{\"version\":1,\"until\":null,\"why\":\"a demo\",\"by\":\"ops\"}",
     );
-    until("taken back", || !announced(&rig));
+    until("taken back", || !scheduled(&rig));
     let status =
         rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     assert!(
@@ -272,10 +276,10 @@ fn hold_cancels_and_its_release_reschedules() {
         status.reboot.vetoes
     );
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
-    until("announced again", || announced(&rig));
+    until("scheduled again", || scheduled(&rig));
     // An unreadable hold counts as a hold.
     rig.write("var/lib/bedplate/hold.json", "{");
-    until("taken back", || !announced(&rig));
+    until("taken back", || !scheduled(&rig));
 }
 
 #[test]
@@ -334,7 +338,7 @@ fn damaged_record_is_not_replaced_by_an_empty_one() {
         let mut rig = Rig::new();
         rig.look(&waiting(&rig));
         rig.start();
-        until("announced", || announced(&rig));
+        until("scheduled", || scheduled(&rig));
         rig.write("var/lib/bedplate/daemon/reboot.json", "{");
         if fails {
             rig.write("fails", "error: broken");
@@ -353,7 +357,7 @@ fn failed_observation_cancels_the_reboot() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.write("fails", "error: broken");
     rig.touch();
     until("taken back", || rig.login.lock().expect("not poisoned").scheduled.is_none());
@@ -368,7 +372,7 @@ fn observe_mode_never_reboots() {
     rig.look(&seen);
     rig.start();
     let status = rig.until("waits", |status| status.state == State::WaitingForBoot);
-    assert_eq!(status.reboot.state, RebootState::LeftToPeople);
+    assert_eq!(status.reboot.state, RebootState::Manual);
     assert_eq!(rig.asked_of_logind(), [""; 0]);
     assert!(!rig.path("run/reboot-required").exists());
 }
@@ -399,7 +403,7 @@ fn wall_message_is_one_line_without_control_characters() {
     round["pending"][0]["subject"] = json!(EVIL);
     rig.look(&round);
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     let walls: Vec<String> =
         rig.asked_of_logind().into_iter().filter(|call| call.starts_with("wall true")).collect();
     assert!(!walls.is_empty());

@@ -343,7 +343,7 @@ pub fn right(rig: &Rig) -> Value {
         "reboot": {
             "policy": "schedule", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 3600,
             "jitter_s": 0, "inhibitor_wait_s": 3600, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [],
-            "rtc_wakes": false, "rehearse": false, "fleetlock": null
+            "rtc_wakes": false, "dry_run": false, "fleetlock": null
         },
         "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [], "need": "none", "next_boot": {"state": "sound"},
         "hash": "nothing", "cause": null,
@@ -366,7 +366,7 @@ pub fn with_devices(mut seen: Value, devices: &[&str]) -> Value {
 
 /// The observation of a converged host with one more check, which has this outcome.
 pub fn with_check(mut seen: Value, id: &str, outcome: &str, text: &str) -> Value {
-    let check = json!({ "id": id, "outcome": outcome, "severity": "fail", "text": text, "remedy": "look at it" });
+    let check = json!({ "id": id, "outcome": outcome, "severity": "fail", "text": text, "fix": "look at it" });
     seen["checks"].as_array_mut().expect("a list").push(check);
     seen
 }

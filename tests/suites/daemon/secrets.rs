@@ -150,7 +150,7 @@ fn plan_shows_no_secret() {
     assert_shown(
         &files(&[]),
         &[
-            "\"withheld\": true",
+            "\"redacted\": true",
             "rd.luks.key=…",
             "options loop max_part",
             "kernel.domainname",

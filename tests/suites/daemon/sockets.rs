@@ -202,7 +202,7 @@ fn shutdown_keeps_the_attempt() {
     seen["reboot"]["busy_command"] = json!([rig.path("check")]);
     rig.look(&seen);
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     for forgotten in [false, true] {
         let mut login = rig.login.lock().expect("not poisoned");
         login.stops = true;

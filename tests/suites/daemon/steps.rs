@@ -6,7 +6,7 @@ use bedplate_daemon::reboot::state::RebootState;
 use bedplate_tests::program;
 use serde_json::{Value, json};
 
-use super::reboots::{announced, schedules};
+use super::reboots::{scheduled, schedules};
 use super::rig::{RECORD, Rig, right, until, waiting};
 use super::sockets::{rig, serve};
 
@@ -30,7 +30,7 @@ fn stopped_daemon_completes_a_schedule() {
     assert_eq!(schedules(&rig), 1, "{}", rig.read("log"));
     slow(&rig, 0);
     rig.start();
-    until("the next daemon knows it", || announced(&rig));
+    until("the next daemon knows it", || scheduled(&rig));
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
 }
 
@@ -40,7 +40,7 @@ fn stopped_daemon_completes_a_cancellation() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     slow(&rig, 1);
     rig.inhibit(&["apt"]);
     until("logind is asked", || called(&rig, "cancel"));
@@ -50,7 +50,7 @@ fn stopped_daemon_completes_a_cancellation() {
     rig.inhibit(&[]);
     rig.start();
     // After a cancellation by an operator it would wait for a request.
-    until("announced again", || announced(&rig));
+    until("scheduled again", || scheduled(&rig));
 }
 
 /// Otherwise systemd would kill the daemon in the middle of a later step.
@@ -80,7 +80,7 @@ fn by_command(rig: &Rig, mut seen: Value) -> Value {
 
 /// Simulates logind's dry run at the scheduled time.
 fn its_time_comes(rig: &Rig) {
-    until("announced", || rig.login.lock().expect("not poisoned").scheduled.is_some());
+    until("scheduled", || rig.login.lock().expect("not poisoned").scheduled.is_some());
     std::thread::sleep(Duration::from_millis(2300));
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
@@ -127,7 +127,7 @@ fn command_refused_by_another_build_is_scheduled_again() {
     rig.start();
     let asked = async { rig.agent().await?.schedule_reboot("an operator", 0).await };
     let (state, said) = rig.runtime.block_on(asked).expect("root may");
-    assert_eq!(state, "announced", "{said}");
+    assert_eq!(state, "scheduled", "{said}");
     its_time_comes(&rig);
     until("it ends by itself", || rig.logged("replaced by another build; the daemon must restart"));
     rig.daemon.take().expect("it was started").wait().expect("it can be waited for");

@@ -11,7 +11,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::lock::{Server, Stream, YES, announced};
+use super::lock::{Server, Stream, YES, scheduled};
 use super::rig::{AUTHORITIES, Rig, right, until, waiting};
 
 /// The server's address and name.
@@ -101,7 +101,7 @@ fn refused(rig: &Rig, server: &Server, words: &str) {
     let in_file = || {
         let text = rig.read("run/bedplate/status.json");
         let file: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        file["reboot"]["lock_said"] == fault.as_str()
+        file["reboot"]["lock_message"] == fault.as_str()
     };
     // The file is written after the bus is updated.
     until("in the file", in_file);
@@ -122,7 +122,7 @@ fn trusted_server_grants_the_slot() {
         // One of several certificates, as in a trust store.
         let authorities = Authority::new("Another CA").pem() + &authority.pem();
         let mut rig = rig(&server, &authorities);
-        until("announced", || announced(&rig));
+        until("scheduled", || scheduled(&rig));
         assert_eq!(server.asked(), ["/v1/pre-reboot"], "{host}");
         assert!(rig.status().expect("it answers").reboot.lock.is_some_and(|lock| lock.certain));
         rig.look(&server.in_profile(right(&rig)));
@@ -142,7 +142,7 @@ fn unknown_authority_is_trusted_after_installation() {
     let rig = rig(&server, &other.pem());
     refused(&rig, &server, &format!("{NOT_TRUSTED}{UNKNOWN}"));
     rig.write(AUTHORITIES, &authority.pem());
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
 }
 

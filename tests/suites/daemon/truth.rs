@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::rig::{Rig, drifted, fixed, right, until, waiting, with_devices};
 
-fn announced(rig: &Rig) -> bool {
-    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Announced { .. }))
+fn scheduled(rig: &Rig) -> bool {
+    rig.status().is_some_and(|status| matches!(status.reboot.state, RebootState::Scheduled { .. }))
 }
 
 fn schedules(rig: &Rig) -> usize {
@@ -42,7 +42,7 @@ fn missing_profile_stops_enforcement_and_reboots() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.write("no-profile", "");
     rig.look(&drifted(&rig));
     rig.after(&fixed(&rig));
@@ -105,7 +105,7 @@ fn shutdown_c_also_cancels_an_operators_request() {
     rig.look(&right(&rig));
     rig.start();
     rig.until("converged", |status| status.state == State::Converged);
-    assert_eq!(schedule(&rig), "announced");
+    assert_eq!(schedule(&rig), "scheduled");
     shutdown_c(&rig);
     let status = rig.until("called off", |status| status.reboot.cancelled_by.is_some());
     assert_eq!(status.reboot.state, RebootState::Idle);
@@ -120,7 +120,7 @@ fn shutdown_c_also_cancels_an_operators_request() {
     assert_eq!(schedules(&rig), 1, "{:?}", rig.asked_of_logind());
     assert!(rig.read("var/lib/bedplate/daemon/reboot.json").contains("\"asked\": null"));
     // Requested again, the reboot is scheduled again; then it is cancelled by its command.
-    assert_eq!(schedule(&rig), "announced");
+    assert_eq!(schedule(&rig), "scheduled");
     let (code, said) = rig.run(&["reboot", "cancel"]);
     assert_eq!(code, Some(0), "{said}");
     let (_, said) = rig.run(&["reboot", "status"]);
@@ -146,7 +146,7 @@ fn request_during_a_hold_is_kept_and_reported() {
     assert_eq!(schedules(&rig), 0);
     // After the release the reboot is not due at the old time, but after the whole delay, here an hour.
     std::fs::remove_file(rig.path("var/lib/bedplate/hold.json")).expect("ours");
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     let scheduled = rig.login.lock().expect("not poisoned").scheduled.clone().expect("something");
     let left = bedplate_daemon::logind::time(scheduled.1).duration_since(jiff::Timestamp::now());
     assert!(left.as_secs() > 3000, "{left}");
@@ -286,7 +286,7 @@ fn daemon_returns_after_a_bus_restart() {
     let mut rig = Rig::new();
     rig.look(&waiting(&rig));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.restart_bus(|rig| {
         until("noticed", || rig.logged("system bus lost"));
         let root = rig.dir.path().display().to_string();
@@ -296,9 +296,9 @@ fn daemon_returns_after_a_bus_restart() {
         assert!(said.contains("pending reboot: iommu=pt"), "{said}");
     });
     until("back on the bus", || rig.status().is_some());
-    until("still announced", || announced(&rig));
+    until("still announced", || scheduled(&rig));
     rig.inhibit(&["backup"]);
-    until("logind is heard again", || !announced(&rig));
+    until("logind is heard again", || !scheduled(&rig));
     assert_eq!(schedules(&rig), 1);
 }
 

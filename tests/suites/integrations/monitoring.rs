@@ -71,7 +71,7 @@ fn metrics_in_rules_and_dashboard_exist() {
     for state in ["bedplate_state{state=\"error\"}", "bedplate_state{state=\"failed\"}"] {
         assert!(all.contains(state), "{state}");
     }
-    assert!(all.contains("bedplate_reboot_state{state=\"stuck\"}"));
+    assert!(all.contains("bedplate_reboot_state{state=\"attempts-exhausted\"}"));
 }
 
 /// The shape that Grafana's import requires: panels with a type, a separate position, a data source and queries.

@@ -72,7 +72,7 @@ fn arguments(set: &[&str], absent: &[&str]) -> Desired {
         |text: &&str| KernelArg { token: Token::new(text).unwrap(), why: why(), from: from(text) };
     let cmdline = DesiredCmdline {
         keep: Vec::new(),
-        settled: Vec::new(),
+        unchanged: Vec::new(),
         set: set.iter().map(arg).collect(),
         absent: absent.iter().map(arg).collect(),
     };

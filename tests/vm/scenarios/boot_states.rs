@@ -40,7 +40,7 @@ const MINE: &str = "bedplate.mine=1";
 
 /// Checks a plan that is blocked by the choice of the default entry. The plan names the entry's location (titles are
 /// file content) and how to choose another, and `apply` writes nothing.
-fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
+fn passed_over(node: &Node, entry: &str, fix: &str) -> Result<()> {
     let plan = guest::plan(node)?;
     same!(
         plan["changes"],
@@ -48,14 +48,14 @@ fn passed_over(node: &Node, entry: &str, remedy: &str) -> Result<()> {
         "what is planned although no change can reach the default entry"
     );
     let blocker = plan["blockers"][0].clone();
-    let (reason, advice) = (blocker["reason"].to_string(), blocker["remedy"].to_string());
+    let (reason, advice) = (blocker["reason"].to_string(), blocker["fix"].to_string());
     let place =
         reason.split_once("(/boot/grub/grub.cfg:").and_then(|(_, rest)| rest.split_once(')'));
     let (line, _) = place.ok_or_else(|| format!("no place of the default entry: {blocker}"))?;
     let title =
         node.ok(&format!("head -n {line} /boot/grub/grub.cfg | grep 'menuentry ' | tail -n 1"))?;
     check!(title.contains(entry), "{title} is named, not {entry}: {blocker}");
-    check!(advice.contains(remedy), "the remedy is not {remedy}: {blocker}");
+    check!(advice.contains(fix), "the fix is not {fix}: {blocker}");
     let before = guest::contents(node)?;
     node.expect(4, "bedplate apply --yes")?;
     same!(guest::contents(node)?, before, "files after an apply that is blocked");
@@ -102,7 +102,7 @@ fn another_default_entry(case: &mut Case) -> Result<()> {
          grub-set-default \"$sub>$entry\"",
     )?;
     passed_over(&node, "recovery mode", "grub-set-default 0")?;
-    node.step("the remedy helps");
+    node.step("the fix helps");
     node.ok("grub-set-default 0")?;
     node.expect(0, "bedplate plan --exit-code")?;
     Ok(())

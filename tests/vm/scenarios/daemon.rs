@@ -345,7 +345,7 @@ fn stuck(case: &mut Case) -> Result<()> {
             !guest::running(&node)?.contains(&"iommu=pt".to_owned()),
             "GRUB took the entry that has it"
         );
-        until(&node, "stuck", &state("stuck"))?;
+        until(&node, "stuck", &state("attempts-exhausted"))?;
         let status = node.expect(4, "bedplate status")?;
         check!(status.contains("another entry was chosen"), "the cause:\n{status}");
         std::thread::sleep(Duration::from_secs(8));
@@ -357,7 +357,8 @@ fn stuck(case: &mut Case) -> Result<()> {
         }
     }
     check!(
-        node.ok("cat /run/bedplate/bedplate.prom")?.contains("bedplate_state{state=\"stuck\"} 1"),
+        node.ok("cat /run/bedplate/bedplate.prom")?
+            .contains("bedplate_state{state=\"attempts-exhausted\"} 1"),
         "metrics"
     );
     node.step("a record that the next boot forgets counts nothing: no reboot");

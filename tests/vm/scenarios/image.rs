@@ -104,7 +104,7 @@ fn seal(node: &Node) -> Result<()> {
     node.ok("bedplate reboot hold --for 4h --why 'the golden host stays up'")?;
     check!(
         node.expect(4, "bedplate seal --yes")?.contains("systemctl stop bedplate"),
-        "the refusal names no remedy"
+        "the refusal names no fix"
     );
     node.ok("systemctl stop bedplate.service")?;
     // The build ran update-grub after `apply --root`; the ledger has it as pending until an apply sees the boot entry.

@@ -103,11 +103,11 @@ fn install(ops: &Operator) -> Result<()> {
 
 fn apply(ops: &Operator) -> Result<()> {
     let node = ops.0;
-    let remedy = "Set `gpudirect = \"none\"` in [modules] of the profile";
+    let fix = "Set `gpudirect = \"none\"` in [modules] of the profile";
     ops.types(
         0,
         "bedplate plan",
-        &["+ iommu=pt", "then run update-grub", "Cold reboot required", remedy],
+        &["+ iommu=pt", "then run update-grub", "Cold reboot required", fix],
     )?;
     node.ok(&format!("printf '\n[modules]\ngpudirect = \"none\"\n' >>{PROFILE_PATH}"))?;
     node.put("/root/stand-ins.toml", guest::STAND_INS)?;

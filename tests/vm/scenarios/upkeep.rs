@@ -66,7 +66,7 @@ fn interrupted(case: &mut Case) -> Result<()> {
     let group = guest::group_of(&node, pf)?;
     until(&node, "translated", &format!("grep -q ^DMA /sys/kernel/iommu_groups/{group}/type"))?;
     check!(guest::running(&node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
-    until(&node, "stuck", &state("stuck"))?;
+    until(&node, "stuck", &state("attempts-exhausted"))?;
     let status = node.expect(4, "bedplate status")?;
     check!(status.contains(&format!("rejected it: {COMPLAINT}")), "the cause:\n{status}");
     rest(5);

@@ -18,7 +18,7 @@ use super::error::StepError;
 use super::store::{FoundFile, expect_written};
 use super::{Checker, Store};
 use crate::ledger::{Generator, Ledger};
-use crate::plan::{Action, Change, WayBack};
+use crate::plan::{Action, Change, ToolUndo};
 
 /// Returns the operation of an action.
 pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
@@ -30,8 +30,8 @@ pub(crate) fn operation_for(action: &Action) -> Box<dyn Operation + '_> {
         Action::SetConfigBits(action) => Box::new(action.clone()),
         Action::SetEswitch(action) => Box::new(action.clone()),
         Action::SetVf(action) => Box::new(action.clone()),
-        Action::RunTool { argv, purpose, touches, way_back, limit_s } => {
-            Box::new(tool::RunTool { argv, purpose, touches, way_back, limit_s: *limit_s })
+        Action::RunTool { argv, purpose, touches, undo, limit_s } => {
+            Box::new(tool::RunTool { argv, purpose, touches, undo, limit_s: *limit_s })
         }
         Action::BindVfs { pf, count, driver, limit_s } => {
             Box::new(bind_vfs::BindVfs { pf: *pf, count: *count, driver, limit_s: *limit_s })
@@ -132,7 +132,7 @@ pub(crate) fn expect(as_planned: bool, subject: &str, found: &str) -> Result<(),
 /// Returns the tools of a change that generate files from other files.
 fn generators(change: &Change) -> Vec<Generator> {
     let tools = change.actions.iter().filter_map(|action| match action {
-        Action::RunTool { argv, purpose, way_back: WayBack::Repeat, limit_s, .. } => {
+        Action::RunTool { argv, purpose, undo: ToolUndo::Repeat, limit_s, .. } => {
             Some(Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s })
         }
         _ => None,

@@ -112,7 +112,9 @@ fn carry_out(
     }
     let outcome = match parts.owed.is_empty() {
         true => Outcome::Done,
-        false => Outcome::Owed { commands: parts.pending_commands(), why: parts.hindrance.clone() },
+        false => {
+            Outcome::Pending { commands: parts.pending_commands(), why: parts.hindrance.clone() }
+        }
     };
     finish(store, change, parts, unseen, outcome)
 }
@@ -127,9 +129,9 @@ fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
     let wanted: Vec<_> = actions.map(|action| action::operation_for(action)).collect();
     wanted.iter().enumerate().all(|(index, operation)| {
         let target = operation.target();
-        let overruled =
+        let overridden =
             target.is_some() && wanted[index + 1..].iter().any(|later| later.target() == target);
-        overruled || operation.is_done(store, task)
+        overridden || operation.is_done(store, task)
     })
 }
 
@@ -206,7 +208,7 @@ fn finish(
     };
     // The change is unfinished until the pending tools have run: the previous state must be retained.
     let noted = match outcome {
-        Outcome::Owed { .. } => Ok(()),
+        Outcome::Pending { .. } => Ok(()),
         _ => settle(&mut ledger).and_then(|()| settle_waits(store, &mut ledger, change, unseen)),
     }
     .and_then(|()| store.update_ledger(|now| *now = ledger));

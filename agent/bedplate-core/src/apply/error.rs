@@ -101,7 +101,7 @@ pub enum ContentError {
 
 impl ContentError {
     /// Returns the fix.
-    pub fn remedy(&self) -> &'static str {
+    pub fn fix(&self) -> &'static str {
         match self {
             ContentError::Untrusted(_) => {
                 "inspect the saved content; if it is correct, run that command and revert again"

@@ -121,33 +121,33 @@ conditions! {
         if device.kind != DeviceKind::Gpu,
     /// The kernel log reports a GPU error or an unresponsive GPU.
     of_gpu: Finding::Log(LogFinding::Logged {
-        sign: MessageKind::OffTheBus | MessageKind::Xid | MessageKind::SwitchFatal, ..
+        event: MessageKind::OffTheBus | MessageKind::Xid | MessageKind::SwitchFatal, ..
     }),
     /// The kernel log reports an unresponsive GPU.
-    of_lost_gpu: Finding::Log(LogFinding::Logged { sign: MessageKind::OffTheBus, .. }),
+    of_lost_gpu: Finding::Log(LogFinding::Logged { event: MessageKind::OffTheBus, .. }),
     /// The kernel log reports link faults.
     of_links: Finding::Log(LogFinding::Logged {
-        sign: MessageKind::Uncorrected | MessageKind::Fatal | MessageKind::Contained | MessageKind::LinkDown, ..
+        event: MessageKind::Uncorrected | MessageKind::Fatal | MessageKind::Contained | MessageKind::LinkDown, ..
     }),
     /// The kernel log reports a link that went down.
     of_lost_link: Finding::Log(LogFinding::Logged {
-        sign: MessageKind::Contained | MessageKind::LinkDown, ..
+        event: MessageKind::Contained | MessageKind::LinkDown, ..
     }),
 }
 
 /// Whether the kernel log reports a fault of a GPU driver.
 pub(super) fn of_gpu_driver(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, module| match module {
+    logged(judged, |event, module| match module {
         Some(module) => {
-            sign != MessageKind::WrongParameter && !is_peermem(module) && !is_rdma(module)
+            event != MessageKind::WrongParameter && !is_peermem(module) && !is_rdma(module)
         }
-        None => sign != MessageKind::Peermem,
+        None => event != MessageKind::Peermem,
     })
 }
 
 /// Whether the kernel log reports a fault of nvidia_peermem.
 pub(super) fn of_peermem(_: &Facts, judged: &Judged) -> bool {
-    logged(judged, |sign, module| sign == MessageKind::Peermem || module.is_some_and(is_peermem))
+    logged(judged, |event, module| event == MessageKind::Peermem || module.is_some_and(is_peermem))
 }
 
 /// Whether the kernel log reports a fault of a NIC driver or of the RDMA stack.
@@ -161,7 +161,7 @@ fn found(judged: &Judged, test: impl Fn(&Finding) -> bool) -> bool {
 
 fn logged(judged: &Judged, test: impl Fn(MessageKind, Option<&str>) -> bool) -> bool {
     found(judged, |code| match code {
-        Finding::Log(LogFinding::Logged { sign, module, .. }) => test(*sign, module.as_deref()),
+        Finding::Log(LogFinding::Logged { event, module, .. }) => test(*event, module.as_deref()),
         _ => false,
     })
 }

@@ -92,7 +92,7 @@ pub struct CheckAnswer {
     pub evidence: Vec<Evidence>,
     /// Fix.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// Diagnosis of a symptom on a host.
@@ -185,7 +185,7 @@ impl CheckAnswer {
             finding: judged.finding.clone(),
             explains: None,
             evidence: judged.evidence.clone(),
-            remedy: judged.remedy.clone(),
+            fix: judged.fix.clone(),
         }
     }
 }

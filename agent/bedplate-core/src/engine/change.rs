@@ -168,7 +168,7 @@ impl RevertOutcome {
     pub fn has_records(target: &Target, plan: &RevertPlan) -> Result<bool, EngineError> {
         let ledger = trusted(&target.reader())?;
         let is_owed = |argv: &Vec<String>| ledger.owed.iter().any(|tool| tool.argv == *argv);
-        Ok(ledger.was_cut_short() || !plan.owed.iter().all(is_owed))
+        Ok(ledger.was_cut_short() || !plan.pending_tools.iter().all(is_owed))
     }
 }
 

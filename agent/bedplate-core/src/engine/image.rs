@@ -31,9 +31,9 @@ pub(super) fn state(reader: &dyn Reader, planned: &PreparedPlan) -> Option<Image
         Err(why) => (Reading::Absent, Reading::unknown(why)),
     };
     let may_enforce = planned.loaded.profile.agent.mode == AgentMode::Enforce;
-    let overruled = planned.plan.body.overruled.iter();
-    let overruled = overruled.map(|one| format!("{} by {}", one.setting, one.path)).collect();
-    Some(ImageState { unfinished, owed, has_profile, disabled, overruled, may_enforce })
+    let overridden = planned.plan.body.overridden.iter();
+    let overridden = overridden.map(|one| format!("{} by {}", one.setting, one.path)).collect();
+    Some(ImageState { unfinished, owed, has_profile, disabled, overridden, may_enforce })
 }
 
 /// Whether the image contains the profile that it is evaluated with.

@@ -44,7 +44,7 @@ fn ineffective(argument: &Argument, cpu: &str) -> Vec<IneffectiveArgument> {
                 argument: argument.argument.clone(),
                 lint: lint.id,
                 message: lint.message.clone(),
-                remedy: lint.help.first().cloned().unwrap_or_default(),
+                fix: lint.help.first().cloned().unwrap_or_default(),
             });
         }
     }

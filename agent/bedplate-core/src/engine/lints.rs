@@ -68,12 +68,12 @@ fn place(lint: &Diagnostic) -> String {
 
 fn blocker(lint: &Diagnostic) -> Blocker {
     // The first help line is the fix, the second the source of the fact.
-    let remedy = lint.help.first().map_or("correct the profile", String::as_str);
+    let fix = lint.help.first().map_or("correct the profile", String::as_str);
     KindId::Profile.blocker(
         format!("lint {}", lint.id),
         format!("{} ({})", lint.message, place(lint)),
         format!(
-            "{remedy}. Until then, nothing of the profile is applied. To allow it, give a reason: `--allow-lint \
+            "{fix}. Until then, nothing of the profile is applied. To allow it, give a reason: `--allow-lint \
              '{id}=REASON'`, or for the daemon set [lints] allow = {{ {id} = \"REASON\" }} in the profile",
             id = lint.id
         ),

@@ -107,14 +107,14 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.changes.extend(more.changes);
     body.blockers.extend(more.blockers);
     body.unknowns.extend(more.unknowns);
-    body.settled.extend(more.settled);
+    body.unchanged.extend(more.unchanged);
     body.notes.extend(more.notes);
     body.pending.extend(more.pending);
     body.iommu |= more.iommu;
     body.pending_until_boot.extend(more.pending_until_boot);
     body.settled_tools.extend(more.settled_tools);
     body.orphans.extend(more.orphans);
-    body.overruled.extend(more.overruled);
+    body.overridden.extend(more.overridden);
 }
 
 /// Defers runtime changes in an image to its first boot: an image is not running.

@@ -10,14 +10,14 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     body.changes.retain(|change| stays(&change.kind));
     body.blockers.retain(|blocker| stays(&blocker.kind));
     body.unknowns.retain(|unknown| stays(&unknown.kind));
-    body.settled.retain(|settled| stays(&settled.kind));
+    body.unchanged.retain(|settled| stays(&settled.kind));
     body.notes.retain(|note| stays(&note.kind));
     body.pending.retain(|pending| stays(&pending.kind));
     if !stays(&KindId::Cmdline) {
         body.iommu = IommuPlan::default();
     }
     body.orphans.retain(|orphan| stays(&orphan.kind));
-    body.overruled.retain(|overruled| stays(&overruled.kind));
+    body.overridden.retain(|overridden| stays(&overridden.kind));
     body.pending_until_boot
         .retain(|unseen| body.changes.iter().any(|change| change.id == unseen.change));
     body.notes.extend(kinds.iter().map(|kind| {

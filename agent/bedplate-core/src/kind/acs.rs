@@ -194,7 +194,7 @@ impl Port<'_> {
         }
         if right {
             section
-                .settled
+                .unchanged
                 .push(NAME.up_to_date(self.subject().to_string(), format_bits(self.acs.control)));
             return;
         }

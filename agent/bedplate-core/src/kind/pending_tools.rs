@@ -1,7 +1,7 @@
 //! Changes that run pending tools.
 
 use crate::ledger::PendingTool;
-use crate::plan::{Action, Change, Effect, Item, KindId, WayBack};
+use crate::plan::{Action, Change, Effect, Item, KindId, ToolUndo};
 
 /// Ten minutes: a rebuild of every initramfs on a slow disk with many kernels takes several.
 pub(crate) const LIMIT_S: u32 = 600;
@@ -12,7 +12,7 @@ pub(crate) fn change(kind: KindId, tool: &PendingTool, subject: &str, item: Item
         argv: tool.argv.clone(),
         purpose: tool.purpose.clone(),
         touches: Vec::new(),
-        way_back: WayBack::Repeat,
+        undo: ToolUndo::Repeat,
         limit_s: LIMIT_S,
     };
     kind.change(&tool.argv.join(" "), subject, vec![item], Effect::Now, vec![run])

@@ -180,8 +180,8 @@ impl Pf<'_> {
         match self.try_plan(section) {
             Ok(()) => {}
             Err(Stop::Unknown(reason)) => self.unknown(reason, section),
-            Err(Stop::Blocked { reason, remedy }) => {
-                section.blockers.push(NAME.blocker(self.subject(), reason, remedy));
+            Err(Stop::Blocked { reason, fix }) => {
+                section.blockers.push(NAME.blocker(self.subject(), reason, fix));
             }
         }
     }
@@ -205,7 +205,7 @@ impl Pf<'_> {
         if need == Need::Nothing && differing.is_empty() && self.switch.is_none() {
             let attributes = self.attributes_settled();
             let state = format!("{} with {}{attributes}", vfs(present), self.driver_wanted());
-            section.settled.push(NAME.up_to_date(self.subject().to_string(), state));
+            section.unchanged.push(NAME.up_to_date(self.subject().to_string(), state));
             return Ok(());
         }
         if differing.iter().any(|vf| !vf.after.is_empty()) || self.switch.is_some() {
@@ -283,8 +283,7 @@ impl Pf<'_> {
 
     /// Returns the reason for refusing the change, if any.
     fn obstacle(&self, present: u16, need: Need) -> Option<Blocker> {
-        let blocker =
-            |reason: String, remedy: String| Some(NAME.blocker(self.subject(), reason, remedy));
+        let blocker = |reason: String, fix: String| Some(NAME.blocker(self.subject(), reason, fix));
         match (need, self.function.driver.as_deref()) {
             (Need::Create | Need::Destroy, None) => {
                 return blocker(

@@ -57,7 +57,7 @@ pub enum Action {
         /// such file, also one that the tool creates. Unified kernel images are not saved but generated again.
         touches: Vec<String>,
         /// Undo method of `revert`.
-        way_back: WayBack,
+        undo: ToolUndo,
         /// Time limit in seconds.
         limit_s: u32,
     },
@@ -113,7 +113,7 @@ impl Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "by", rename_all = "kebab-case")]
-pub enum WayBack {
+pub enum ToolUndo {
     /// The tool generates its files from others (`update-grub`): it runs again after those are restored.
     Repeat,
     /// The tool's state is in no file (`rpm-ostree kargs`): this command runs instead.

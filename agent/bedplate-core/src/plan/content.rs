@@ -14,17 +14,17 @@ pub struct FileContent {
     pub bytes: Vec<u8>,
     /// `true`: the content is redacted and `bytes` is empty, as in the plan that the daemon publishes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub withheld: bool,
+    pub redacted: bool,
 }
 
 impl FileContent {
     /// Creates a content of these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
-        FileContent { bytes, withheld: false }
+        FileContent { bytes, redacted: false }
     }
 
     /// Creates a redacted content.
     pub fn redacted() -> Self {
-        FileContent { bytes: Vec::new(), withheld: true }
+        FileContent { bytes: Vec::new(), redacted: true }
     }
 }

@@ -22,7 +22,7 @@ pub struct Attempt {
     /// Subject, for display.
     pub subject: String,
     /// Whether it is a dry run, which never counts.
-    pub rehearsal: bool,
+    pub dry_run: bool,
     /// Whether IOMMU passthrough was among the pending changes.
     pub passthrough: bool,
     /// Whether a boot has followed: the next one has another cause.

@@ -12,12 +12,12 @@ pub enum RebootOrigin {
     /// bedplate's, intended as a power cycle by the BMC; the BMC did not do it, and an ordinary reboot took place.
     OrdinaryWithoutBmc,
     /// Not bedplate's: an operator, another program, a crash, a power failure.
-    Others,
+    External,
     /// A reboot was scheduled, and the evidence does not show whether this is it.
     Unknown,
     /// bedplate's, as scheduled, by this method; a power cycle by the BMC is confirmed by the BMC.
     #[serde(untagged)]
-    Announced(RebootMethod),
+    Scheduled(RebootMethod),
 }
 
 /// Cause of one boot.
@@ -29,9 +29,9 @@ pub struct LastBoot {
     /// Origin of the reboot.
     pub by: RebootOrigin,
     /// Requested method; `None`: bedplate had scheduled no reboot.
-    pub asked_for: Option<RebootMethod>,
+    pub method: Option<RebootMethod>,
     /// Scheduled time.
-    pub announced_for: Option<Timestamp>,
+    pub scheduled_for: Option<Timestamp>,
     /// Summary in one sentence.
     pub summary: String,
 }

@@ -56,7 +56,7 @@ pub struct RevertReport {
     /// Every step of the plan, in plan order, and the default boot entry if it failed its check.
     pub steps: Vec<StepReport>,
     /// Tools that the image build has to run, since they cannot run from here.
-    pub owed: Vec<Vec<String>>,
+    pub pending_tools: Vec<Vec<String>>,
     /// Failures outside the steps.
     pub warnings: Vec<String>,
 }

@@ -26,7 +26,8 @@ pub fn run(
 ) -> RevertReport {
     let mut store = Store::new(reader, writer, ledger);
     let warnings = store.remove_stale_temporary_files(std::iter::empty());
-    let mut report = RevertReport { steps: Vec::new(), owed: plan.owed.clone(), warnings };
+    let mut report =
+        RevertReport { steps: Vec::new(), pending_tools: plan.pending_tools.clone(), warnings };
     let guard = Guard::new(reader, store.ledger, plan);
     let waits = guard.as_ref().and_then(|_| tool::wait_for_packages(&store).err());
     let waits = waits.map(|error| chain(&error));
@@ -121,7 +122,7 @@ fn pending_tools(store: &Store, plan: &RevertPlan) -> Vec<PendingTool> {
         _ => None,
     });
     let undoes = |argv: &[String]| store.ledger.undo.iter().any(|tool| tool.argv == argv);
-    let owed = run.filter(|argv| !undoes(argv)).chain(&plan.owed).filter_map(|argv| {
+    let owed = run.filter(|argv| !undoes(argv)).chain(&plan.pending_tools).filter_map(|argv| {
         let kind = kind_of_command(argv)?;
         let outputs = match kind {
             cmdline::NAME => cmdline::entry_contents(store.reader),

@@ -72,5 +72,5 @@ pub struct Refused {
     /// Reason.
     pub reason: String,
     /// Fix.
-    pub remedy: String,
+    pub fix: String,
 }

@@ -43,7 +43,7 @@ fn redirected(reader: &dyn Reader, directory: &str) -> Option<Refused> {
     (purpose(&real) != purpose(directory)).then(|| Refused {
         subject: directory.to_owned(),
         reason: format!("a symbolic link leads to {real}, whose files are not bedplate's"),
-        remedy: "replace the link with a directory, or remove it".into(),
+        fix: "replace the link with a directory, or remove it".into(),
     })
 }
 
@@ -52,7 +52,7 @@ fn irregular(reader: &dyn Reader, part: &str, path: &str) -> Option<Refused> {
     let refused = |reason: &str| Refused {
         subject: path.to_owned(),
         reason: reason.to_owned(),
-        remedy: "move it away, or remove it by hand".into(),
+        fix: "move it away, or remove it by hand".into(),
     };
     if reader.link(path).is_ok() {
         return Some(refused("unexpected symbolic link"));

@@ -30,7 +30,7 @@ fn pending_tools(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     }
     let commands = ledger.owed.iter().map(|tool| format!("`{}`", tool.argv.join(" ")));
     let commands: Vec<String> = commands.collect();
-    let remedy = match is_image {
+    let fix = match is_image {
         true => {
             "run `bedplate apply --root DIR --chroot-tools`; or run them in the image, then `bedplate apply --root DIR`, \
              with `--ran TOOL` if it does not detect the run; after a revert use `bedplate revert --root DIR` with \
@@ -41,7 +41,7 @@ fn pending_tools(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     Some(Refused {
         subject: "tools for the next boot".into(),
         reason: format!("still to run: {}", some_of(commands.into_iter(), FEW, "tools")),
-        remedy: remedy.into(),
+        fix: fix.into(),
     })
 }
 
@@ -54,7 +54,7 @@ fn interrupted(ledger: &Ledger, is_image: bool) -> Option<Refused> {
     Some(Refused {
         subject: "an interrupted change".into(),
         reason: format!("unfinished: {}", some_of(files.into_iter(), FEW, "files")),
-        remedy: format!(
+        fix: format!(
             "run `bedplate apply{root}` to finish it, or `bedplate revert{root}` to undo it"
         ),
     })
@@ -68,7 +68,7 @@ fn starting(ledger: &Ledger, reader: &dyn Reader) -> Option<Refused> {
     (!vfs.is_empty()).then(|| Refused {
         subject: "an interrupted change".into(),
         reason: format!("VFs without a driver: {}", some_of(vfs.into_iter(), FEW, "VFs")),
-        remedy: "run `bedplate apply` to start their driver".into(),
+        fix: "run `bedplate apply` to start their driver".into(),
     })
 }
 
@@ -79,18 +79,18 @@ fn arranged(reader: &dyn Reader) -> Option<Refused> {
         Err(error) if error.is_absent() => return None,
         Err(error) => Err(error.to_string()),
     };
-    let (reason, remedy) = match record {
+    let (reason, fix) = match record {
         Ok(record) if record.phase.is_open() => {
             ("a reboot is scheduled".to_owned(), "run `bedplate reboot cancel`".to_owned())
         }
         Ok(_) => return None,
         Err(why) => {
-            let remedy =
+            let fix =
                 format!("check `shutdown --show` for a scheduled reboot, then remove {RECORD}");
-            (format!("cannot tell whether a reboot is scheduled: {why}"), remedy)
+            (format!("cannot tell whether a reboot is scheduled: {why}"), fix)
         }
     };
-    Some(Refused { subject: "the reboot".into(), reason, remedy })
+    Some(Refused { subject: "the reboot".into(), reason, fix })
 }
 
 /// Builds the refusal for an unreadable part.
@@ -98,7 +98,7 @@ pub(super) fn unreadable(part: &str, error: &ReadError) -> Refused {
     Refused {
         subject: part.to_owned(),
         reason: error.to_string(),
-        remedy: "make it readable, or remove it by hand".into(),
+        fix: "make it readable, or remove it by hand".into(),
     }
 }
 

@@ -98,8 +98,8 @@ fn sealed_on(root: &Path, writer: &mut DirWriter, machine: &mut dyn Machine) -> 
 }
 
 fn daemon() -> Refused {
-    let [subject, reason, remedy] = ["bedplate.service", "the daemon runs", "stop it"];
-    Refused { subject: subject.into(), reason: reason.into(), remedy: remedy.into() }
+    let [subject, reason, fix] = ["bedplate.service", "the daemon runs", "stop it"];
+    Refused { subject: subject.into(), reason: reason.into(), fix: fix.into() }
 }
 
 /// Returns the ledger after a seal.
@@ -239,7 +239,7 @@ fn link_out_of_an_image_is_not_followed() {
 #[test]
 fn slot_of_a_lock_server_is_named() {
     let root = host();
-    let record = r#"{"version":2,"lock":{"server":{"url":"http://lock/","group":"gpu"},"certain":true,
+    let record = r#"{"version":3,"lock":{"server":{"url":"http://lock/","group":"gpu"},"certain":true,
         "since":"2026-03-03T03:00:00Z","boot_id":"","before":[]}}"#;
     put(root.path(), "var/lib/bedplate/daemon/reboot.json", record);
     let (plan, _) = planned(root.path());

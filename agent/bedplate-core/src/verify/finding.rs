@@ -110,7 +110,7 @@ struct FindingText {
     /// Subject; empty if the text is complete without it.
     subject: String,
     /// Fix, if this finding is the first; empty if there is no known one.
-    remedy: Cow<'static, str>,
+    fix: Cow<'static, str>,
     /// Whether the fix is a setting of the profile.
     in_profile: bool,
     /// Recovery action.
@@ -125,12 +125,12 @@ struct FindingText {
 fn text(
     description: impl Into<Cow<'static, str>>,
     subject: impl fmt::Display,
-    remedy: impl Into<Cow<'static, str>>,
+    fix: impl Into<Cow<'static, str>>,
 ) -> FindingText {
     FindingText {
         description: description.into(),
         subject: subject.to_string(),
-        remedy: remedy.into(),
+        fix: fix.into(),
         in_profile: false,
         recovery: Recovery::None,
         few: FEW,
@@ -146,8 +146,8 @@ fn in_profile(
     setting: &str,
     then: &str,
 ) -> FindingText {
-    let remedy = setting_remedy(setting, then);
-    FindingText { in_profile: true, ..text(description, subject, remedy) }
+    let fix = setting_remedy(setting, then);
+    FindingText { in_profile: true, ..text(description, subject, fix) }
 }
 
 /// Formats the fix by a setting of the profile.
@@ -266,9 +266,9 @@ pub(crate) fn format_findings(findings: &[Finding]) -> String {
 }
 
 /// Returns the fix of the first finding, and whether it is a setting of the profile.
-pub(crate) fn remedy(findings: &[Finding]) -> Option<(String, bool)> {
-    let FindingText { remedy, in_profile, .. } = findings.first()?.text();
-    (!remedy.is_empty()).then(|| (remedy.into_owned(), in_profile))
+pub(crate) fn fix(findings: &[Finding]) -> Option<(String, bool)> {
+    let FindingText { fix, in_profile, .. } = findings.first()?.text();
+    (!fix.is_empty()).then(|| (fix.into_owned(), in_profile))
 }
 
 /// Formats the functions: `0000:18:00.0, 0000:3b:00.0 and 6 more GPUs`.

@@ -14,7 +14,7 @@ pub struct ImageState {
     /// Units that the profile needs on the machine and that no boot starts.
     pub disabled: Reading<Vec<String>>,
     /// Settings that files of other tools override at boot, each with its file.
-    pub overruled: Vec<String>,
+    pub overridden: Vec<String>,
     /// Whether the profile lets bedplate make changes on the machine.
     pub may_enforce: bool,
 }

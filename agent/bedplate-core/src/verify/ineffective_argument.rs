@@ -15,5 +15,5 @@ pub struct IneffectiveArgument {
     pub message: String,
     /// Fix.
     #[serde(skip)]
-    pub remedy: String,
+    pub fix: String,
 }

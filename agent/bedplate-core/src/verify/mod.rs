@@ -100,7 +100,7 @@ pub struct Check {
     /// Group that reports list it under.
     pub group: Group,
     /// Statement that a pass verifies, as half a sentence.
-    pub proves: &'static str,
+    pub verifies: &'static str,
     /// Highest severity of a failure. The profile may override it.
     pub severity: Severity,
     /// Whether an ordinary user cannot read the evidence.

@@ -7,18 +7,18 @@ use super::{Severity, Verdict};
 
 /// One item of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Seen"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Value in a few words: `port 0000:17:00.0: RR CR on`.
-    pub what: String,
+    pub value: String,
     /// Its source: a file, or a register.
-    pub at: String,
+    pub source: String,
 }
 
 impl Evidence {
     /// Combines a value and its source.
-    pub(crate) fn new(what: impl Into<String>, at: impl Into<String>) -> Self {
-        Evidence { what: what.into(), at: at.into() }
+    pub(crate) fn new(value: impl Into<String>, source: impl Into<String>) -> Self {
+        Evidence { value: value.into(), source: source.into() }
     }
 }
 
@@ -34,7 +34,7 @@ pub struct Outcome {
     /// The finding in machine-readable form.
     pub codes: Vec<Finding>,
     /// Fix: a command, or a line of the profile.
-    pub remedy: Option<String>,
+    pub fix: Option<String>,
     /// Whether the fix is a setting of the profile.
     pub in_profile: bool,
     /// Highest severity of this outcome, if lower than its check's.
@@ -48,7 +48,7 @@ impl Outcome {
             finding: finding.into(),
             evidence: Vec::new(),
             codes: Vec::new(),
-            remedy: None,
+            fix: None,
             in_profile: false,
             at_most: Severity::Fail,
         }
@@ -77,9 +77,9 @@ impl Outcome {
     ) -> Self {
         let codes: Vec<Finding> = codes.into_iter().map(Into::into).collect();
         let finding = finding::format_findings(&codes);
-        let (remedy, in_profile) = finding::remedy(&codes).unzip();
+        let (fix, in_profile) = finding::fix(&codes).unzip();
         let in_profile = in_profile.unwrap_or_default();
-        Outcome { codes, remedy, in_profile, ..Outcome::new(verdict, finding) }
+        Outcome { codes, fix, in_profile, ..Outcome::new(verdict, finding) }
     }
 
     /// Returns an unknown outcome.
@@ -124,8 +124,8 @@ impl Outcome {
     /// missing evidence.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        debug_assert!(self.codes.is_empty(), "a finding takes its remedy from its codes");
-        self.remedy = Some(hint.into());
+        debug_assert!(self.codes.is_empty(), "a finding takes its fix from its codes");
+        self.fix = Some(hint.into());
         self
     }
 

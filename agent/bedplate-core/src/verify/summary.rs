@@ -23,7 +23,7 @@ pub struct Judged {
     /// Group.
     pub group: Group,
     /// Statement that a pass verifies.
-    pub proves: &'static str,
+    pub verifies: &'static str,
     /// Verdict.
     pub verdict: Verdict,
     /// Finding, in one sentence.
@@ -34,7 +34,7 @@ pub struct Judged {
     pub codes: Vec<Finding>,
     /// Fix.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    pub fix: Option<String>,
     /// Whether the fix is a setting of the profile.
     #[serde(skip)]
     pub in_profile: bool,
@@ -56,9 +56,9 @@ impl Judged {
         outcome: Outcome,
         said: Option<&Override>,
     ) -> Self {
-        let Outcome { verdict, finding, evidence, codes, remedy, in_profile, at_most } = outcome;
+        let Outcome { verdict, finding, evidence, codes, fix, in_profile, at_most } = outcome;
         let is_unknown = verdict == Verdict::Unknown;
-        let remedy = remedy.or_else(|| is_unknown.then(|| TO_KNOW.to_owned()));
+        let fix = fix.or_else(|| is_unknown.then(|| TO_KNOW.to_owned()));
         let severity = said.map_or(level.min(at_most), |said| said.level);
         let verdict = match (verdict, severity) {
             // A profile may raise the severity as well as lower it.
@@ -69,12 +69,12 @@ impl Judged {
         Judged {
             id: check.id,
             group: check.group,
-            proves: check.proves,
+            verifies: check.verifies,
             verdict,
             finding,
             evidence,
             codes,
-            remedy,
+            fix,
             in_profile,
             severity,
             severity_reason: said.map(|said| said.reason.clone()),
@@ -118,7 +118,7 @@ pub struct Report {
     pub answer: Answer,
     /// First cause of the answer, human-readable.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub because: Option<String>,
+    pub reason: Option<String>,
     /// First fix, human-readable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -185,7 +185,7 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
         Group::Iommu => (body.iommu.changes, body.iommu.pending),
         _ => (false, false),
     };
-    let remedy = match (is_planned, waits) {
+    let fix = match (is_planned, waits) {
         (true, _) => {
             "the profile has this setting, but it is not in effect: run `bedplate apply`. Enforced by the daemon? Run \
              `bedplate status` for the cause"
@@ -195,7 +195,7 @@ fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Ou
         }
         (false, false) => return outcome,
     };
-    Outcome { remedy: Some(remedy.to_owned()), in_profile: false, ..outcome }
+    Outcome { fix: Some(fix.to_owned()), in_profile: false, ..outcome }
 }
 
 /// Derives the answer from the results. They are in order of priority: an earlier fault can block the fix of a later one.
@@ -222,14 +222,14 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let to_do = to_do.chain(checks.iter().filter(|judged| judged.is_inconclusive()));
     let mut to_do = to_do.chain(checks.iter().filter(warned));
     let warned_by = checks.iter().filter(warned).map(|judged| judged.id).collect();
-    let next = to_do.find(|judged| judged.remedy.is_some());
+    let next = to_do.find(|judged| judged.fix.is_some());
     let needs_profile = next.is_some_and(|judged| judged.in_profile);
-    let next = next.and_then(|judged| Some(format!("{} ({})", judged.remedy.as_ref()?, judged.id)));
-    let because = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
+    let next = next.and_then(|judged| Some(format!("{} ({})", judged.fix.as_ref()?, judged.id)));
+    let reason = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
     let image = false;
     Report {
         answer,
-        because,
+        reason,
         next,
         decided_by,
         warned_by,

@@ -36,10 +36,10 @@ fn verdicts(report: &Report) -> BTreeMap<&str, Verdict> {
 fn only_failures_make_a_host_not_ready() {
     let both = report(&with(""), &BOTH);
     assert_eq!(both.answer, Answer::NotReady);
-    assert!(both.because.unwrap().ends_with("(pcie.link-width)"));
+    assert!(both.reason.unwrap().ends_with("(pcie.link-width)"));
     assert!(both.next.unwrap().ends_with("(pcie.link-width)"));
     let warned = report(&with(""), &["pcie.relaxed-ordering"]);
-    assert_eq!((warned.answer, warned.because, warned.partial), (Answer::Ready, None, true));
+    assert_eq!((warned.answer, warned.reason, warned.partial), (Answer::Ready, None, true));
     assert!(warned.next.unwrap().ends_with("(pcie.relaxed-ordering)"));
 }
 
@@ -71,16 +71,16 @@ fn unknown_check_blocks_ready_unless_warn_level() {
 
 #[test]
 fn remedy_omits_settings_that_the_profile_has() {
-    let remedy = |profile: &str| {
+    let fix = |profile: &str| {
         let file = "[files]\n\"/etc/bedplate/profile.toml\"";
         let report =
             report(&format!("machine = \"hgx\"\n{file} = '''{profile}'''\n"), &["acs.path"]);
         assert_eq!(report.answer, Answer::NotReady);
-        report.checks[0].remedy.clone().unwrap()
+        report.checks[0].fix.clone().unwrap()
     };
     let asks = "set [acs] policy = \"direct-p2p\" in the profile";
-    assert!(remedy("schema = 1\n[acs]\npolicy = \"keep\"\n").starts_with(asks));
-    let due = remedy("schema = 1\n[acs]\npolicy = \"direct-p2p\"\n");
+    assert!(fix("schema = 1\n[acs]\npolicy = \"keep\"\n").starts_with(asks));
+    let due = fix("schema = 1\n[acs]\npolicy = \"direct-p2p\"\n");
     assert!(!due.contains(asks) && due.contains("`bedplate apply`"), "{due}");
 }
 

@@ -36,12 +36,12 @@ pub(crate) fn some<T>(list: Vec<T>, none: &str) -> Result<Vec<T>, Outcome> {
 
 /// Returns the outcome that reports a value as unreadable.
 pub(crate) fn unread(what: impl Display, why: &Reason) -> Outcome {
-    let remedy = remedy(why.cause).map(str::to_owned);
-    Outcome { remedy, ..Outcome::unknown(format!("{what}: {why}")) }
+    let fix = fix(why.cause).map(str::to_owned);
+    Outcome { fix, ..Outcome::unknown(format!("{what}: {why}")) }
 }
 
 /// Returns the fix for an unknown value, if there is one.
-pub(crate) fn remedy(cause: Cause) -> Option<&'static str> {
+pub(crate) fn fix(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
         Cause::NotRecorded => Some("record the host again with this version of bedplate"),

@@ -46,10 +46,10 @@ fn third_revert_makes_change_contested() {
     }
     let last = backoff.admit(&[found("a"), found("b")], s(3));
     assert_eq!(last.now, keys(&["b"]));
-    let contested = Conflict { id: "a".into(), found: "ACS control: 001d".into(), times: 3 };
+    let conflict = Conflict { id: "a".into(), found: "ACS control: 001d".into(), times: 3 };
     assert_eq!(
-        (last.contested.as_slice(), backoff.contested().as_slice()),
-        (&[contested.clone()][..], &[contested][..])
+        (last.conflicts.as_slice(), backoff.conflicts().as_slice()),
+        (&[conflict.clone()][..], &[conflict][..])
     );
     // Reported once.
     let later = backoff.admit(&[found("a")], s(100));
@@ -65,7 +65,7 @@ fn fought_over() -> Backoff {
         backoff.admit(&[found("a")], s(at));
         backoff.note(&[done("a")], s(at));
     }
-    assert_eq!(backoff.admit(&[found("a")], s(3)).contested.len(), 1);
+    assert_eq!(backoff.admit(&[found("a")], s(3)).conflicts.len(), 1);
     backoff
 }
 
@@ -73,19 +73,19 @@ fn fought_over() -> Backoff {
 fn contested_change_is_retried_after_quiet_hour() {
     let mut backoff = fought_over();
     let early = backoff.admit(&[found("a")], s(3602));
-    assert_eq!((early.now.len(), early.next, backoff.contested().len()), (0, Some(s(3603)), 1));
+    assert_eq!((early.now.len(), early.next, backoff.conflicts().len()), (0, Some(s(3603)), 1));
     assert_eq!(backoff.admit(&[found("a")], s(3603)).now, keys(&["a"]));
-    assert_eq!(backoff.contested(), []);
+    assert_eq!(backoff.conflicts(), []);
     backoff.note(&[done("a")], s(3603));
-    // Reverted again: contested at once, and for longer.
+    // Reverted again: a conflict at once, and for longer.
     let again = backoff.admit(&[found("a")], s(3700));
-    assert_eq!((again.now.len(), again.contested.len(), again.next), (0, 1, Some(s(3700 + 7200))));
+    assert_eq!((again.now.len(), again.conflicts.len(), again.next), (0, 1, Some(s(3700 + 7200))));
     assert_eq!(backoff.admit(&[found("a")], s(3700 + 7200)).now, keys(&["a"]));
     backoff.note(&[done("a")], s(3700 + 7200));
     // It stayed applied for longer than the quiet period, so the count starts again.
     let later = s(3700 + 3 * 7200);
     assert_eq!(backoff.admit(&[found("a")], later).now, keys(&["a"]));
-    assert_eq!(backoff.contested(), []);
+    assert_eq!(backoff.conflicts(), []);
 }
 
 #[test]
@@ -94,12 +94,12 @@ fn external_change_restarts_quiet_period() {
     other.shown.items[0].before = Some("0000".into());
     let mut backoff = fought_over();
     assert_eq!(backoff.admit(&[other.clone()], s(3000)).next, Some(s(6600)));
-    assert!(backoff.contested()[0].found.contains("0000"), "what is there now");
+    assert!(backoff.conflicts()[0].found.contains("0000"), "what is there now");
     // Changed to the profile's value by another tool: that is a change too.
     assert_eq!(backoff.admit(&[], s(6000)).next, Some(s(9600)));
-    assert!(backoff.is_contested());
+    assert!(backoff.has_conflicts());
     assert_eq!(backoff.admit(&[], s(9600)), Admission::default());
-    assert!(!backoff.is_contested());
+    assert!(!backoff.has_conflicts());
     // A later difference is ordinary drift.
     assert_eq!(backoff.admit(&[other], s(9700)).now, keys(&["a"]));
 }

@@ -69,9 +69,9 @@ pub(crate) struct RebootController {
     steps: Steps,
     /// Failures already in the journal, cleared when effects succeed again.
     logged_failures: BTreeSet<String>,
-    asked_for: u64,
+    requested: u64,
     /// Cause of the last boot, once known.
-    came: Option<LastBoot>,
+    last_boot: Option<LastBoot>,
     last: Option<RebootState>,
 }
 
@@ -94,8 +94,8 @@ impl RebootController {
             helpers,
             steps: Steps::default(),
             logged_failures: BTreeSet::new(),
-            asked_for: 0,
-            came: None,
+            requested: 0,
+            last_boot: None,
             last: None,
         }
     }
@@ -132,7 +132,7 @@ impl RebootController {
         status: &mut Status,
         observation: &Observation,
     ) -> Option<Duration> {
-        status.reboot.came = self.last_boot(observation).await;
+        status.reboot.last_boot = self.last_boot(observation).await;
         self.forget_attempts(status, observation).await;
         // Vetoes from small files cancel a reboot before the slow facts are gathered.
         let mut failed = match self.drive(|seen| Event::Polled(seen), None).await {
@@ -171,7 +171,7 @@ impl RebootController {
         self.log_changes(status, observation);
         self.show(status);
         let lock_again = self.release_slot(status, Some(observation), taking).await;
-        status.reboot.asked_for = self.asked_for;
+        status.reboot.requested = self.requested;
         let record = self.record().unwrap_or_default();
         let again = retry_delay(status, again);
         again
@@ -284,12 +284,14 @@ fn retry_delay(status: &Status, again: Option<Duration>) -> Option<Duration> {
             again.or(opens).or(Some(OBSERVE_AGAIN))
         }
         // A new obstacle must cancel a scheduled reboot.
-        RebootState::Announcing { .. }
-        | RebootState::Announced { .. }
+        RebootState::Scheduling { .. }
+        | RebootState::Scheduled { .. }
         | RebootState::UnderWay { .. } => Some(OBSERVE_AGAIN),
-        RebootState::Converging if !status.reboot.is_needed() => again,
+        RebootState::WaitingForChanges if !status.reboot.is_needed() => again,
         // Other obstacles are refreshed in the status.
-        RebootState::Cancelled { .. } | RebootState::Converging => again.or(Some(OBSERVE_AGAIN)),
+        RebootState::Cancelled { .. } | RebootState::WaitingForChanges => {
+            again.or(Some(OBSERVE_AGAIN))
+        }
         _ => again,
     }
 }

@@ -33,7 +33,7 @@ pub struct Situation<'a> {
     /// Vetoes: an operator's hold, busy devices, a busy command, a loaded kexec kernel.
     pub vetoes: &'a [Veto],
     /// An operator's pause of enforcement; `None` if an operator requested the reboot.
-    pub held: Option<&'a Veto>,
+    pub pause: Option<&'a Veto>,
     /// Soundness of the next boot entry.
     pub entry: &'a NextBoot,
     /// Reboot method to use; `None` if none works.
@@ -80,7 +80,7 @@ const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 const NO_HELP: &str = "rebooted, but the change is still not in effect";
 
 /// Veto after a dry run.
-const REHEARSED: &str = "dry run done in this boot; set `rehearse = false` in [reboot] to reboot";
+const REHEARSED: &str = "dry run done in this boot; set `dry_run = false` in [reboot] to reboot";
 
 /// Veto if no method works.
 pub(crate) const NO_METHOD: &str = "no reboot method of the profile works on this host";
@@ -95,7 +95,7 @@ pub(crate) const MOVED: &str = "an operator requested another time";
 const NO_WINDOW: &str = "no window of the profile ever opens: set `windows` in [reboot], or run `bedplate reboot \
     schedule`";
 
-/// Decides on the state. The caller must act on `taking-lock`, `announcing` and `calling-off`.
+/// Decides on the state. The caller must act on `taking-lock`, `scheduling` and `cancelling`.
 pub fn decide(situation: &Situation<'_>) -> RebootState {
     // Nothing more is scheduled or cancelled: the running attempt must stay counted.
     if let ScheduledShutdown::Underway(at) = situation.scheduled {
@@ -132,7 +132,7 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     if let ScheduledShutdown::Ours { at, request } = situation.scheduled {
         return match asked.filter(|asked| request != Some(asked.since)) {
             Some(_) => RebootState::Cancelling { why: vec![MOVED.into()] },
-            None => RebootState::Announced { at },
+            None => RebootState::Scheduled { at },
         };
     }
     let at = match time(situation, asked, window.ok().flatten()) {
@@ -142,18 +142,20 @@ pub fn decide(situation: &Situation<'_>) -> RebootState {
     if situation.locked == Some(false) {
         return RebootState::TakingLock;
     }
-    RebootState::Announcing { at }
+    RebootState::Scheduling { at }
 }
 
 /// Returns all vetoes except a closed window.
 fn obstacles(situation: &Situation<'_>, asked: Option<&RebootRequest>) -> Vec<Veto> {
     let mut why = situation.vetoes.to_vec();
-    why.extend(situation.held.cloned());
-    let rehearsed = situation.record.rehearsed(situation.boot_id, situation.plan);
-    if situation.settings.rehearse && situation.scheduled == ScheduledShutdown::Nothing && rehearsed
+    why.extend(situation.pause.cloned());
+    let dry_run_done = situation.record.dry_run_done(situation.boot_id, situation.plan);
+    if situation.settings.dry_run
+        && situation.scheduled == ScheduledShutdown::Nothing
+        && dry_run_done
     {
         // Vetoed here, before a slot is taken that no reboot would use.
-        why.push(Veto::new(WaitsFor::Rehearsal, REHEARSED));
+        why.push(Veto::new(WaitsFor::DryRun, REHEARSED));
     }
     if situation.method.is_none() {
         why.push(Veto::new(WaitsFor::Method, NO_METHOD));
@@ -187,7 +189,7 @@ pub fn entry_veto(entry: &NextBoot) -> Option<Veto> {
 fn at_rest(situation: &Situation<'_>) -> Option<(String, RebootState)> {
     if situation.need == RebootNeed::None {
         if situation.refused && situation.record.was_for_passthrough(situation.boot_id) {
-            return Some((NO_HELP.into(), RebootState::Stuck { why: NO_HELP.into() }));
+            return Some((NO_HELP.into(), RebootState::AttemptsExhausted { why: NO_HELP.into() }));
         }
         let veto = entry_veto(situation.entry).map(|veto| veto.to_string());
         return Some(match situation.planned {
@@ -198,15 +200,15 @@ fn at_rest(situation: &Situation<'_>) -> Option<(String, RebootState)> {
     }
     match situation.settings.policy {
         RebootPolicy::Never => {
-            return Some(("the profile's policy is `never`".into(), RebootState::LeftToPeople));
+            return Some(("the profile's policy is `never`".into(), RebootState::Manual));
         }
         RebootPolicy::Mark => {
-            return Some(("the profile's policy is `mark`".into(), RebootState::LeftToOthers));
+            return Some(("the profile's policy is `mark`".into(), RebootState::External));
         }
         RebootPolicy::Schedule => {}
     }
     if let Some(why) = attempts_exhausted(situation) {
-        return Some((why.clone(), RebootState::Stuck { why }));
+        return Some((why.clone(), RebootState::AttemptsExhausted { why }));
     }
     situation.unfinished.then(|| (UNFINISHED.to_owned(), unwritten(situation)))
 }
@@ -214,10 +216,10 @@ fn at_rest(situation: &Situation<'_>) -> Option<(String, RebootState)> {
 /// Returns the state while changes for a boot must still be written.
 fn unwritten(situation: &Situation<'_>) -> RebootState {
     // A paused change is written after the pause ends; a change may fail because of the entry.
-    let why = situation.held.cloned().or_else(|| entry_veto(situation.entry));
+    let why = situation.pause.cloned().or_else(|| entry_veto(situation.entry));
     match why {
         Some(why) => RebootState::Waiting { why: vec![why], until: None, overdue: false },
-        None => RebootState::Converging,
+        None => RebootState::WaitingForChanges,
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct SlowFacts<'a> {
     /// `[reboot]`.
     pub settings: &'a Reboot,
     /// An operator's pause of enforcement; `None` if an operator requested the reboot.
-    pub held: Option<Veto>,
+    pub pause: Option<Veto>,
     /// Vetoes in addition to those of [`FastFacts`]: busy devices, a busy command, a record that a boot erases.
     pub vetoes: Vec<Veto>,
     /// Block inhibitors, by owner and reason.

@@ -22,19 +22,19 @@ const LOOK: &str = "`journalctl -b -1 -e` shows how the previous boot ended";
 /// Restart cause by the BMC, or the reason for its absence.
 pub(crate) type BmcAnswer = Result<RestartCause, String>;
 
-/// Classifies the boot `boot_id`, whose kernel started at `began`. `announced`: reboot that bedplate scheduled in the
+/// Classifies the boot `boot_id`, whose kernel started at `began`. `scheduled`: reboot that bedplate scheduled in the
 /// previous boot. `waited`: a change was pending. Returns `None` if nothing was scheduled and no change was pending.
 pub(crate) fn classify(
     boot_id: &str,
-    announced: Option<&Attempt>,
+    scheduled: Option<&Attempt>,
     waited: bool,
     began: Option<Timestamp>,
     bmc: &BmcAnswer,
 ) -> Option<LastBoot> {
-    let (by, summary) = match announced {
-        Some(announced) => of_announced(announced, began, bmc),
+    let (by, summary) = match scheduled {
+        Some(scheduled) => of_scheduled(scheduled, began, bmc),
         None if waited => (
-            RebootOrigin::Others,
+            RebootOrigin::External,
             format!(
                 "not by bedplate: a change was pending, but bedplate had scheduled no reboot; {LOOK}"
             ),
@@ -44,19 +44,19 @@ pub(crate) fn classify(
     Some(LastBoot {
         boot_id: boot_id.to_owned(),
         by,
-        asked_for: announced.map(|announced| announced.method),
-        announced_for: announced.and_then(|announced| announced.due),
+        method: scheduled.map(|scheduled| scheduled.method),
+        scheduled_for: scheduled.and_then(|scheduled| scheduled.due),
         summary,
     })
 }
 
-fn of_announced(
-    announced: &Attempt,
+fn of_scheduled(
+    scheduled: &Attempt,
     began: Option<Timestamp>,
     bmc: &BmcAnswer,
 ) -> (RebootOrigin, String) {
-    let what = row(announced.method).subject;
-    let Some((due, began)) = announced.due.zip(began) else {
+    let what = row(scheduled.method).subject;
+    let Some((due, began)) = scheduled.due.zip(began) else {
         return (
             RebootOrigin::Unknown,
             format!("bedplate had scheduled {what}; the start time of this boot is unknown"),
@@ -66,7 +66,7 @@ fn of_announced(
     let time = format_utc(due);
     if late < -EARLY {
         return (
-            RebootOrigin::Others,
+            RebootOrigin::External,
             format!(
                 "not by bedplate: it had scheduled {what} for {time}, but this boot started earlier, at {}: an \
                  operator, another program, a crash or a power failure; {LOOK}",
@@ -84,24 +84,24 @@ fn of_announced(
             ),
         );
     }
-    let as_announced = format!("{what}, scheduled by bedplate for {time}");
-    match announced.method {
-        RebootMethod::Bmc => of_bmc(&as_announced, &time, bmc),
-        method => (RebootOrigin::Announced(method), as_announced),
+    let as_scheduled = format!("{what}, scheduled by bedplate for {time}");
+    match scheduled.method {
+        RebootMethod::Bmc => of_bmc(&as_scheduled, &time, bmc),
+        method => (RebootOrigin::Scheduled(method), as_scheduled),
     }
 }
 
 /// Classifies the boot after a power cycle that was scheduled with the BMC. Only the BMC can confirm it: the hook at the
 /// end of the shutdown has no place to store a result.
-fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, String) {
+fn of_bmc(as_scheduled: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, String) {
     let unknown = |why: &str| {
         let text = format!("bedplate had scheduled a power cycle by the BMC for {time}");
         (RebootOrigin::Unknown, format!("{text}; unknown whether the BMC did it: {why}"))
     };
     match bmc {
         Ok(RestartCause::CHASSIS_CONTROL) => (
-            RebootOrigin::Announced(RebootMethod::Bmc),
-            format!("{as_announced}; confirmed by the BMC"),
+            RebootOrigin::Scheduled(RebootMethod::Bmc),
+            format!("{as_scheduled}; confirmed by the BMC"),
         ),
         Ok(RestartCause::SOFT_RESET) => (
             RebootOrigin::OrdinaryWithoutBmc,
@@ -113,7 +113,7 @@ fn of_bmc(as_announced: &str, time: &str, bmc: &BmcAnswer) -> (RebootOrigin, Str
         ),
         Ok(cause) if cause.is_unknown() => unknown(&format!("restart cause: {cause}")),
         Ok(cause) => (
-            RebootOrigin::Others,
+            RebootOrigin::External,
             format!(
                 "not by bedplate: it had scheduled a power cycle by the BMC for {time}, but the BMC reports another \
                  restart cause: {cause}; {LOOK}"

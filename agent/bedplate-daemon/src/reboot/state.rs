@@ -22,22 +22,21 @@ pub enum RebootState {
     /// No change is pending.
     Idle,
     /// A reboot is due; the policy `never` makes it manual.
-    LeftToPeople,
+    Manual,
     /// A reboot is due; the policy leaves it to an external tool that reads /run/reboot-required.
-    LeftToOthers,
+    External,
     /// Attempts exhausted: reboots did not bring the change into effect.
-    Stuck {
+    AttemptsExhausted {
         /// The reason.
         why: String,
     },
     /// Scheduled in this boot and cancelled; scheduled again only on an operator's request.
-    #[serde(rename = "called-off")]
     Cancelled {
         /// Further obstacles.
         why: Vec<Veto>,
     },
     /// Changes for the boot must still be written.
-    Converging,
+    WaitingForChanges,
     /// An obstacle prevents the reboot.
     Waiting {
         /// The obstacles; never empty.
@@ -50,12 +49,12 @@ pub enum RebootState {
     /// A slot of the lock server is being requested.
     TakingLock,
     /// logind is being asked to schedule the reboot.
-    Announcing {
+    Scheduling {
         /// Due time.
         at: Timestamp,
     },
     /// Scheduled; `bedplate reboot cancel` can still cancel it.
-    Announced {
+    Scheduled {
         /// Due time.
         at: Timestamp,
     },
@@ -65,7 +64,6 @@ pub enum RebootState {
         at: Timestamp,
     },
     /// bedplate cancels its own scheduled reboot.
-    #[serde(rename = "calling-off")]
     Cancelling {
         /// The reasons.
         why: Vec<String>,
@@ -94,7 +92,7 @@ bedplate_base::named! {
         /// The end of an operator's hold on reboots.
         Hold = "hold",
         /// The end of an operator's pause of enforcement.
-        EnforceHold = "enforce-hold",
+        Pause = "pause",
         /// The end of a shutdown that bedplate did not schedule.
         OtherShutdown = "other-shutdown",
         /// The end of processes that have a GPU or an RDMA device open.
@@ -111,8 +109,8 @@ bedplate_base::named! {
         Logind = "logind",
         /// A record of reboots that can be read and written.
         Record = "record",
-        /// The end of `rehearse`.
-        Rehearsal = "rehearsal",
+        /// The end of `dry_run`.
+        DryRun = "dry-run",
         /// A next boot entry that was read and found sound.
         BootEntry = "boot-entry",
     }
@@ -126,7 +124,7 @@ impl WaitsFor {
             WaitsFor::Lock => "a slot of the lock server",
             WaitsFor::Inhibitor => "the end of a block inhibitor",
             WaitsFor::Hold => "the end of an operator's hold on reboots",
-            WaitsFor::EnforceHold => "the end of an operator's pause of enforcement",
+            WaitsFor::Pause => "the end of an operator's pause of enforcement",
             WaitsFor::OtherShutdown => "the end of a shutdown that bedplate did not schedule",
             WaitsFor::Devices => "the end of processes that use a GPU or RDMA device",
             WaitsFor::BusyCommand => "a `busy_command` that succeeds",
@@ -135,7 +133,7 @@ impl WaitsFor {
             WaitsFor::Method => "a method that works, after an earlier one is disarmed",
             WaitsFor::Logind => "an answer of systemd-logind",
             WaitsFor::Record => "a readable and writable record",
-            WaitsFor::Rehearsal => "the end of `rehearse` (dry run)",
+            WaitsFor::DryRun => "the end of `dry_run`",
             WaitsFor::BootEntry => "a next boot entry that was read and found sound",
         }
     }
@@ -163,11 +161,11 @@ pub(crate) fn joined(why: &[Veto]) -> String {
 const AT_REST: [&str; 8] = [
     "unknown",
     "idle",
-    "left-to-people",
-    "left-to-others",
-    "stuck",
-    "called-off",
-    "converging",
+    "manual",
+    "external",
+    "attempts-exhausted",
+    "cancelled",
+    "waiting-for-changes",
     "waiting",
 ];
 
@@ -175,18 +173,18 @@ const AT_REST: [&str; 8] = [
 pub(crate) const TRANSITIONS: [(&[&str], &[&str]); 9] = [
     (&AT_REST, &AT_REST),
     // A new daemon finds the reboot that an earlier one has scheduled.
-    (&["unknown"], &["announced", "under-way", "calling-off"]),
-    (&AT_REST, &["taking-lock", "announcing"]),
+    (&["unknown"], &["scheduled", "under-way", "cancelling"]),
+    (&AT_REST, &["taking-lock", "scheduling"]),
     // At rest if the server refuses, or an obstacle has appeared.
-    (&["taking-lock"], &["announcing"]),
+    (&["taking-lock"], &["scheduling"]),
     (&["taking-lock"], &AT_REST),
     // logind may refuse, too.
-    (&["announcing"], &["announced", "waiting"]),
+    (&["scheduling"], &["scheduled", "waiting"]),
     // At rest after a cancellation through logind or by `bedplate reboot cancel`, or after a dry run.
-    (&["announced", "under-way", "calling-off"], &AT_REST),
-    (&["announced"], &["under-way", "calling-off"]),
+    (&["scheduled", "under-way", "cancelling"], &AT_REST),
+    (&["scheduled"], &["under-way", "cancelling"]),
     // Another shutdown was aborted before the reboot's own time.
-    (&["under-way"], &["announced", "calling-off"]),
+    (&["under-way"], &["scheduled", "cancelling"]),
 ];
 
 /// Name and meaning of every state, in order.
@@ -196,20 +194,20 @@ pub(crate) const STATES: [(&str, &str); 13] = [
         "unknown whether a reboot is due: not observed yet, no profile, an error, or being decided",
     ),
     ("idle", "no change needs a reboot"),
-    ("left-to-people", "due; policy `never` makes it manual"),
-    ("left-to-others", "due; policy `mark` leaves it to an external tool"),
-    ("stuck", "attempts exhausted: reboots did not bring the change into effect"),
+    ("manual", "due; policy `never` makes it manual"),
+    ("external", "due; policy `mark` leaves it to an external tool"),
+    ("attempts-exhausted", "attempts exhausted: reboots did not bring the change into effect"),
     (
-        "called-off",
+        "cancelled",
         "cancelled in this boot, or did not happen; scheduled again only on an operator's request",
     ),
-    ("converging", "changes for the boot must still be written"),
+    ("waiting-for-changes", "changes for the boot must still be written"),
     ("waiting", "due but blocked: `why` lists each obstacle with `waits_for` and a `text`"),
     ("taking-lock", "the lock server is asked for a slot; takes seconds"),
-    ("announcing", "the method is armed and logind is asked; takes seconds"),
-    ("announced", "scheduled with logind; `bedplate reboot cancel` cancels it"),
+    ("scheduling", "the method is armed and logind is asked; takes seconds"),
+    ("scheduled", "scheduled with logind; `bedplate reboot cancel` cancels it"),
     ("under-way", "due, or another reboot started first: the machine is going down"),
-    ("calling-off", "being cancelled at logind, or being disarmed; takes seconds"),
+    ("cancelling", "being cancelled at logind, or being disarmed; takes seconds"),
 ];
 
 /// Returns the names of all states in order, for metrics.
@@ -242,17 +240,17 @@ impl RebootState {
         match self {
             RebootState::Unknown { .. } => "unknown",
             RebootState::Idle => "idle",
-            RebootState::LeftToPeople => "left-to-people",
-            RebootState::LeftToOthers => "left-to-others",
-            RebootState::Stuck { .. } => "stuck",
-            RebootState::Cancelled { .. } => "called-off",
-            RebootState::Converging => "converging",
+            RebootState::Manual => "manual",
+            RebootState::External => "external",
+            RebootState::AttemptsExhausted { .. } => "attempts-exhausted",
+            RebootState::Cancelled { .. } => "cancelled",
+            RebootState::WaitingForChanges => "waiting-for-changes",
             RebootState::Waiting { .. } => "waiting",
             RebootState::TakingLock => "taking-lock",
-            RebootState::Announcing { .. } => "announcing",
-            RebootState::Announced { .. } => "announced",
+            RebootState::Scheduling { .. } => "scheduling",
+            RebootState::Scheduled { .. } => "scheduled",
             RebootState::UnderWay { .. } => "under-way",
-            RebootState::Cancelling { .. } => "calling-off",
+            RebootState::Cancelling { .. } => "cancelling",
         }
     }
 
@@ -260,8 +258,8 @@ impl RebootState {
     pub fn is_coming(&self) -> bool {
         matches!(
             self,
-            RebootState::Announcing { .. }
-                | RebootState::Announced { .. }
+            RebootState::Scheduling { .. }
+                | RebootState::Scheduled { .. }
                 | RebootState::UnderWay { .. }
         )
     }
@@ -278,22 +276,22 @@ impl fmt::Display for RebootState {
         match self {
             RebootState::Unknown { why } => write!(f, "unknown: {why}"),
             RebootState::Idle => f.write_str("no reboot needed"),
-            RebootState::LeftToPeople => f.write_str(
+            RebootState::Manual => f.write_str(
                 "manual (policy `never`): run `bedplate reboot schedule` to reboot this host",
             ),
-            RebootState::LeftToOthers => f.write_str(
+            RebootState::External => f.write_str(
                 "external (policy `mark`): left to a tool that reads /run/reboot-required",
             ),
-            RebootState::Stuck { why } => write!(f, "attempts exhausted: {why}"),
+            RebootState::AttemptsExhausted { why } => write!(f, "attempts exhausted: {why}"),
             RebootState::Cancelled { why } if why.is_empty() => f.write_str(CANCELLED),
             RebootState::Cancelled { why } => write!(f, "{CANCELLED}; also {}", joined(why)),
-            RebootState::Converging => write!(f, "waiting: {UNFINISHED}"),
+            RebootState::WaitingForChanges => write!(f, "waiting: {UNFINISHED}"),
             RebootState::Waiting { why, until: Some(until), .. } => {
                 write!(f, "waiting until {}: {}", format_utc(*until), joined(why))
             }
             RebootState::Waiting { why, until: None, .. } => write!(f, "waiting: {}", joined(why)),
             RebootState::TakingLock => f.write_str("requesting a slot from the lock server"),
-            RebootState::Announcing { at } | RebootState::Announced { at } => {
+            RebootState::Scheduling { at } | RebootState::Scheduled { at } => {
                 write!(f, "scheduled for {}", format_utc(*at))
             }
             RebootState::UnderWay { at } => write!(f, "going down since {}", format_utc(*at)),
@@ -314,15 +312,15 @@ mod tests {
         let all = [
             RebootState::Unknown { why: text() },
             RebootState::Idle,
-            RebootState::LeftToPeople,
-            RebootState::LeftToOthers,
-            RebootState::Stuck { why: text() },
+            RebootState::Manual,
+            RebootState::External,
+            RebootState::AttemptsExhausted { why: text() },
             RebootState::Cancelled { why: Vec::new() },
-            RebootState::Converging,
+            RebootState::WaitingForChanges,
             RebootState::waiting(WaitsFor::Lock, "w"),
             RebootState::TakingLock,
-            RebootState::Announcing { at },
-            RebootState::Announced { at },
+            RebootState::Scheduling { at },
+            RebootState::Scheduled { at },
             RebootState::UnderWay { at },
             RebootState::Cancelling { why: vec![text()] },
         ];
@@ -337,13 +335,13 @@ mod tests {
     #[test]
     fn forbidden_transitions_are_rejected() {
         for (now, next) in [
-            ("announced", "announcing"),
-            ("announced", "taking-lock"),
-            ("under-way", "announcing"),
-            ("idle", "announced"),
-            ("stuck", "under-way"),
-            ("waiting", "calling-off"),
-            ("announcing", "under-way"),
+            ("scheduled", "scheduling"),
+            ("scheduled", "taking-lock"),
+            ("under-way", "scheduling"),
+            ("idle", "scheduled"),
+            ("attempts-exhausted", "under-way"),
+            ("waiting", "cancelling"),
+            ("scheduling", "under-way"),
         ] {
             assert!(!may_follow(now, next), "{now} → {next}");
         }

@@ -112,9 +112,9 @@ impl Knowledge {
     /// Reads whether an operator paused enforcement, and logs a change.
     pub(super) fn is_enforcement_held(&mut self) -> bool {
         let held = EnforceHold::load(&self.root);
-        log_changes::enforce_hold(self.status.held.as_ref(), held.as_ref());
-        self.status.held = held;
-        self.status.held.is_some()
+        log_changes::enforce_hold(self.status.pause.as_ref(), held.as_ref());
+        self.status.pause = held;
+        self.status.pause.is_some()
     }
 
     /// Whether an observation outside the loop differs from the published state. `seen` is `None` if the host could not be
@@ -141,7 +141,7 @@ impl Knowledge {
         (self.unusable, self.profile_gone) = (None, None);
         let was = self.status.is_as_the_profile_says();
         self.status.failed = backoff.failed(&observation.changes);
-        self.status.take(&observation, backoff.contested());
+        self.status.take(&observation, backoff.conflicts());
         self.logged.differences(&observation);
         self.logged.blockers(&observation);
         self.logged.need(observation.need, &self.status.reason);
@@ -164,7 +164,7 @@ impl Knowledge {
     pub(super) fn update_verdict(&mut self) {
         let Some(observation) = &self.observation else { return };
         self.status.update_verdict(observation.failure());
-        if self.status.state == State::Stuck
+        if self.status.state == State::AttemptsExhausted
             && let Some(cause) = &observation.cause
         {
             self.status.reason = format!("{}: {}", self.status.reason, cause.describe());

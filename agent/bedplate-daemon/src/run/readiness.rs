@@ -59,7 +59,7 @@ mod tests {
 
     fn failing(text: &str) -> Vec<Checked> {
         let (id, severity) = ("rdma.port-state".to_owned(), Severity::Fail);
-        vec![Checked { id, outcome: Outcome::Fail, severity, text: text.into(), remedy: None }]
+        vec![Checked { id, outcome: Outcome::Fail, severity, text: text.into(), fix: None }]
     }
 
     #[test]

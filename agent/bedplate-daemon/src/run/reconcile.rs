@@ -82,18 +82,18 @@ impl Daemon {
         self.decide().await;
     }
 
-    /// Whether there is work: differences, or contested changes, which may be resolved by now.
+    /// Whether there is work: differences, or conflicts, which may be resolved by now.
     fn may_remediate(&self, seen: &Observation) -> bool {
-        !seen.changes.is_empty() || self.backoff.is_contested()
+        !seen.changes.is_empty() || self.backoff.has_conflicts()
     }
 
     async fn remediate(&mut self, seen: Observation) -> Observation {
         self.known.logged.differences(&seen);
         let admitted = self.backoff.admit(&seen.changes, self.timers.age());
-        for contested in &admitted.contested {
+        for conflict in &admitted.conflicts {
             let text = format!(
                 "{} was reverted {} times and is left alone; last value: {}; {CLEARS}",
-                contested.id, contested.times, contested.found
+                conflict.id, conflict.times, conflict.found
             );
             log_message(journal::CONTESTED, &text);
         }

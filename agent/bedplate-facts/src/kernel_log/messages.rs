@@ -52,7 +52,7 @@ pub(super) const MESSAGES: &[MessagePattern] = &[
     pattern(MessageKind::IommuUp, Part::Nothing, "AMD-Vi: Interrupt remapping enabled", Part::Nothing),
     pattern(MessageKind::IommuUp, Part::Nothing, "AMD-Vi: Extended features ", Part::Nothing),
     // drivers/iommu/intel/iommu.c intel_iommu_setup
-    pattern(MessageKind::IommuAsked, Part::Nothing, "DMAR: IOMMU enabled", Part::Nothing),
+    pattern(MessageKind::IommuRequested, Part::Nothing, "DMAR: IOMMU enabled", Part::Nothing),
     // drivers/iommu/intel/dmar.c warn_invalid_dmar
     pattern(MessageKind::IommuFirmware, Part::Nothing, "Your BIOS is broken; DMAR reported at address", Part::Nothing),
     // drivers/iommu/intel/iommu.c init_dmars
@@ -74,10 +74,10 @@ pub(super) const MESSAGES: &[MessagePattern] = &[
     // kernel/module/main.c check_modinfo
     pattern(MessageKind::WrongBuild, Part::Name, ": version magic '", Part::Nothing),
     // kernel/module/main.c early_mod_check
-    pattern(MessageKind::KeptOut, Part::Name, " is blacklisted", Part::Nothing),
+    pattern(MessageKind::NotAllowed, Part::Name, " is blacklisted", Part::Nothing),
     // kernel/module/signing.c module_sig_check
-    pattern(MessageKind::KeptOut, Part::Nothing, "Loading of unsigned module is rejected", Part::Nothing),
-    pattern(MessageKind::KeptOut, Part::Nothing, "Loading of module with unavailable key is rejected", Part::Nothing),
+    pattern(MessageKind::NotAllowed, Part::Nothing, "Loading of unsigned module is rejected", Part::Nothing),
+    pattern(MessageKind::NotAllowed, Part::Nothing, "Loading of module with unavailable key is rejected", Part::Nothing),
     // kernel/module/main.c unknown_module_param_cb
     pattern(MessageKind::WrongParameter, Part::Name, ": unknown parameter '", Part::Name),
     // NVIDIA open-gpu-kernel-modules, src/nvidia/arch/nvalloc/unix/src/osapi.c rm_perform_version_check

@@ -29,7 +29,7 @@ pub enum MessageKind {
     /// VT-d or AMD-Vi was initialised.
     IommuUp,
     /// `intel_iommu=on` was parsed. Does not prove that there is an IOMMU.
-    IommuAsked,
+    IommuRequested,
     /// The firmware describes its IOMMU incorrectly.
     IommuFirmware,
     /// The previous kernel left the IOMMU on, and this kernel copied its tables (kexec).
@@ -39,7 +39,7 @@ pub enum MessageKind {
     /// A module was built for another kernel, or another ib_core.
     WrongBuild,
     /// A module was rejected: blacklisted, or without a signature that Secure Boot accepts.
-    KeptOut,
+    NotAllowed,
     /// A module does not know one of its configured parameters.
     WrongParameter,
     /// NVIDIA's libraries and kernel modules have different versions.

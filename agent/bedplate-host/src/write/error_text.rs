@@ -44,7 +44,7 @@ pub(super) fn failed_to(step: &'static str) -> impl Fn(Errno) -> Fault {
 
 fn system(step: &str, errno: Errno) -> String {
     let words = error_message(errno);
-    let remedy = match errno {
+    let fix = match errno {
         Errno::ENOSPC => "free space on the file system and run again",
         Errno::EDQUOT => "raise the file system quota or free space",
         Errno::EROFS => {
@@ -58,7 +58,7 @@ fn system(step: &str, errno: Errno) -> String {
         Errno::ELOOP | Errno::EXDEV => "symbolic links form a loop or lead out of this host",
         _ => return format!("{step}: {words}"),
     };
-    format!("{step}: {words}; {remedy}")
+    format!("{step}: {words}; {fix}")
 }
 
 /// Converts the errno of a rustix call.

@@ -85,7 +85,7 @@ fn old_versions_get_gid_index_only_if_ports_agree() {
     assert_eq!(index(&[(&three, NEAR), (&other, NEAR)], "2.20"), (None, 1));
     let left = |version| {
         let advice = advice_for(&[(&three, NEAR), (&other, NEAR)], version);
-        let row = advice.left_out.iter().find(|row| row.name == GID_INDEX).unwrap();
+        let row = advice.omitted.iter().find(|row| row.name == GID_INDEX).unwrap();
         row.why.contains("since 2.21")
     };
     assert!(!left("2.20") && left("2.21"));
@@ -100,7 +100,7 @@ fn old_versions_get_gid_index_only_if_ports_agree() {
 fn set_variables_are_not_left_out() {
     let roce = port("mlx5_0/1", ACTIVE, Some(3));
     let advice = advice_for(&[(&roce, NEAR)], "2.10");
-    let left = |name: &str| advice.left_out.iter().find(|row| row.name == name);
+    let left = |name: &str| advice.omitted.iter().find(|row| row.name == name);
     assert!(left("NCCL_IB_GID_INDEX").is_none());
     let dmabuf = left("NCCL_DMABUF_ENABLE").unwrap();
     assert_eq!(dmabuf.default, None);
@@ -147,11 +147,11 @@ fn rccl_gets_nccl_variables_and_oneccl_device_names() {
     assert_eq!(value(&rccl, "NCCL_IB_HCA"), Some("=mlx5_1:1,mlx5_2:1,mlx5_2:2"));
     assert_eq!(value(&rccl, "NCCL_IB_GID_INDEX"), Some("3"));
     assert!(rccl.set[0].why.starts_with("RCCL 2.18 "), "{:?}", rccl.set);
-    let left = rccl.left_out.iter().find(|row| row.name == "NCCL_DMABUF_ENABLE").unwrap();
+    let left = rccl.omitted.iter().find(|row| row.name == "NCCL_DMABUF_ENABLE").unwrap();
     assert_eq!((left.advice, left.default), ("1", Some("0")));
     let oneccl = of(Library::OneCcl, Version(2021, 14));
     assert_eq!(oneccl.set.len(), 1);
     assert_eq!(value(&oneccl, "CCL_MNIC_NAME"), Some("mlx5_1,mlx5_2"));
     assert!(oneccl.notes[0].contains("CCL_ATL_TRANSPORT=ofi"), "{:?}", oneccl.notes);
-    assert!(oneccl.left_out.iter().all(|row| !row.name.starts_with("NCCL_")));
+    assert!(oneccl.omitted.iter().all(|row| !row.name.starts_with("NCCL_")));
 }

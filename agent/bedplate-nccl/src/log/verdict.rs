@@ -38,7 +38,7 @@ pub struct Finding {
     /// First line that reports it, and the number of occurrences.
     pub seen: Option<Tally>,
     /// Fix.
-    pub remedy: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// Verdict on a log, with its reason and findings.
@@ -219,7 +219,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
                 is_cause: false,
                 text,
                 seen: Some(Tally { count, first }),
-                remedy: None,
+                fix: None,
             });
         }
     }
@@ -235,7 +235,7 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
     };
     for ((cause, host), seen) in &log.causes {
         let node = &log.hosts[*host];
-        let (text, remedy) = match cause {
+        let (text, fix) = match cause {
             Cause::NoDevice => (
                 format!("{node} has no RDMA device with an ACTIVE port that NCCL may use"),
                 "run `bedplate doctor socket-fallback` on that node; in a container, check /dev/infiniband and \
@@ -256,8 +256,8 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
             true => WarningSeverity::Fault,
             false => WarningSeverity::Note,
         };
-        let remedy = (weight == WarningSeverity::Fault).then(|| remedy.to_owned());
-        findings.push(Finding { weight, is_cause: true, text, seen: Some(*seen), remedy });
+        let fix = (weight == WarningSeverity::Fault).then(|| fix.to_owned());
+        findings.push(Finding { weight, is_cause: true, text, seen: Some(*seen), fix });
     }
 }
 
@@ -266,12 +266,12 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         let known = meaning(&warning.text);
         let node = &log.hosts[warning.host];
         let status = status(&warning.text);
-        let (weight, remedy) = match (known, status) {
-            (Some(row), None) => (row.weight, Some(row.remedy.to_owned())),
+        let (weight, fix) = match (known, status) {
+            (Some(row), None) => (row.weight, Some(row.fix.to_owned())),
             (Some(row), Some(_)) => {
-                let remedy =
+                let fix =
                     "run `bedplate doctor rdma-connect` on that node and on the peer".to_owned();
-                (row.weight, Some(remedy))
+                (row.weight, Some(fix))
             }
             (None, _) => (WarningSeverity::Note, None),
         };
@@ -283,7 +283,7 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         let more: String = warning.more.iter().map(|text| format!("; also: {text}")).collect();
         let text = format!("{node} warns{means}: {}{more}", warning.text);
         let seen = Some(warning.seen);
-        findings.push(Finding { weight, is_cause: true, text, seen, remedy });
+        findings.push(Finding { weight, is_cause: true, text, seen, fix });
     }
 }
 
@@ -299,9 +299,9 @@ fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
     let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
     if let Some(first) = those().filter_map(|one| one.started).min() {
         let text = format!("{}: setup starts but does not finish in the log", ranks(those()));
-        let remedy = "if the job hangs, find the first error on the other nodes";
+        let fix = "if the job hangs, find the first error on the other nodes";
         let seen = Some(Tally { count: 1, first });
-        findings.push(Finding { remedy: Some(remedy.to_owned()), ..note(&text, seen) });
+        findings.push(Finding { fix: Some(fix.to_owned()), ..note(&text, seen) });
     }
 }
 
@@ -309,8 +309,8 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
     if log.versions.len() > 1 {
         let names: Vec<&str> = log.versions.keys().map(|(version, _)| version.as_str()).collect();
         let text = format!("several versions in one log: {}", names.join(", "));
-        let remedy = "run the same version on all nodes of a job".to_owned();
-        findings.push(Finding { remedy: Some(remedy), ..note(&text, last(log.versions.values())) });
+        let fix = "run the same version on all nodes of a job".to_owned();
+        findings.push(Finding { fix: Some(fix), ..note(&text, last(log.versions.values())) });
     }
 }
 
@@ -329,8 +329,8 @@ fn environment(log: &Log, findings: &mut Vec<Finding>) {
             let what = off.description();
             let weight = if is_cause { WarningSeverity::Fault } else { WarningSeverity::Note };
             let text = format!("{name}={value} disables {what}");
-            let remedy = Some("remove it from the job's environment, unless intended".to_owned());
-            findings.push(Finding { weight, is_cause, text, seen: Some(*seen), remedy });
+            let fix = Some("remove it from the job's environment, unless intended".to_owned());
+            findings.push(Finding { weight, is_cause, text, seen: Some(*seen), fix });
         }
         if values.len() > 1 {
             let all: Vec<&str> = values.keys().map(String::as_str).take(4).collect();
@@ -351,6 +351,6 @@ fn note(text: &str, seen: Option<Tally>) -> Finding {
         is_cause: false,
         text: text.to_owned(),
         seen,
-        remedy: None,
+        fix: None,
     }
 }

@@ -22,15 +22,15 @@ pub struct Meaning {
     /// Meaning.
     pub means: &'static str,
     /// Fix.
-    pub remedy: &'static str,
+    pub fix: &'static str,
 }
 
-const fn fault(has: &'static str, means: &'static str, remedy: &'static str) -> Meaning {
-    Meaning { has, weight: WarningSeverity::Fault, means, remedy }
+const fn fault(has: &'static str, means: &'static str, fix: &'static str) -> Meaning {
+    Meaning { has, weight: WarningSeverity::Fault, means, fix }
 }
 
-const fn note(has: &'static str, means: &'static str, remedy: &'static str) -> Meaning {
-    Meaning { has, weight: WarningSeverity::Note, means, remedy }
+const fn note(has: &'static str, means: &'static str, fix: &'static str) -> Meaning {
+    Meaning { has, weight: WarningSeverity::Note, means, fix }
 }
 
 /// Known warnings; the first matching entry applies. Sources: NCCL src/transport/net_ib*, src/misc/ibvwrap.cc,

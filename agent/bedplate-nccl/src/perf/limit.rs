@@ -146,12 +146,12 @@ pub struct Limit {
     /// Number of NICs considered.
     pub nics: usize,
     /// Human-readable NICs with a PCIe link slower than their ports.
-    pub held_back: Vec<String>,
+    pub limited_by_pcie: Vec<String>,
     /// Human-readable NICs with a degraded PCIe link that limits them.
     pub degraded: Vec<String>,
     /// Number of participating GPUs of a host, if their PCIe links carry less than its NICs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_by_gpus: Option<usize>,
+    pub limited_by_gpus: Option<usize>,
 }
 
 /// Transfer pattern: share of the NICs that transfers can use.
@@ -209,8 +209,8 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
         pattern: Pattern::Everything,
         nics: 1,
         degraded: degraded(std::slice::from_ref(&used)),
-        held_back: limited_by_pcie(&[used]),
-        held_by_gpus: None,
+        limited_by_pcie: limited_by_pcie(&[used]),
+        limited_by_gpus: None,
     })
 }
 
@@ -258,7 +258,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
     };
     let host = least(&|_| 1.0);
     let fewest = hosts.values().copied().min();
-    let held_by_gpus = fewest.filter(|ranks| carries(*ranks) < of_nics);
+    let limited_by_gpus = fewest.filter(|ranks| carries(*ranks) < of_nics);
     let most = least(&|ranks| share(test, all, ranks));
     let may_reduce = nics.iter().flat_map(|nic| &nic.ports).any(|port| !port.ethernet);
     let with_switches = (test == Test::AllReduce && may_reduce)
@@ -274,7 +274,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
         _ => (Pattern::Everything, most),
     };
     let expected = expected.min(most);
-    let held_back = limited_by_pcie(nics);
+    let limited_by_pcie = limited_by_pcie(nics);
     Ok(Limit {
         host,
         most,
@@ -283,8 +283,8 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
         pattern,
         nics: nics.len(),
         degraded: degraded(nics),
-        held_back,
-        held_by_gpus,
+        limited_by_pcie,
+        limited_by_gpus,
     })
 }
 

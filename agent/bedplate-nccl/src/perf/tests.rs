@@ -69,7 +69,7 @@ fn few_gpus_cannot_fill_many_nics() {
     let of = |ranks| {
         let run = run(Test::AllReduce, &[("a", ranks), ("b", ranks)]);
         let limit = limit(&run, &nics, &gpus).expect("a limit");
-        ((limit.host * 100.0).round() / 100.0, limit.held_by_gpus)
+        ((limit.host * 100.0).round() / 100.0, limit.limited_by_gpus)
     };
     // The fastest GPUs are assumed, because the participating ones are unknown.
     assert_eq!(of(1), (57.61, Some(1)));

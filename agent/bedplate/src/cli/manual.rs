@@ -244,7 +244,7 @@ fn check_entry(roff: &mut Roff, check: &Check) {
     let root = if check.needs_root { ", needs root" } else { "" };
     let level = format!(" ({}, {}{root})", check.group.name(), check.severity.name());
     roff.text([bold(check.id), roman(level)]);
-    roff.text(inline(&format!("Verifies that {}.", check.proves)));
+    roff.text(inline(&format!("Verifies that {}.", check.verifies)));
     for (name, text) in
         [("What", check.what), ("Why", check.why), ("How", check.how), ("Source", check.source)]
     {

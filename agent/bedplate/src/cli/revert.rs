@@ -74,7 +74,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     engine::may_change(&target)?;
     if !args.json {
         // The report lists the tools.
-        let steps = RevertPlan { owed: Vec::new(), ..shown };
+        let steps = RevertPlan { pending_tools: Vec::new(), ..shown };
         output::status(applied::revert_plan(&steps, args.verbose).trim_end());
     }
     if has_steps && !args.yes && !confirm("revert these changes")? {
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &RevertArgs) -> Result<Exit, CliError> {
     Ok(match (done.report.succeeded(), done.plan.refused.is_empty()) {
         (false, _) => Exit::Failed,
         (true, false) => Exit::Blocked,
-        (true, true) if !done.report.owed.is_empty() => Exit::Owed,
+        (true, true) if !done.report.pending_tools.is_empty() => Exit::Owed,
         (true, true) if !done.still_in_effect.is_empty() => Exit::RebootPending,
         (true, true) => Exit::Done,
     })
@@ -126,7 +126,9 @@ fn only_shown(args: &RevertArgs, shown: &RevertPlan) -> Result<Exit, CliError> {
     Ok(match (shown.refused.is_empty(), shown.steps.is_empty()) {
         (false, _) => Exit::Blocked,
         (true, false) if args.exit_code => Exit::Changes,
-        (true, true) if !shown.owed.is_empty() && (args.exit_code || !args.dry_run) => Exit::Owed,
+        (true, true) if !shown.pending_tools.is_empty() && (args.exit_code || !args.dry_run) => {
+            Exit::Owed
+        }
         (true, _) => Exit::Done,
     })
 }

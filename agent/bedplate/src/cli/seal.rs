@@ -119,20 +119,20 @@ impl Machine for OfTarget<'_> {
             return Some(Refused {
                 subject: "a running system".into(),
                 reason: "a system is running in this directory: it has /run/systemd/system, or is the root directory of a container".into(),
-                remedy: "stop that system, or run `bedplate seal` in it. Not running? Empty DIR/run.".into(),
+                fix: "stop that system, or run `bedplate seal` in it. Not running? Empty DIR/run.".into(),
             });
         }
         if cfg!(not(feature = "daemon")) && self.0.is_running_machine() {
             return Some(Refused {
                 subject: "this program".into(),
                 reason: "built without the daemon; cannot remove the data that a daemon publishes about a running machine".into(),
-                remedy: "use a bedplate built with the daemon, or seal the image with `--root DIR`".into(),
+                fix: "use a bedplate built with the daemon, or seal the image with `--root DIR`".into(),
             });
         }
         (self.0.is_running_machine() && running::daemon_runs()).then(|| Refused {
             subject: "bedplate.service".into(),
             reason: "the daemon is running and would write its state again".into(),
-            remedy: "run `systemctl stop bedplate`, seal, shut down; the unit stays enabled for the clones".into(),
+            fix: "run `systemctl stop bedplate`, seal, shut down; the unit stays enabled for the clones".into(),
         })
     }
 

@@ -246,8 +246,8 @@ fn verify_host(
 fn moment(opened: &OpenHost) -> Option<json::Moment> {
     let reader = opened.reader.as_ref();
     (reader.kind() == HostKind::Live).then(|| json::Moment {
-        judged: format_utc(Timestamp::now()),
-        boot: boot_id::read(reader).ok(),
+        evaluated_at: format_utc(Timestamp::now()),
+        boot_id: boot_id::read(reader).ok(),
     })
 }
 

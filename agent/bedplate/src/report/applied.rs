@@ -28,7 +28,7 @@ pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) ->
 fn pending_tools_line(report: &ApplyReport, after: &Plan) -> String {
     let mut commands: Vec<String> = Vec::new();
     let reported = report.changes.iter().flat_map(|change| match &change.outcome {
-        Outcome::Owed { commands, .. } => commands.as_slice(),
+        Outcome::Pending { commands, .. } => commands.as_slice(),
         _ => &[],
     });
     let planned = after.body.changes.iter().flat_map(|change| &change.actions);
@@ -67,7 +67,7 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
             Outcome::Failed { restored, .. } if restored.left.is_empty() => undone += 1,
             Outcome::Failed { .. } => stays += 1,
             Outcome::Blocked { .. } => blocked += 1,
-            Outcome::Done | Outcome::AlreadyDone | Outcome::Owed { .. } => done += 1,
+            Outcome::Done | Outcome::AlreadyDone | Outcome::Pending { .. } => done += 1,
             Outcome::Deferred { .. } => {}
         }
     }
@@ -151,7 +151,7 @@ fn format_change(out: &mut String, change: &ChangeReport) {
     match &change.outcome {
         Outcome::Done => line(out, paint(GOOD, "✓"), "done"),
         Outcome::AlreadyDone => line(out, paint(GOOD, "✓"), "already set"),
-        Outcome::Owed { commands, why } => {
+        Outcome::Pending { commands, why } => {
             line(out, paint(WARN, "!"), "written; the image build must still run:");
             if let Some(why) = why {
                 let _ = writeln!(out, "    (cannot run in this root: {why})");
@@ -204,11 +204,11 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
         );
     }
     plan.refused.iter().for_each(|one| out += &refusal(one));
-    out += &tools_to_run(&plan.owed);
+    out += &tools_to_run(&plan.pending_tools);
     for note in &plan.notes {
         let _ = writeln!(out, "{} {note}", paint(FAINT, "·"));
     }
-    if plan.steps.is_empty() && plan.refused.is_empty() && plan.owed.is_empty() {
+    if plan.steps.is_empty() && plan.refused.is_empty() && plan.pending_tools.is_empty() {
         let _ = writeln!(
             out,
             "{}: bedplate has no record of changes here",
@@ -220,8 +220,8 @@ pub(crate) fn revert_plan(plan: &RevertPlan, verbose: bool) -> String {
 
 /// Formats a refused item with its reason and fix.
 pub(super) fn refusal(refused: &Refused) -> String {
-    let Refused { subject, reason, remedy } = refused;
-    format!("{} {subject}: {reason}\n    {} {remedy}\n", paint(BAD, "✗"), paint(HEAD, "fix:"))
+    let Refused { subject, reason, fix } = refused;
+    format!("{} {subject}: {reason}\n    {} {fix}\n", paint(BAD, "✗"), paint(HEAD, "fix:"))
 }
 
 /// Lists tools that the image build must run.
@@ -308,7 +308,7 @@ pub(crate) fn reverted(report: &RevertReport, verbose: bool) -> String {
             }
         };
     }
-    out + &tools_to_run(&report.owed)
+    out + &tools_to_run(&report.pending_tools)
 }
 
 /// Formats the ledger's history, newest last.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use super::verify::{SEEN, evidence, remedy};
+use super::verify::{SEEN, evidence, fix};
 use bedplate_base::terminal::one_line;
 use bedplate_core::doctor::{Answer, CheckAnswer, Diagnosis, Recognised, SYMPTOMS, Symptom};
 use bedplate_core::verify::Verdict;
@@ -54,7 +54,7 @@ pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
             asked.check,
             one_line(&asked.finding)
         );
-        remedy(&mut out, asked.remedy.as_deref());
+        fix(&mut out, asked.fix.as_deref());
     }
     for asked in &diagnosis.excluded {
         let sign = if asked.verdict == Verdict::NotApplicable { "n/a:" } else { "ruled out:" };
@@ -84,7 +84,7 @@ fn one_cause(out: &mut String, cause: &CheckAnswer, word: &str) {
     }
     let where_all = format!(": `bedplate verify -v --check {}`", cause.check);
     evidence(out, &cause.evidence, SEEN, &where_all);
-    remedy(out, cause.remedy.as_deref());
+    fix(out, cause.fix.as_deref());
 }
 
 /// Lists every symptom in one line: with its first cause on this host, if it has one.

@@ -77,7 +77,7 @@ fn banner(host: &HostPage, label: &str, page: &mut Markup) {
     page.element("p", &[("class", &"dim")], "Host report: ready for GPUDirect RDMA?");
     page.element("p", &[("class", &"state")], state);
     page.element("h1", &[], host.name.unwrap_or(label));
-    if let Some(cause) = &report.because {
+    if let Some(cause) = &report.reason {
         labelled(page, "Cause", cause);
     }
     if let Some(next) = &report.next {

@@ -44,7 +44,7 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
             let _ = write!(out, " (as of {} {version}; later versions may differ)", advice.library);
         }
         out += ":\n";
-        for row in &advice.left_out {
+        for row in &advice.omitted {
             let default =
                 row.default.map(|value| format!(" Default: {value}.")).unwrap_or_default();
             let _ = writeln!(out, "# {}={}: {}.{default}", row.name, row.advice, row.why);
@@ -72,7 +72,7 @@ pub(crate) struct Document<'a> {
 
 /// Returns the output for programs.
 pub fn document(advice: &Advice) -> impl Serialize + use<'_> {
-    Document { bedplate_nccl_env: 1, advice }
+    Document { bedplate_nccl_env: 2, advice }
 }
 
 /// JSON Schema (draft 2020-12) of [`document`].

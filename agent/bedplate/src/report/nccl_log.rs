@@ -25,7 +25,7 @@ pub struct OnNode {
     pub cause: String,
     /// Fix.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// A log with its verdict and file names.
@@ -85,8 +85,8 @@ impl LogView<'_> {
         for one in self.on_nodes {
             let sign = sign(one.weight);
             let _ = writeln!(out, "  {sign} {} on {}: {}", one.ranks, one.node, one.cause);
-            if let Some(remedy) = &one.remedy {
-                let _ = writeln!(out, "      fix: {remedy}");
+            if let Some(fix) = &one.fix {
+                let _ = writeln!(out, "      fix: {fix}");
             }
         }
         self.connections(&mut out, verbose);
@@ -130,8 +130,8 @@ impl LogView<'_> {
     fn finding(&self, out: &mut String, finding: &Finding) {
         let sign = sign(finding.weight);
         let _ = writeln!(out, "  {sign} {}{}", finding.text, self.seen(finding.seen));
-        if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(out, "      fix: {remedy}");
+        if let Some(fix) = &finding.fix {
+            let _ = writeln!(out, "      fix: {fix}");
         }
     }
 
@@ -197,7 +197,7 @@ impl LogView<'_> {
     pub fn document(&self) -> impl Serialize + use<'_> {
         let place = |seen: &Tally| self.place(seen.first);
         Document {
-            bedplate_nccl_log: 1,
+            bedplate_nccl_log: 2,
             verdict: self.judged.verdict,
             reason: &self.judged.reason,
             lines: self.log.lines,
@@ -214,7 +214,7 @@ impl LogView<'_> {
                     text: &finding.text,
                     at: finding.seen.as_ref().map(place),
                     count: finding.seen.map(|seen| seen.count),
-                    remedy: finding.remedy.as_deref(),
+                    fix: finding.fix.as_deref(),
                 })
                 .collect(),
             on_nodes: self.on_nodes,
@@ -302,7 +302,7 @@ struct Found<'a> {
     /// Number of occurrences.
     count: Option<u64>,
     /// Fix.
-    remedy: Option<&'a str>,
+    fix: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -369,7 +369,7 @@ pub fn markdown() -> String {
          | text | meaning | fix |\n|---|---|---|\n"
         .to_owned();
     for row in MEANINGS {
-        let _ = writeln!(out, "| `{}` | {} | {} |", row.has, row.means, row.remedy);
+        let _ = writeln!(out, "| `{}` | {} | {} |", row.has, row.means, row.fix);
     }
     out += "\n## Completion statuses\n\n| number | name | meaning |\n|---|---|---|\n";
     for (number, name, means) in STATUSES {

@@ -61,7 +61,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
     }
     if let Some(limit) = &judged.limit {
         let nics = counted(limit.nics, "NIC");
-        let ceiling = match (limit.held_by_gpus, limit.held_back.len()) {
+        let ceiling = match (limit.limited_by_gpus, limit.limited_by_pcie.len()) {
             (Some(1), _) => "limited by the PCIe link of the one participating GPU".to_owned(),
             (Some(gpus), _) => {
                 format!("limited by the PCIe links of the {gpus} participating GPUs")
@@ -84,7 +84,7 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
             "limit     {:.2} GB/s{what}; {nics}, {:.2} GB/s each way; {ceiling}",
             limit.most, limit.host
         );
-        for nic in &limit.held_back {
+        for nic in &limit.limited_by_pcie {
             let _ = writeln!(out, "          {}", one_line(nic));
         }
         if let Some(with) = limit.with_switches {
@@ -154,7 +154,7 @@ pub(crate) struct Document<'a> {
 
 /// Returns the output for programs.
 pub fn document<'a>(report: &'a Report, file: &'a str) -> impl Serialize + use<'a> {
-    Document { bedplate_nccl_perf: 1, file, report }
+    Document { bedplate_nccl_perf: 2, file, report }
 }
 
 /// JSON Schema (draft 2020-12) of [`document`].

@@ -15,7 +15,7 @@ const LONGEST: usize = 128;
 const COMMANDS: [&str; 2] = ["apply", "revert"];
 /// Results of a change.
 const RESULTS: [&str; 9] =
-    ["done", "failed", "blocked", "deferred", "owed", "reverted", "left", "refused", "allowed"];
+    ["done", "failed", "blocked", "deferred", "pending", "reverted", "left", "refused", "allowed"];
 /// Reason if a snapshot omits the record.
 const NOT_RECORDED: &str = "not in the snapshot";
 /// Reason if the record is unusable. A more specific error would quote its content.
@@ -124,25 +124,25 @@ fn subject(text: &str) -> String {
 
 fn of_record(record: &Record) -> Reboots {
     let attempts = record.attempts.iter().map(|attempt| {
-        let rehearsal = if attempt.rehearsal { ", dry run" } else { "" };
-        (bedplate_base::format_utc(attempt.at), format!("{}{rehearsal}", attempt.method))
+        let dry_run = if attempt.dry_run { ", dry run" } else { "" };
+        (bedplate_base::format_utc(attempt.at), format!("{}{dry_run}", attempt.method))
     });
     Reboots {
         attempts: attempts.collect(),
         requested: record.asked.as_ref().map(|asked| bedplate_base::format_utc(asked.at)),
         lock: record.lock.as_ref().map(|held| bedplate_base::format_utc(held.since)),
-        cause: record.came.as_ref().map(|came| cause(came.by).to_owned()),
+        cause: record.last_boot.as_ref().map(|last_boot| cause(last_boot.by).to_owned()),
     }
 }
 
 /// Describes the cause of a boot. The sentence in the record may contain other text.
 fn cause(origin: RebootOrigin) -> &'static str {
     match origin {
-        RebootOrigin::Announced(method) => method.announced(),
+        RebootOrigin::Scheduled(method) => method.announced(),
         RebootOrigin::OrdinaryWithoutBmc => {
             "an ordinary reboot, because the BMC did not cycle the power"
         }
-        RebootOrigin::Others => "a reboot that bedplate did not request",
+        RebootOrigin::External => "a reboot that bedplate did not request",
         RebootOrigin::Unknown => "unknown",
     }
 }

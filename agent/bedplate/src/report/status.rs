@@ -34,7 +34,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     let mut out = answer(status);
     let mode = match (live, status.mode) {
         (false, _) => "not running",
-        (true, Some(_)) if status.held.is_some() => "paused: observes only",
+        (true, Some(_)) if status.pause.is_some() => "paused: observes only",
         (true, _) if status.state == State::NoProfile => "no profile to enforce",
         (true, Some(AgentMode::Enforce)) => "enforces the profile",
         (true, Some(AgentMode::Observe)) => "observes only",
@@ -49,7 +49,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     if let Some(hold) = &status.reboot.hold {
         let _ = writeln!(out, "  reboots  {hold}; {RELEASES}");
     }
-    if let Some(held) = &status.held {
+    if let Some(held) = &status.pause {
         let _ = writeln!(out, "  paused   {}", held.describe());
     }
     let _ = writeln!(out, "  state    {}", status.state.name());
@@ -71,7 +71,7 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     lists(status, &mut out);
     checks(status, &mut out);
     let coming = status.reboot.state.is_coming();
-    if coming || live && (status.reboot.is_needed() || status.state == State::Stuck) {
+    if coming || live && (status.reboot.is_needed() || status.state == State::AttemptsExhausted) {
         let hint = match live {
             true => "`bedplate reboot status`",
             false => "cancel with `bedplate reboot cancel`",
@@ -90,8 +90,8 @@ fn checks(status: &Status, out: &mut String) {
         }
         for one in those {
             let _ = writeln!(out, "  {}: {}", one.id, one.text);
-            if let Some(remedy) = &one.remedy {
-                let _ = writeln!(out, "      fix: {remedy}");
+            if let Some(fix) = &one.fix {
+                let _ = writeln!(out, "      fix: {fix}");
             }
         }
     };
@@ -116,7 +116,7 @@ fn lists(status: &Status, out: &mut String) {
     };
     list("pending reboot", status.pending.iter().map(waits).collect());
     let blocker = |one: &Blocker| {
-        format!("{} {}: {}\n      fix: {}", one.kind, one.subject, one.reason, one.remedy)
+        format!("{} {}: {}\n      fix: {}", one.kind, one.subject, one.reason, one.fix)
     };
     list("requires operator action", status.blockers.iter().map(blocker).collect());
     let unknown = |one: &Unknown| format!("{} {}: {}", one.kind, one.subject, one.reason);
@@ -129,13 +129,13 @@ fn lists(status: &Status, out: &mut String) {
         )
     };
     list("failed", status.failed.iter().map(failed).collect());
-    let contested = |one: &Conflict| {
+    let conflict = |one: &Conflict| {
         format!(
             "{}: reverted externally {} times; last value {}\n      {CLEARS}",
             one.id, one.times, one.found
         )
     };
-    list("conflicts", status.contested.iter().map(contested).collect());
+    list("conflicts", status.conflicts.iter().map(conflict).collect());
 }
 
 /// Formats the reboot: need, reason, method, time, blockers, and the command to reboot now.
@@ -145,7 +145,7 @@ pub(crate) fn reboot(status: &Status) -> String {
     let need = match reboot.need {
         None if reboot.state.is_coming() => "scheduled",
         None => "not yet known",
-        Some(RebootNeed::None) if reboot.state == RebootState::Converging => {
+        Some(RebootNeed::None) if reboot.state == RebootState::WaitingForChanges => {
             "not needed yet: changes that require a reboot are not written yet"
         }
         Some(RebootNeed::None) => "not needed",
@@ -179,7 +179,7 @@ pub(crate) fn reboot(status: &Status) -> String {
     if let Some(hold) = &reboot.hold {
         let _ = writeln!(out, "hold      {hold}; {RELEASES}");
     }
-    if let Some(held) = &status.held {
+    if let Some(held) = &status.pause {
         let _ = writeln!(out, "paused    {}", held.describe());
     }
     render_state(reboot, &mut out);
@@ -188,10 +188,12 @@ pub(crate) fn reboot(status: &Status) -> String {
     }
     how(reboot, &mut out);
     let hint = match (&reboot.state, reboot.need) {
-        (RebootState::Announced { .. }, _) => "cancel with `bedplate reboot cancel`",
+        (RebootState::Scheduled { .. }, _) => "cancel with `bedplate reboot cancel`",
         (_, None | Some(RebootNeed::None)) => return out,
         (RebootState::UnderWay { .. }, _) => return out,
-        (RebootState::Stuck { .. }, _) => "fix the cause, then run `bedplate reboot schedule`",
+        (RebootState::AttemptsExhausted { .. }, _) => {
+            "fix the cause, then run `bedplate reboot schedule`"
+        }
         _ => "reboot now with `bedplate reboot schedule`",
     };
     let _ = writeln!(out, "{hint}");
@@ -201,7 +203,7 @@ pub(crate) fn reboot(status: &Status) -> String {
 /// Formats the state of the reboot and its blockers.
 fn render_state(reboot: &RebootStatus, out: &mut String) {
     let state = match &reboot.state {
-        state @ RebootState::Stuck { .. } => paint(BAD, &state.to_string()),
+        state @ RebootState::AttemptsExhausted { .. } => paint(BAD, &state.to_string()),
         RebootState::Waiting { until: Some(until), .. } => {
             format!("waiting until {}", format_utc(*until))
         }
@@ -227,7 +229,7 @@ fn how(reboot: &RebootStatus, out: &mut String) {
         let _ = writeln!(out, "method    {method}");
     }
     reboot.methods.iter().for_each(|said| _ = writeln!(out, "  {said}"));
-    match (&reboot.lock, &reboot.lock_said) {
+    match (&reboot.lock, &reboot.lock_message) {
         (Some(lock), said) => {
             let word = if lock.certain { "held by this host" } else { "may be held by this host" };
             let _ = writeln!(
@@ -244,7 +246,7 @@ fn how(reboot: &RebootStatus, out: &mut String) {
     if reboot.attempts > 0 {
         let _ = writeln!(out, "attempts  {} since this host last converged", reboot.attempts);
     }
-    if let Some(came) = &reboot.came {
-        let _ = writeln!(out, "last boot {}", came.summary);
+    if let Some(last_boot) = &reboot.last_boot {
+        let _ = writeln!(out, "last boot {}", last_boot.summary);
     }
 }

@@ -127,7 +127,7 @@ fn state_lines(plan: &Plan, kind: KindId, names: Option<&Names>) -> Vec<String> 
     for blocker in body.blockers.iter().filter(|b| b.kind == kind) {
         let name = device_name(names, &blocker.subject, ", ");
         lines.push(format!("{} {}{name}: {}", paint(BAD, "✗"), blocker.subject, blocker.reason));
-        lines.push(format!("    {} {}", paint(HEAD, "fix:"), blocker.remedy));
+        lines.push(format!("    {} {}", paint(HEAD, "fix:"), blocker.fix));
     }
     for unknown in body.unknowns.iter().filter(|u| u.kind == kind) {
         let name = device_name(names, &unknown.subject, ", ");
@@ -151,7 +151,7 @@ fn note_lines(plan: &Plan, kind: KindId, detail: Detail<'_>) -> Vec<String> {
     if shown < notes.len() {
         lines.push(format!("{sign} {} more notes (-v)", notes.len() - shown));
     }
-    let settled: Vec<_> = body.settled.iter().filter(|s| s.kind == kind).collect();
+    let settled: Vec<_> = body.unchanged.iter().filter(|s| s.kind == kind).collect();
     let sign = paint(GOOD, "✓");
     if detail.verbose {
         lines.extend(settled.iter().map(|one| format!("{sign} {}: {}", one.subject, one.state)));

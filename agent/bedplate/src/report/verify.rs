@@ -34,7 +34,7 @@ pub fn verify(report: &Report, host: &str, verbose: bool) -> String {
             out.push('\n');
         }
         format_check(&mut out, judged, width, verbose);
-        fix(&mut out, judged, width, &mut fixes);
+        format_fix(&mut out, judged, width, &mut fixes);
     }
     if !verbose {
         out.push('\n');
@@ -94,8 +94,8 @@ fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) 
     let word = label(Category::of(judged), width);
     let (source, evidence) = match judged.evidence.as_slice() {
         // A bare value is clear next to the finding: `[/proc/sys/kernel/numa_balancing: 1]`.
-        [only] if !only.what.contains(' ') => {
-            let source = format!("[{}: {}]", one_line(&only.at), one_line(&only.what));
+        [only] if !only.value.contains(' ') => {
+            let source = format!("[{}: {}]", one_line(&only.source), one_line(&only.value));
             (format!(" {}", paint(FAINT, &source)), [].as_slice())
         }
         all => (String::new(), all),
@@ -118,22 +118,22 @@ fn format_check(out: &mut String, judged: &Judged, width: usize, verbose: bool) 
 }
 
 /// Formats the fix of a check that needs one. A fix that was printed before is referred to by its check.
-fn fix<'a>(
+fn format_fix<'a>(
     out: &mut String,
     judged: &'a Judged,
     width: usize,
     fixes: &mut Vec<(&'a str, &'a str)>,
 ) {
-    let Some(remedy) = judged.remedy.as_deref() else { return };
+    let Some(fix) = judged.fix.as_deref() else { return };
     if !Category::of(judged).is_open() {
         return;
     }
-    let known = fixes.iter().find(|(text, _)| *text == remedy);
+    let known = fixes.iter().find(|(text, _)| *text == fix);
     let text = match known {
         Some((_, id)) => format!("same as {id}"),
-        None => one_line(remedy),
+        None => one_line(fix),
     };
-    fixes.push((remedy, judged.id));
+    fixes.push((fix, judged.id));
     let indent = " ".repeat(width + 2);
     let _ = writeln!(out, "{indent}{} {text}", paint(HEAD, "fix:"));
 }
@@ -142,8 +142,8 @@ fn fix<'a>(
 pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_all: &str) {
     let read = paint(FAINT, "read:");
     for seen in all.iter().take(most) {
-        let at = paint(FAINT, &format!("({})", one_line(&seen.at)));
-        let _ = writeln!(out, "      {read} {} {at}", one_line(&seen.what));
+        let at = paint(FAINT, &format!("({})", one_line(&seen.source)));
+        let _ = writeln!(out, "      {read} {} {at}", one_line(&seen.value));
     }
     if let more @ 1.. = all.len().saturating_sub(most) {
         let _ = writeln!(out, "      {read} {more} more{where_all}");
@@ -151,15 +151,15 @@ pub(super) fn evidence(out: &mut String, all: &[Evidence], most: usize, where_al
 }
 
 /// Formats the fix, if any.
-pub(super) fn remedy(out: &mut String, remedy: Option<&str>) {
-    if let Some(remedy) = remedy {
-        let _ = writeln!(out, "      {} {}", paint(HEAD, "fix:"), one_line(remedy));
+pub(super) fn fix(out: &mut String, fix: Option<&str>) {
+    if let Some(fix) = fix {
+        let _ = writeln!(out, "      {} {}", paint(HEAD, "fix:"), one_line(fix));
     }
 }
 
 /// Formats the answer: `ready, with 2 warnings`; `not ready: …, and 1 more check fails: acs.path`.
 pub(crate) fn state(report: &Report) -> String {
-    let because = report.because.as_deref().map(one_line).unwrap_or_default();
+    let because = report.reason.as_deref().map(one_line).unwrap_or_default();
     match report.answer {
         Answer::Ready => format!("ready{}", warnings_and_unknowns(report)),
         Answer::NotReady => {
@@ -257,7 +257,7 @@ fn hints(out: &mut String, report: &Report) {
     }
     let open = || {
         let checks = report.checks.iter();
-        checks.filter(|one| one.remedy.is_some() && Category::of(one).is_open())
+        checks.filter(|one| one.fix.is_some() && Category::of(one).is_open())
     };
     let settings: Vec<&Judged> = open().filter(|judged| judged.in_profile).collect();
     if settings.len() > 1 {
@@ -330,7 +330,7 @@ pub(crate) fn tally(tally: &Tally) -> String {
 pub(crate) fn explain(check: &Check) -> String {
     let root = if check.needs_root { "yes" } else { "no" };
     let rows = [
-        ("proves", check.proves),
+        ("verifies", check.verifies),
         ("what", check.what),
         ("why", check.why),
         ("how", check.how),
@@ -351,7 +351,7 @@ pub(crate) fn list() -> String {
     let mut out = String::new();
     for check in CHECKS {
         let level = check.severity.name();
-        let _ = writeln!(out, "{:<width$}  {level}  {}", check.id, check.proves);
+        let _ = writeln!(out, "{:<width$}  {level}  {}", check.id, check.verifies);
     }
     out
 }
@@ -375,7 +375,7 @@ pub fn markdown() -> String {
             "\n## `{}`\n\nVerifies that {}. Group `{}`, level `{}`{root}.\n\n- **What**: {what}\n- **Why**: {why}\n\
              - **How**: {how}\n- **Source**: {source}\n",
             check.id,
-            check.proves,
+            check.verifies,
             check.group.name(),
             check.severity.name(),
         );

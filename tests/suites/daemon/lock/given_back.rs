@@ -6,7 +6,7 @@ use bedplate_daemon::status::{State, Status};
 use serde_json::{Value, json};
 
 use super::super::rig::{Rig, right, until, waiting};
-use super::{DROPPED, Server, YES, announced};
+use super::{DROPPED, Server, YES, scheduled};
 
 const TAKE: &str = "/v1/pre-reboot";
 const GIVE: &str = "/v1/steady-state";
@@ -31,7 +31,7 @@ const NO_NODE: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 58\
 fn holding(rig: &mut Rig, server: &Server, seen: impl FnOnce(&Rig) -> Value) {
     rig.look(&server.in_profile(seen(rig)));
     rig.start();
-    until("announced", || announced(rig));
+    until("scheduled", || scheduled(rig));
     assert_eq!(server.asked(), [TAKE]);
 }
 
@@ -40,7 +40,7 @@ fn waits(status: &Status) -> bool {
 }
 
 fn lock_text(status: &Status) -> &str {
-    status.reboot.lock_said.as_deref().unwrap_or_default()
+    status.reboot.lock_message.as_deref().unwrap_or_default()
 }
 
 /// Returns the requests of the server once there are this many.
@@ -199,7 +199,7 @@ fn delayed_reboot_releases_the_slot() {
     assert_eq!(asked(&server, 2), [TAKE, GIVE]);
     rig.until("given back", |status| waits(status) && status.reboot.lock.is_none());
     rig.inhibit(&[]);
-    until("announced again", || announced(&rig));
+    until("scheduled again", || scheduled(&rig));
     assert_eq!(server.asked(), [TAKE, GIVE, TAKE]);
 }
 
@@ -214,7 +214,7 @@ fn possibly_released_slot_is_taken_again() {
     rig.inhibit(&["apt"]);
     rig.until("it has failed", |status| lock_text(status).contains("not released yet"));
     rig.inhibit(&[]);
-    until("announced again", || announced(&rig));
+    until("scheduled again", || scheduled(&rig));
     assert_eq!(server.asked(), [TAKE, GIVE, TAKE]);
 }
 
@@ -249,7 +249,7 @@ fn refusal_by_logind_releases_the_slot() {
     };
     assert!(why[0].text.starts_with("logind refused to schedule the reboot: "), "{why:?}");
     rig.login.lock().expect("not poisoned").refuses = false;
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
 }
 
 #[test]
@@ -258,11 +258,11 @@ fn slot_is_released_once_after_a_dry_run() {
     let mut rig = Rig::new();
     let server = Server::start(&[YES]);
     let mut seen = waiting(&rig);
-    seen["reboot"]["rehearse"] = json!(true);
+    seen["reboot"]["dry_run"] = json!(true);
     seen["reboot"]["delay_s"] = json!(0);
     rig.look(&server.in_profile(seen));
     rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
     assert_eq!(asked(&server, 2), [TAKE, GIVE]);
@@ -287,7 +287,7 @@ fn slot_of_a_previous_server_is_released_first() {
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
     assert!(why[0].text.contains("must be released before") && new.asked().is_empty(), "{why:?}");
     old.at_steady_state(&[YES]);
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     assert_eq!(
         (old.asked().last().map(String::as_str), new.asked()),
         (Some(GIVE), vec![TAKE.to_owned()])
@@ -345,7 +345,7 @@ fn running_power_cycle_command_keeps_the_slot() {
     seen["reboot"]["command"] = json!(["/bin/sh", "-c", format!("echo ran >>{}", ran.display())]);
     rig.look(&server.in_profile(seen));
     rig.start();
-    until("announced", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
+    until("scheduled", || rig.asked_of_logind().contains(&"schedule dry-reboot".to_owned()));
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
     rig.until("it runs", |_| ran.exists());
@@ -380,7 +380,7 @@ fn requested_reboot_of_a_converged_host_keeps_the_slot() {
 fn blocked(rig: &Rig, reason: &str) -> Value {
     let mut seen = right(rig);
     seen["blockers"] =
-        json!([{ "kind": "sriov", "subject": "0000:07:00.0", "reason": reason, "remedy": "look" }]);
+        json!([{ "kind": "sriov", "subject": "0000:07:00.0", "reason": reason, "fix": "look" }]);
     seen
 }
 

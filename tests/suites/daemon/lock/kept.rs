@@ -5,7 +5,7 @@ use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::Status;
 
 use super::super::rig::{Rig, right, until, waiting};
-use super::{Server, YES, announced};
+use super::{Server, YES, scheduled};
 
 const RECORD: &str = "var/lib/bedplate/daemon/reboot.json";
 /// Temporary file of the record. A directory in its place makes writing fail.
@@ -13,7 +13,7 @@ const TEMPORARY: &str = "var/lib/bedplate/daemon/.reboot.json.tmp";
 const CANNOT_WRITE: &str = "cannot write /var/lib/bedplate/daemon/reboot.json: ";
 
 fn lock_text(status: &Status) -> &str {
-    status.reboot.lock_said.as_deref().unwrap_or_default()
+    status.reboot.lock_message.as_deref().unwrap_or_default()
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn no_slot_is_taken_that_cannot_be_recorded() {
     assert_eq!(server.asked(), [""; 0]);
     std::fs::remove_dir(rig.path(TEMPORARY)).expect("ours");
     rig.touch();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     assert_eq!(server.asked(), ["/v1/pre-reboot"]);
 }
 
@@ -69,7 +69,7 @@ fn full_disk_keeps_the_slot_and_reports_it() {
     let server = Server::start(&[YES]);
     rig.look(&server.in_profile(waiting(&rig)));
     rig.start();
-    until("announced", || announced(&rig));
+    until("scheduled", || scheduled(&rig));
     rig.look(&server.in_profile(right(&rig)));
     std::fs::create_dir(rig.path(TEMPORARY)).expect("ours");
     rig.reboot("boot-2");

@@ -39,7 +39,7 @@ fn upgrade_keeps_the_scheduled_reboot() {
     seen["reboot"]["busy_command"] = json!([rig.path("check")]);
     rig.look(&seen);
     rig.start();
-    rig.until("announced", |status| matches!(status.reboot.state, RebootState::Announced { .. }));
+    rig.until("scheduled", |status| matches!(status.reboot.state, RebootState::Scheduled { .. }));
     copy(&rig, "program");
     rig.touch();
     ends_as_replaced(&mut rig);

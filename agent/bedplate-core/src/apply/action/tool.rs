@@ -3,7 +3,7 @@
 use super::made_files::{self, Listing};
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file, program};
 use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
-use crate::plan::{Action, KindId, WayBack};
+use crate::plan::{Action, KindId, ToolUndo};
 use bedplate_cmdline::boot::completeness::is_whole;
 use bedplate_host::child::STANDARD;
 use bedplate_host::{HostKind, package_lock};
@@ -13,7 +13,7 @@ pub(super) struct RunTool<'a> {
     pub argv: &'a [String],
     pub purpose: &'a str,
     pub touches: &'a [String],
-    pub way_back: &'a WayBack,
+    pub undo: &'a ToolUndo,
     pub limit_s: u32,
 }
 
@@ -89,11 +89,11 @@ impl Operation for RunTool<'_> {
     }
 
     fn execute(&self, store: &mut Store, task: Task, undo: &mut UndoList) -> Result<(), StepError> {
-        let generator = (*self.way_back == WayBack::Repeat).then(|| self.generator());
+        let generator = (*self.undo == ToolUndo::Repeat).then(|| self.generator());
         let author = Author { kind: task.change.kind, change: &task.change.id };
         let before = Listing::read(store, self.touches)?;
         save_touched(store, author, &before.files, generator.as_ref())?;
-        let WayBack::Run { argv: back } = self.way_back else {
+        let ToolUndo::Run { argv: back } = self.undo else {
             let ended = run_touching(store, self.argv, self.limit_s, &before.files);
             let made = made_files::note(store, task, self.touches, &self.generator(), &before);
             return ended.and(made.map(|images| undo.extend(images)));

@@ -18,7 +18,7 @@ impl Port<'_> {
     /// Plans a port that cannot be written.
     pub(super) fn plan_locked(&self, lockdown: String, section: &mut KindPlan) {
         let blocker =
-            |reason: String, remedy: &str| NAME.blocker(self.subject(), reason, remedy.to_owned());
+            |reason: String, fix: &str| NAME.blocker(self.subject(), reason, fix.to_owned());
         // Exposed until the boot that enables redirect on the port again.
         section.blockers.extend(self.exposed());
         if self.is_disobeyed() {
@@ -27,9 +27,9 @@ impl Port<'_> {
                 format_bits(self.acs.control),
                 format_bits(self.after())
             );
-            let remedy = "disable lockdown (Secure Boot), so that bedplate can write the register, or boot another \
+            let fix = "disable lockdown (Secure Boot), so that bedplate can write the register, or boot another \
                           kernel: some misread the argument (handbook §1.4)";
-            section.blockers.push(blocker(reason, remedy));
+            section.blockers.push(blocker(reason, fix));
         } else if self.is_persistent() {
             section.pending.push(Pending {
                 kind: NAME,
@@ -39,7 +39,7 @@ impl Port<'_> {
                 effect: Effect::ColdBoot,
             });
         } else {
-            let remedy = match self.by_argument() {
+            let fix = match self.by_argument() {
                 true => {
                     "fix what keeps the kernel argument off the command line (blockers and unknowns of this plan), or \
                      disable lockdown (Secure Boot)"
@@ -49,7 +49,7 @@ impl Port<'_> {
                      lockdown (Secure Boot)"
                 }
             };
-            section.blockers.push(blocker(lockdown, remedy));
+            section.blockers.push(blocker(lockdown, fix));
         }
     }
 

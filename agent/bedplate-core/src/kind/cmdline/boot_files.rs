@@ -122,7 +122,7 @@ pub(crate) fn carried_by_grub(context: &Context) -> Result<(), Obstacle> {
             wanted.why.iter().find_map(|why| why.source.as_deref()).unwrap_or("the profile");
         return Err(Obstacle {
             reason: format!("{place}: {error} (grub-core/lib/cmdline.c)"),
-            remedy: "write the value without that character, or set a module option in [modules] options".into(),
+            fix: "write the value without that character, or set a module option in [modules] options".into(),
         });
     }
     Ok(())
@@ -134,13 +134,13 @@ pub(crate) fn cannot(path: &str, error: &(dyn Error + 'static)) -> Obstacle {
         Some(place) => format!("cannot edit {path}:{} safely: {}", place.line, place.why),
         None => format!("cannot edit {path} safely: {}", chain(error)),
     };
-    Obstacle { reason, remedy: format!("correct {path} by hand, then plan again") }
+    Obstacle { reason, fix: format!("correct {path} by hand, then plan again") }
 }
 
 /// Obstacle for a file that must be read before it can be changed.
 impl From<ReadError> for Obstacle {
     fn from(error: ReadError) -> Self {
-        let remedy = match &error {
+        let fix = match &error {
             ReadError::Denied { .. } => "run bedplate as root".to_owned(),
             ReadError::NotRecorded { .. } => {
                 "record the host again, as root: `bedplate snapshot`".to_owned()
@@ -151,7 +151,7 @@ impl From<ReadError> for Obstacle {
                 format!("correct {path} by hand, then plan again")
             }
         };
-        Obstacle { reason: error.to_string(), remedy }
+        Obstacle { reason: error.to_string(), fix }
     }
 }
 
@@ -160,7 +160,7 @@ impl From<ReadError> for Obstacle {
 pub(crate) fn blank_line(path: &str) -> Obstacle {
     Obstacle {
         reason: format!("{path} is empty, and new kernels take their whole line from it"),
-        remedy: format!(
+        fix: format!(
             "write the whole line, with root=, to {path}, or remove the file; then plan again"
         ),
     }
@@ -168,5 +168,5 @@ pub(crate) fn blank_line(path: &str) -> Obstacle {
 
 /// Returns the obstacle for a file or directory that does not exist.
 pub(crate) fn nothing_to_edit(path: &str) -> Obstacle {
-    Obstacle { reason: format!("{path} is missing"), remedy: "check that /boot is mounted".into() }
+    Obstacle { reason: format!("{path} is missing"), fix: "check that /boot is mounted".into() }
 }

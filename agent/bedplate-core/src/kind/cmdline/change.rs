@@ -43,10 +43,10 @@ pub(super) fn plan(
         return;
     }
     if let Some(lock) = package_lock::held(context.reader) {
-        let remedy =
+        let fix =
             "wait for it to finish; then run `bedplate apply`, or let the daemon apply the change";
         let reason = package_lock::reason(lock);
-        return block(section, Obstacle { reason, remedy: remedy.into() });
+        return block(section, Obstacle { reason, fix: fix.into() });
     }
     // The plan must not write arguments that it does not show, so those satisfied by a kernel default are left out.
     let steps = needed(context, due.comparison)

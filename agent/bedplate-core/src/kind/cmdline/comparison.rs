@@ -315,7 +315,7 @@ fn plan_argument(context: &Context, comparison: &Comparison, index: usize, secti
         (_, _, Some(false)) => {}
         // An incomplete configuration never proves an argument gone.
         _ if shown.key.is_none() && comparison.is_incomplete() => {}
-        (configured, next, running) => section.settled.push(NAME.up_to_date(
+        (configured, next, running) => section.unchanged.push(NAME.up_to_date(
             subject,
             places(context, configured, next, running) + &manner(&shown.status),
         )),

@@ -11,7 +11,7 @@ pub struct Fault {
     /// Why the entry fails.
     pub reason: String,
     /// The fix, as a command where there is one.
-    pub remedy: String,
+    pub fix: String,
 }
 
 /// Result of evaluating the entry.
@@ -39,8 +39,8 @@ impl Soundness {
         }
     }
 
-    pub(super) fn fault(&mut self, reason: impl Into<String>, remedy: impl Into<String>) {
-        self.faults.push(Fault { reason: reason.into(), remedy: remedy.into() });
+    pub(super) fn fault(&mut self, reason: impl Into<String>, fix: impl Into<String>) {
+        self.faults.push(Fault { reason: reason.into(), fix: fix.into() });
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn report(found: &Soundness, facts: &Facts, is_reboot_due: bool, body
         ));
     }
     for fault in &found.faults {
-        body.blockers.push(NAME.blocker(BOOT_ENTRY, fault.reason.clone(), fault.remedy.clone()));
+        body.blockers.push(NAME.blocker(BOOT_ENTRY, fault.reason.clone(), fault.fix.clone()));
     }
     // Skips data that a snapshot lacks, which its host can read, and unknowns that are already reported.
     let counts = |why: &&Reason| {

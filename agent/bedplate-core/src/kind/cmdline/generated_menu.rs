@@ -54,7 +54,7 @@ pub(crate) fn state(context: &Context, observed: &ObservedLines, is_owed: bool) 
     why.map_or(MenuState::Usable, |why| {
         MenuState::Blocked(Obstacle {
             reason: format!("default boot entry unknown: {why}"),
-            remedy: "correct that line, or move the file away and plan again; bedplate never overwrites a menu that it \
+            fix: "correct that line, or move the file away and plan again; bedplate never overwrites a menu that it \
                      cannot parse"
                 .into(),
         })
@@ -67,11 +67,11 @@ fn of_lost(context: &Context, lost: LostMenu) -> MenuState {
         Reading::Absent => MenuState::Lost(lost),
         Reading::Known(point) => MenuState::Blocked(Obstacle {
             reason: format!("{point} is not mounted; the boot menu {path} is on that file system"),
-            remedy: format!("mount {point}"),
+            fix: format!("mount {point}"),
         }),
         Reading::Unknown(why) => MenuState::Blocked(Obstacle {
             reason: format!("{path} is {}, and {why}", lost.state()),
-            remedy: "check that every file system of /etc/fstab is mounted".into(),
+            fix: "check that every file system of /etc/fstab is mounted".into(),
         }),
     }
 }
@@ -120,7 +120,7 @@ fn lost(context: &Context, path: &str) -> Option<MenuState> {
 fn leads_nowhere(path: &str, target: &str) -> Obstacle {
     Obstacle {
         reason: format!("boot menu {path} is a link to {target}, which does not exist"),
-        remedy: format!("mount the file system of {target}, or remove the link; then plan again"),
+        fix: format!("mount the file system of {target}, or remove the link; then plan again"),
     }
 }
 

@@ -14,7 +14,7 @@ use super::menu::Menu;
 use super::mounts::no_directory;
 use super::owned_arguments::owned;
 use super::{Context, NAME, ObservedLines, Obstacle, Steps};
-use crate::plan::{Action, WayBack};
+use crate::plan::{Action, ToolUndo};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
@@ -242,7 +242,7 @@ pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Actio
         _ => {
             return Err(Obstacle {
                 reason: format!("cannot regenerate {configuration}: its tool is not installed"),
-                remedy: format!(
+                fix: format!(
                     "install the package that contains {}",
                     family.tools.first().map_or("grub-mkconfig", |tool| tool.0)
                 ),
@@ -253,7 +253,7 @@ pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Actio
         argv: argv.iter().map(|word| word.replace('%', configuration)).collect(),
         purpose: format!("regenerate {configuration}"),
         touches: vec![configuration.to_owned()],
-        way_back: WayBack::Repeat,
+        undo: ToolUndo::Repeat,
         limit_s: TOOL_LIMIT_S,
     })
 }

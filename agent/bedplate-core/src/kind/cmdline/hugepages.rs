@@ -43,7 +43,7 @@ fn too_many<'a>(
             gib(asked),
             memory >> 30,
         ),
-        remedy: "lower `hugepages=` in [cmdline] of the profile".into(),
+        fix: "lower `hugepages=` in [cmdline] of the profile".into(),
     })
 }
 

@@ -8,7 +8,7 @@ use super::bls::entry_files;
 use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_source};
 use super::boot_files::{VENDOR_CMDLINE, raw, replace, verify};
 use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
-use crate::plan::{Action, WayBack};
+use crate::plan::{Action, ToolUndo};
 use bedplate_base::{OptionalRead as _, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
 use bedplate_cmdline::boot::{kernel_cmdline, uki, version};
@@ -151,7 +151,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
                 .to_vec(),
             purpose: format!("regenerate the boot entry of {release}"),
             touches: touches.clone(),
-            way_back: WayBack::Repeat,
+            undo: ToolUndo::Repeat,
             limit_s: LIMIT_S,
         });
     }
@@ -171,9 +171,7 @@ fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle>
                 "{KERNEL_CMDLINE} has no root=, unlike the default boot entry; a regenerated entry would not find its root \
                  file system"
             ),
-            remedy: format!(
-                "write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"
-            ),
+            fix: format!("write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"),
         }),
         false => Ok(()),
     }
@@ -216,7 +214,7 @@ fn whole_line(context: &Context) -> Result<String, Obstacle> {
             reason: format!(
                 "{KERNEL_CMDLINE} does not exist, and no boot entry shows the whole line"
             ),
-            remedy: format!(
+            fix: format!(
                 "write the current line (with root=) to {KERNEL_CMDLINE}, then plan again"
             ),
         }),

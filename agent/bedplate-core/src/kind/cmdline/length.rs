@@ -66,7 +66,7 @@ fn check(bytes: impl Iterator<Item = usize>, has: &str) -> Result<(), Obstacle> 
                 "the next boot's command line {has} {bytes} bytes, including text from the boot loader; the kernel drops \
                  everything beyond {MAX_LINE_BYTES}"
             ),
-            remedy: format!(
+            fix: format!(
                 "shorten it by {} bytes, or move module options to modprobe.d",
                 bytes - MAX_LINE_BYTES
             ),

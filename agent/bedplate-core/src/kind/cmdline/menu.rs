@@ -83,7 +83,7 @@ impl Menu {
         match self.next() {
             Reading::Unknown(why) if !is_blank(&self.text) => Some(Obstacle {
                 reason: format!("the next boot's command line is unknown: {why}"),
-                remedy: format!(
+                fix: format!(
                     "rewrite that place of {}, or its generator in /etc/grub.d, without values that only GRUB knows",
                     self.path
                 ),
@@ -110,7 +110,7 @@ impl Menu {
                 "GRUB adds `{found}` to the default boot entry ({}:{}) depending on the hardware",
                 self.path, default.line
             ),
-            remedy: "drop the argument from [cmdline] of the profile, or remove that variable from /etc/grub.d".into(),
+            fix: "drop the argument from [cmdline] of the profile, or remove that variable from /etc/grub.d".into(),
         })
     }
 
@@ -164,7 +164,7 @@ impl Menu {
                 "the default boot entry ({}:{}) does not get its arguments from the configuration, but other entries do",
                 self.path, default.line
             ),
-            remedy: format!(
+            fix: format!(
                 "{}, or write the arguments into that entry by hand",
                 self.choice(&default)
             ),
@@ -209,7 +209,7 @@ impl Menu {
                 default.line,
                 found.join(", "),
             ),
-            remedy: format!("remove it where {variables} is set"),
+            fix: format!("remove it where {variables} is set"),
         })
     }
 

@@ -138,7 +138,7 @@ pub(crate) struct Obstacle {
     /// Why the change cannot be planned.
     pub reason: String,
     /// Fix.
-    pub remedy: String,
+    pub fix: String,
 }
 
 /// Access to the command line of one boot loader family.
@@ -165,8 +165,8 @@ fn backend(boot: &BootLoader) -> Result<Backend, Obstacle> {
         BootLoader::RpmOstree | BootLoader::Bootc => {
             Ok(Backend { observe: ostree::observe, steps: ostree::steps })
         }
-        BootLoader::Unmanaged { reason, remedy } | BootLoader::Unknown { reason, remedy } => {
-            Err(Obstacle { reason: reason.clone(), remedy: remedy.clone() })
+        BootLoader::Unmanaged { reason, fix } | BootLoader::Unknown { reason, fix } => {
+            Err(Obstacle { reason: reason.clone(), fix: fix.clone() })
         }
     }
 }
@@ -242,8 +242,8 @@ fn report(context: &Context, section: &mut KindPlan) {
 
 /// Adds a note on conflicting arguments of TuneD, which bedplate's arguments override on the line.
 fn note_conflict(tuned: Option<&Tuned>, edit: &Edit, context: &Context, section: &mut KindPlan) {
-    if let Some(Err(Obstacle { reason, remedy })) = tuned.map(|tuned| tuned.check(edit, context)) {
-        let text = format!("{reason}: {remedy}");
+    if let Some(Err(Obstacle { reason, fix })) = tuned.map(|tuned| tuned.check(edit, context)) {
+        let text = format!("{reason}: {fix}");
         section.notes.push(NAME.note("TuneD", text));
     }
 }
@@ -279,7 +279,7 @@ fn iommu_wanted(context: &Context) -> bool {
 }
 
 fn block(section: &mut KindPlan, obstacle: Obstacle) {
-    section.blockers.push(NAME.blocker("kernel command line", obstacle.reason, obstacle.remedy));
+    section.blockers.push(NAME.blocker("kernel command line", obstacle.reason, obstacle.fix));
 }
 
 /// Returns the architecture whose code reads the parameters. An unknown one counts as x86-64, which has every parameter

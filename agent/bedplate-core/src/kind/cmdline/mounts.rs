@@ -177,7 +177,7 @@ pub(crate) fn no_directory(reader: &dyn Reader, path: &str) -> Option<Obstacle> 
     let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
     (reader.exists(directory) == Ok(false)).then(|| Obstacle {
         reason: format!("{directory}, the directory of GRUB's boot menu, does not exist"),
-        remedy: "check that /boot is mounted; otherwise reinstall GRUB (`grub-install`, `grub2-install`, or its packages \
+        fix: "check that /boot is mounted; otherwise reinstall GRUB (`grub-install`, `grub2-install`, or its packages \
                  on UEFI hosts), then plan again"
             .into(),
     })

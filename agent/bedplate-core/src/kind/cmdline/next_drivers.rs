@@ -46,7 +46,7 @@ pub(crate) fn judge(reader: &dyn Reader, facts: &Facts, found: &mut Soundness) {
                  installed for Linux {running} only",
                 first.address
             ),
-            remedy: format!(
+            fix: format!(
                 "install module {module} for Linux {next} (a DKMS driver: `dkms autoinstall -k {next}`), or choose the entry \
                  of Linux {running}"
             ),

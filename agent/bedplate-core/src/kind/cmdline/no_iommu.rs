@@ -51,7 +51,7 @@ pub(crate) fn keep_where_none_is_needed(
         _ => return Ok(false),
     };
     keep_arguments(cmdline);
-    cmdline.settled.push(KIND.up_to_date("IOMMU", state));
+    cmdline.unchanged.push(KIND.up_to_date("IOMMU", state));
     Ok(true)
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn iommu_mode(
             if KernelVersion::from_release(release).is_some() =>
         {
             cmdline.keep.push("iommu.passthrough".to_owned());
-            cmdline.settled.push(unchanged(doubt.as_deref()));
+            cmdline.unchanged.push(unchanged(doubt.as_deref()));
             Ok((IommuMode::Keep, None))
         }
         // For an old or unknown kernel: translated, which works on all.

@@ -105,7 +105,7 @@ pub(super) fn check(
         reason: format!(
             "the default boot entry has `{lost}`, which {KERNEL_CMDLINE} lacks; regenerating the entry would drop this"
         ),
-        remedy: format!(
+        fix: format!(
             "add these arguments to {KERNEL_CMDLINE}, then plan again; to drop them, regenerate the entry without them \
              first: `{remake}`"
         ),
@@ -163,7 +163,7 @@ pub(crate) fn check_menu(
             "the default boot entry has `{lost}`, which /etc/default/grub and its drop-ins lack; regenerating the menu \
              would drop this"
         ),
-        remedy: format!(
+        fix: format!(
             "add these arguments to GRUB_CMDLINE_LINUX in /etc/default/grub, then plan again; to drop them, regenerate the \
              menu without them first: {}",
             match context.facts.boot {

@@ -8,7 +8,7 @@
 use super::bls::entry_files;
 use super::boot_files::{self, replace, verify};
 use super::{Context, ObservedLines, Obstacle, Steps, grub};
-use crate::plan::{Action, WayBack};
+use crate::plan::{Action, ToolUndo};
 use bedplate_base::{Arch, OptionalRead as _, Reading, Reason};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, grub_token};
@@ -177,14 +177,14 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if context.reader.exists(RPM_OSTREE) != Ok(true) {
         return Err(Obstacle {
             reason: "no rpm-ostree on this host, and bootc changes kernel arguments only with a new image".into(),
-            remedy: "run `bedplate apply --root` in the image build: it adds the arguments as a file in \
+            fix: "run `bedplate apply --root` in the image build: it adds the arguments as a file in \
                      /usr/lib/bootc/kargs.d"
                 .into(),
         });
     }
     menu(context.reader).map_err(|why| Obstacle {
         reason: format!("the next boot's command line is unknown: {why}"),
-        remedy: "restore GRUB's configuration (if bootupd made it, from the parts in /usr/lib/bootupd/grub2-static, else \
+        fix: "restore GRUB's configuration (if bootupd made it, from the parts in /usr/lib/bootupd/grub2-static, else \
                  with `grub2-mkconfig -o /boot/grub2/grub.cfg`), then plan again"
             .into(),
     })?;
@@ -192,7 +192,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         Reading::Known(line) => line,
         Reading::Absent => return Err(boot_files::nothing_to_edit(ENTRIES)),
         Reading::Unknown(why) => {
-            return Err(Obstacle { reason: why.into(), remedy: "check `rpm-ostree kargs`".into() });
+            return Err(Obstacle { reason: why.into(), fix: "check `rpm-ostree kargs`".into() });
         }
     };
     let target = edit
@@ -216,7 +216,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         argv,
         purpose: "make a deployment with these kernel arguments".into(),
         touches: Vec::new(),
-        way_back: WayBack::Run { argv: back },
+        undo: ToolUndo::Run { argv: back },
         // A deployment copies /etc and may pull SELinux labels: minutes on slow disks.
         limit_s: 600,
     };
@@ -236,7 +236,7 @@ fn unbooted(edit: &Edit) -> Obstacle {
         reason:
             "rpm-ostree image without bootc: only the booted system can change its kernel arguments"
                 .into(),
-        remedy: format!(
+        fix: format!(
             "on the booted system, run `bedplate apply` or `rpm-ostree kargs {}`",
             options.join(" ")
         ),
@@ -265,7 +265,7 @@ fn expect_no_unwanted_kargs(
 ) -> Result<(), Obstacle> {
     let unreadable = |reason: Reason| Obstacle {
         reason: reason.to_string(),
-        remedy: format!("correct the files of {KARGS_DIRECTORY}, then plan again"),
+        fix: format!("correct the files of {KARGS_DIRECTORY}, then plan again"),
     };
     let mut files = kargs_files(context.reader, context.facts).map_err(unreadable)?;
     files.retain(|(path, _)| path != KARGS_FILE);
@@ -285,7 +285,7 @@ fn expect_no_unwanted_kargs(
     let path = holder.map_or(KARGS_DIRECTORY, |(path, _)| path);
     Err(Obstacle {
         reason: format!("{path} adds {found} to the kernel arguments of the image"),
-        remedy: format!(
+        fix: format!(
             "remove {found} from {path}; bootc cannot remove arguments that another file of the image adds"
         ),
     })

@@ -63,7 +63,7 @@ pub(super) fn check<'a>(
                  after it ({SOURCE})",
                 pages.size
             ),
-            remedy: format!("set the size to {} in [cmdline] of the profile", named(pages.huge)),
+            fix: format!("set the size to {} in [cmdline] of the profile", named(pages.huge)),
         }),
     }
 }

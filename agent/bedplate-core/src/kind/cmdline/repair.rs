@@ -132,8 +132,8 @@ pub(crate) fn unknown(facts: &Facts) -> String {
         BootLoader::RpmOstree | BootLoader::Bootc => {
             "; `rpm-ostree status` shows the deployments".to_owned()
         }
-        BootLoader::Unmanaged { remedy, .. } | BootLoader::Unknown { remedy, .. } => {
-            return remedy.clone();
+        BootLoader::Unmanaged { fix, .. } | BootLoader::Unknown { fix, .. } => {
+            return fix.clone();
         }
     };
     format!(

@@ -56,12 +56,12 @@ fn edit_of<'a>(
         disowned.retain(|own| !wanted.absent.iter().any(|arg| arg.token == *own));
         edit.without(disowned)
     };
-    edit().map_err(|error| Obstacle { reason: chain(&error), remedy: remedy(wanted, arch) })
+    edit().map_err(|error| Obstacle { reason: chain(&error), fix: fix(wanted, arch) })
 }
 
 /// Returns where to correct contradictory arguments. `profile check` knows no host, so it cannot report arguments
 /// derived from `[acs]` or `[iommu]`.
-fn remedy(wanted: &DesiredCmdline, arch: Arch) -> String {
+fn fix(wanted: &DesiredCmdline, arch: Arch) -> String {
     let listed = wanted.set.iter().filter(|arg| arg.from == ArgSource::Cmdline);
     match Edit::new(arch, listed).and_then(|edit| edit.without(&wanted.absent)) {
         Err(_) => "correct the profile: `bedplate profile check` shows the place",

@@ -5,7 +5,7 @@ use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_
 use super::boot_files::{replace, verify};
 use super::kernel_install::{self, written_paths};
 use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
-use crate::plan::{Action, WayBack};
+use crate::plan::{Action, ToolUndo};
 use bedplate_base::{OptionalRead as _, Reading, lossless_text};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use bedplate_cmdline::boot::grubenv::Grubenv;
@@ -54,7 +54,7 @@ fn without_measured_boot(reader: &dyn Reader) -> Result<(), Obstacle> {
                 reason: format!(
                     "{path} exists: a disk encryption key may depend on the measured boot, which every argument changes"
                 ),
-                remedy: format!(
+                fix: format!(
                     "have the recovery key ready, write the arguments to {KERNEL_CMDLINE}, run `sdbootutil \
                      update-all-entries` and `sdbootutil update-predictions`, and reboot; bedplate then has nothing to \
                      change"
@@ -84,7 +84,7 @@ fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstac
         if let Some(name) = names.first() {
             return Err(Obstacle {
                 reason: format!("{directory}/{name} adds arguments to those of {path}"),
-                remedy: format!(
+                fix: format!(
                     "move its arguments to {KERNEL_CMDLINE}, remove the file, then plan again"
                 ),
             });
@@ -93,7 +93,7 @@ fn only_source(reader: &dyn Reader, path: &str, text: &str) -> Result<(), Obstac
     match text.lines().any(|line| line.trim_start().starts_with('#')) {
         true => Err(Obstacle {
             reason: format!("{path} has a comment line"),
-            remedy: format!("remove it from {path}, then plan again"),
+            fix: format!("remove it from {path}, then plan again"),
         }),
         false => Ok(()),
     }
@@ -157,9 +157,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             reason: format!(
                 "{KERNEL_CMDLINE} does not exist: sdbootutil would make entries from /proc/cmdline"
             ),
-            remedy: format!(
-                "write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"
-            ),
+            fix: format!("write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"),
         });
     };
     if boot_files::is_blank(&base) {
@@ -174,7 +172,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
             reason: format!(
                 "{TOOL} is not installed, and no other tool makes boot entries from {KERNEL_CMDLINE}"
             ),
-            remedy: "install sdbootutil, then plan again".into(),
+            fix: "install sdbootutil, then plan again".into(),
         });
     }
     without_measured_boot(context.reader)?;
@@ -195,7 +193,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
                     "copy the arguments of {KERNEL_CMDLINE} to every boot entry of this system"
                 ),
                 touches: written_paths(context.reader),
-                way_back: WayBack::Repeat,
+                undo: ToolUndo::Repeat,
                 limit_s: LIMIT_S,
             });
             actions.push(verify(context));
@@ -213,7 +211,7 @@ fn carried_by_sed(line: &str) -> Result<(), Obstacle> {
             reason: format!(
                 "{KERNEL_CMDLINE} would contain `{c}`, which sdbootutil garbles in boot entries (openSUSE/sdbootutil)"
             ),
-            remedy: "write the value without that character, or set a module option in [modules] options".into(),
+            fix: "write the value without that character, or set a module option in [modules] options".into(),
         }),
     }
 }

@@ -117,8 +117,8 @@ impl Host<'_> {
 
     fn image(&self, entry: &BootEntry, found: &mut Soundness) {
         let what = "the kernel image of the default boot entry";
-        let remedy = || repair::kernel(self.reader, self.facts, self.release());
-        self.file(entry, &entry.image, what, &remedy, found);
+        let fix = || repair::kernel(self.reader, self.facts, self.release());
+        self.file(entry, &entry.image, what, &fix, found);
     }
 
     /// Reports conditions that keep the menu from booting the entry by itself.
@@ -148,18 +148,18 @@ impl Host<'_> {
         entry: &BootEntry,
         file: &str,
         what: &str,
-        remedy: &dyn Fn() -> String,
+        fix: &dyn Fn() -> String,
         found: &mut Soundness,
     ) {
         match locate(self.reader, &entry.place, file) {
             Location::There(path) => match corruption(self.reader, &path) {
                 Ok(None) => {}
                 Ok(Some(_)) if is_microcode(&path) => {}
-                Ok(Some(flaw)) => found.fault(format!("{what}, {path}, {flaw}"), remedy()),
+                Ok(Some(flaw)) => found.fault(format!("{what}, {path}, {flaw}"), fix()),
                 Err(why) => found.unknown.push(why),
             },
             Location::Missing(path) => {
-                found.fault(format!("{what}, {path}, is missing"), remedy());
+                found.fault(format!("{what}, {path}, is missing"), fix());
             }
             Location::Unreachable { path, to } => found.fault(
                 format!(
@@ -173,11 +173,11 @@ impl Host<'_> {
     }
 
     fn initrds(&self, entry: &BootEntry, found: &mut Soundness) {
-        let remedy = || repair::initrd(self.reader, self.facts, self.release());
+        let fix = || repair::initrd(self.reader, self.facts, self.release());
         for initrd in &entry.initrds {
             let path = initrd_path(initrd);
             let what = "the initrd of the default boot entry";
-            self.file(entry, path, what, &remedy, found);
+            self.file(entry, path, what, &fix, found);
         }
         let is_needed = !entry.is_whole && entry.initrds.iter().all(|path| is_microcode(path));
         if is_needed {

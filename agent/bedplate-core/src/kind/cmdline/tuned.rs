@@ -66,7 +66,7 @@ impl Tuned {
             reason: format!(
                 "{source} adds `{found}` to the boot entry, but bedplate's profile {wish}"
             ),
-            remedy: "remove it from [bootloader] of that profile (`tuned-adm active` names it), choose another one with \
+            fix: "remove it from [bootloader] of that profile (`tuned-adm active` names it), choose another one with \
                      `tuned-adm profile`, or drop the argument from [cmdline]"
                 .into(),
         })

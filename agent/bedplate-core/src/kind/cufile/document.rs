@@ -67,7 +67,7 @@ impl From<Mistake> for NotEditable {
 
 impl NotEditable {
     /// Returns the fix.
-    pub(super) fn remedy(&self) -> String {
+    pub(super) fn fix(&self) -> String {
         match self {
             NotEditable::Wrong(_) => {
                 "correct the file; GPUDirect Storage cannot read it either".to_owned()

@@ -64,7 +64,7 @@ fn read(bytes: &[u8]) -> Result<Document, Blocker> {
 }
 
 fn refused(error: &NotEditable) -> Blocker {
-    NAME.blocker(PATH, error.to_string(), error.remedy())
+    NAME.blocker(PATH, error.to_string(), error.fix())
 }
 
 /// Rejects an edit that the library could not read.
@@ -76,7 +76,7 @@ fn readable(before: &str, after: &str) -> Result<(), Blocker> {
     let error = NotEditable::from(wrong);
     Err(Blocker {
         reason: format!("with the profile's keys, the library could not read the file: {error}"),
-        remedy: "remove the key from the profile, or correct it".to_owned(),
+        fix: "remove the key from the profile, or correct it".to_owned(),
         ..refused(&error)
     })
 }
@@ -109,7 +109,7 @@ impl<'a> Work<'a> {
                 Some(ours) => self.own.push(ours.clone()),
                 None => self.forget(earlier.next(), "another tool has set the same value since"),
             }
-            self.out.settled.push(NAME.up_to_date(key, format!("{}, in {PATH}", setting.value)));
+            self.out.unchanged.push(NAME.up_to_date(key, format!("{}, in {PATH}", setting.value)));
             return Ok(());
         }
         let known: Vec<&OwnedKey> = self.earlier.iter().chain(&self.own).collect();

@@ -4,7 +4,7 @@ use super::NAME;
 use super::initramfs_rebuild::is_rebuilt;
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
-use crate::plan::{Action, Change, Item, KindPlan, Rationale, SettledTool, WayBack};
+use crate::plan::{Action, Change, Item, KindPlan, Rationale, SettledTool, ToolUndo};
 use bedplate_host::{HostKind, Reader};
 
 /// Tools that rebuild an initramfs, by the file that proves their presence. If both exist, update-initramfs belongs to the
@@ -21,7 +21,7 @@ fn tool(reader: &dyn Reader) -> Option<Action> {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         purpose: "rebuild the initramfs, which may load modules with their old options".into(),
         touches: Vec::new(),
-        way_back: WayBack::Repeat,
+        undo: ToolUndo::Repeat,
         limit_s: OWED_LIMIT_S,
     })
 }
@@ -46,7 +46,7 @@ pub(crate) fn pending_rebuild(context: &Context, section: &mut KindPlan) {
             section.settled_tools.push(SettledTool { kind: NAME, argv, after });
             let (subject, state) =
                 ("initramfs".to_owned(), format!("rebuilt since {MODPROBE_PATH} changed"));
-            section.settled.push(NAME.up_to_date(subject, state));
+            section.unchanged.push(NAME.up_to_date(subject, state));
             continue;
         }
         let why = Rationale::because(match context.reader.kind() {

@@ -11,7 +11,7 @@ use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, TargetFile, removed};
 use crate::ledger::Sha;
 use crate::modules_conf::{self, MODPROBE_PATH, MODULES_LOAD_PATH};
-use crate::plan::{Effect, Item, KindPlan, Overruled, Pending, Rationale};
+use crate::plan::{Effect, Item, KindPlan, Overridden, Pending, Rationale};
 use bedplate_host::HostKind;
 
 /// Modules in the boot load lists.
@@ -56,7 +56,7 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
     wanted.load.retain(|module| match elsewhere.get(module.name.as_str()) {
         Some(path) => {
             let subject = format!("{} at boot", module.name);
-            section.settled.push(NAME.up_to_date(subject, format!("listed in {path}")));
+            section.unchanged.push(NAME.up_to_date(subject, format!("listed in {path}")));
             false
         }
         None => true,
@@ -71,7 +71,7 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
         let settled = names
             .into_iter()
             .map(|name| NAME.up_to_date(format!("{name} at boot"), format!("listed in {place}")));
-        section.settled.extend(settled);
+        section.unchanged.extend(settled);
         return;
     }
     let mut items: Vec<Item> = wanted
@@ -114,7 +114,7 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     }
     let own = own.or(vendor);
     let ours = own.map(|file| conf::modprobe(&file.text)).unwrap_or_default();
-    overruled(context, &files, section);
+    overridden(context, &files, section);
     if ours == target {
         push_unchanged(&ours, own.map_or(MODPROBE_PATH, |file| &file.path), section);
         initramfs::pending_rebuild(context, section);
@@ -176,7 +176,7 @@ fn items(wanted: &DesiredModules, ours: &Modprobe, target: &Modprobe) -> Vec<Ite
 }
 
 /// Notes files that sort after bedplate's and set another value: they win when the module is loaded.
-fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
+fn overridden(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
     for file in drop_in::after(files, MODPROBE_PATH) {
         let theirs = conf::modprobe(&file.text);
         for option in &context.desired.modules.options {
@@ -186,7 +186,7 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
                 let (subject, path) = (setting.clone(), file.path.clone());
                 let text = format!("overridden by {path}, which sorts after bedplate's file");
                 section.notes.push(NAME.note(subject, text));
-                section.overruled.push(Overruled { kind: NAME, setting, path });
+                section.overridden.push(Overridden { kind: NAME, setting, path });
             }
         }
     }
@@ -195,11 +195,11 @@ fn overruled(context: &Context, files: &[ConfFile], section: &mut KindPlan) {
 fn push_unchanged(ours: &Modprobe, path: &str, section: &mut KindPlan) {
     for ((module, parameter), value) in &ours.options {
         let subject = format!("options {module} {parameter}");
-        section.settled.push(NAME.up_to_date(subject, format!("{value}, in {path}")));
+        section.unchanged.push(NAME.up_to_date(subject, format!("{value}, in {path}")));
     }
     for module in &ours.blacklist {
         let subject = format!("blacklist {module}");
-        section.settled.push(NAME.up_to_date(subject, format!("in {path}")));
+        section.unchanged.push(NAME.up_to_date(subject, format!("in {path}")));
     }
 }
 

@@ -37,7 +37,7 @@ fn not_installed(module: &ModuleName, release: &str) -> Blocker {
     NAME.blocker(
         format!("module {module}"),
         format!("not installed for kernel {release}"),
-        remedy(module),
+        fix(module),
     )
 }
 
@@ -50,7 +50,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     };
     match live {
         Reading::Known(true) => {
-            section.settled.push(NAME.up_to_date(subject, "loaded"));
+            section.unchanged.push(NAME.up_to_date(subject, "loaded"));
             return;
         }
         Reading::Known(false) | Reading::Absent => {}
@@ -61,7 +61,7 @@ fn load_one(context: &Context, module: &WantedModule, section: &mut KindPlan) {
     }
     match installed(context.reader, context.facts, &module.name) {
         ModuleAvailability::BuiltIn => {
-            section.settled.push(NAME.up_to_date(subject, "built into the kernel"));
+            section.unchanged.push(NAME.up_to_date(subject, "built into the kernel"));
         }
         ModuleAvailability::No { release } => {
             section.blockers.push(not_installed(&module.name, &release))
@@ -92,7 +92,7 @@ fn load_change(module: &WantedModule, section: &KindPlan) -> Change {
     Change { needs: needs.collect(), ..NAME.change(&id, subject, items, Effect::Now, actions) }
 }
 
-fn remedy(module: &ModuleName) -> String {
+fn fix(module: &ModuleName) -> String {
     match module.as_str() {
         "nvidia_peermem" => {
             "install the NVIDIA driver (R470 or later ships nvidia_peermem), or set modules.gpudirect = \"dmabuf\""
@@ -126,7 +126,7 @@ fn unload_one(context: &Context, module: &ModuleName, why: &[Rationale], section
     match is_live(context.reader, module) {
         Reading::Known(true) => {}
         Reading::Known(false) | Reading::Absent => {
-            section.settled.push(NAME.up_to_date(subject, "not loaded"));
+            section.unchanged.push(NAME.up_to_date(subject, "not loaded"));
             return;
         }
         Reading::Unknown(reason) => {

@@ -39,7 +39,7 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
         |(name, value): &(&str, &str)| target.iter().any(|(n, v)| n == name && v != value);
     later(&conf, path, &target, out);
     if ours == target && !conf.before().iter().any(outdone) {
-        out.settled.extend(ours.iter().map(|(name, value)| {
+        out.unchanged.extend(ours.iter().map(|(name, value)| {
             NAME.up_to_date((*name).to_owned(), format!("{value}, in {path}"))
         }));
         return;
@@ -48,8 +48,8 @@ pub(super) fn plan(context: &Context, path: &str, wanted: &[Variable], out: &mut
     out.changes.push(file.change(after, items(wanted, &conf)));
 }
 
-fn refuse(out: &mut KindPlan, path: &str, reason: &str, remedy: &str) {
-    out.blockers.push(NAME.blocker(path, reason.to_owned(), remedy.to_owned()));
+fn refuse(out: &mut KindPlan, path: &str, reason: &str, fix: &str) {
+    out.blockers.push(NAME.blocker(path, reason.to_owned(), fix.to_owned()));
 }
 
 /// Returns the differences between a job's current and desired values.

@@ -49,7 +49,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
     let Some(body) = body(context, out) else { return is_ours };
     if text.is_some_and(|text| without_heading(text) == body) {
         let state = "matches this machine".to_owned();
-        out.settled.push(NAME.up_to_date(PATH.to_owned(), state));
+        out.unchanged.push(NAME.up_to_date(PATH.to_owned(), state));
         return true;
     }
     let why =
@@ -119,7 +119,7 @@ fn without_heading(text: &str) -> &str {
     text.split_once('\n').map_or("", |(_, body)| body)
 }
 
-fn refuse(out: &mut KindPlan, reason: String, remedy: &str) {
-    let (subject, remedy) = (PATH.to_owned(), remedy.to_owned());
-    out.blockers.push(NAME.blocker(subject, reason, remedy));
+fn refuse(out: &mut KindPlan, reason: String, fix: &str) {
+    let (subject, fix) = (PATH.to_owned(), fix.to_owned());
+    out.blockers.push(NAME.blocker(subject, reason, fix));
 }

@@ -21,7 +21,7 @@ const ESWITCH_LIMIT_S: u32 = 300;
 /// Reason for planning nothing.
 pub(super) enum Stop {
     Unknown(String),
-    Blocked { reason: String, remedy: String },
+    Blocked { reason: String, fix: String },
 }
 
 impl Pf<'_> {
@@ -93,13 +93,13 @@ impl Pf<'_> {
                     "InfiniBand VFs have only GUIDs and a link state; the profile sets {}",
                     names(&ethernet)
                 ),
-                remedy: "add a separate rule for InfiniBand PFs in [[sriov.devices]]".to_owned(),
+                fix: "add a separate rule for InfiniBand PFs in [[sriov.devices]]".to_owned(),
             });
         }
         if self.interface().is_none() {
             return Err(Stop::Blocked {
                 reason: "VF attributes need the PF's network interface, which is missing here".to_owned(),
-                remedy: "load its network driver (ib_ipoib for InfiniBand), or move the interface back from its \
+                fix: "load its network driver (ib_ipoib for InfiniBand), or move the interface back from its \
                          network namespace"
                     .to_owned(),
             });
@@ -147,7 +147,7 @@ impl Pf<'_> {
                     self.driver(),
                     names(&silent)
                 ),
-                remedy:
+                fix:
                     "remove it from `vf` in the profile, or set it by hand (ip link set PF vf N …)"
                         .to_owned(),
             });
@@ -173,7 +173,7 @@ impl Pf<'_> {
                         ..VfAttributes::default()
                     })
                 ),
-                remedy: "stop its user (drain the node), then run again".to_owned(),
+                fix: "stop its user (drain the node), then run again".to_owned(),
             });
         }
         Ok(Some(VfDifference { number, before, after, start, owed }))
@@ -188,7 +188,7 @@ impl Pf<'_> {
             Ok(None) if wanted == EswitchMode::Legacy => Ok(None),
             Ok(None) => Err(Stop::Blocked {
                 reason: format!("driver {} has no switchdev mode (no eswitch in devlink)", self.driver()),
-                remedy: "remove `eswitch` from its rule, or use a NIC with an eswitch driver (mlx5_core, ice, bnxt_en)"
+                fix: "remove `eswitch` from its rule, or use a NIC with an eswitch driver (mlx5_core, ice, bnxt_en)"
                     .to_owned(),
             }),
             Err(error @ ReadError::Denied { .. }) => Err(Stop::Unknown(format!(

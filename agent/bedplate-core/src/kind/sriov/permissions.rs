@@ -24,7 +24,7 @@ impl Pf<'_> {
             Some(false) => Err(Stop::Blocked {
                 reason: "setting VF attributes needs CAP_NET_ADMIN, which this process lacks"
                     .to_owned(),
-                remedy: format!(
+                fix: format!(
                     "grant it to the daemon's units: `for unit in observer worker loader; do \
                      d=/etc/systemd/system/bedplate-$unit@.service.d; mkdir -p $d && cp {DROP_IN} $d/; done`, then run \
                      `systemctl daemon-reload` and `bedplate reconcile`; or run `bedplate apply` as root"

@@ -263,7 +263,7 @@ fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
         ),
         _ => format!("at most {total} VFs available, {wanted} requested"),
     };
-    let remedy = match pf.vendor {
+    let fix = match pf.vendor {
         MELLANOX => {
             let count = asked.map_or("COUNT".to_owned(), |count| count.to_string());
             format!(
@@ -275,5 +275,5 @@ fn too_few(pf: &Function, asked: Option<u16>, total: u16) -> Blocker {
               request fewer"
             .to_owned(),
     };
-    NAME.blocker(Device::new(DeviceRole::Pf, address), reason, remedy)
+    NAME.blocker(Device::new(DeviceRole::Pf, address), reason, fix)
 }

@@ -9,7 +9,7 @@ use super::running;
 use super::section::Setting;
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, TargetFile, removed};
-use crate::plan::{Item, KindPlan, Note, Overruled};
+use crate::plan::{Item, KindPlan, Note, Overridden};
 use bedplate_base::OptionalRead as _;
 use bedplate_host::HostKind;
 
@@ -25,7 +25,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
         return;
     };
     if !wanted.is_empty() {
-        overruled(context, wanted, section);
+        overridden(context, wanted, section);
     }
     let ours = file.before.as_deref().map(|bytes| conf::values(&String::from_utf8_lossy(bytes)));
     let target: BTreeMap<_, _> =
@@ -55,7 +55,7 @@ fn vendor_settings(context: &Context) -> Option<(&'static str, BTreeMap<Key, Str
 }
 
 fn push_unchanged(ours: &BTreeMap<Key, String>, path: &str, section: &mut KindPlan) {
-    section.settled.extend(ours.iter().map(|(key, value)| {
+    section.unchanged.extend(ours.iter().map(|(key, value)| {
         NAME.up_to_date(format!("{key} at boot"), format!("{value}, in {path}"))
     }));
 }
@@ -75,7 +75,7 @@ fn items(
 }
 
 /// Notes files that override bedplate's values: a file that sorts later wins at every boot.
-fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
+fn overridden(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     let files = match drop_in::files(context.reader, "sysctl.d") {
         Ok(files) => files,
         Err(error) => return drop_in::unknown(NAME, section, "sysctl.d", &error),
@@ -83,7 +83,7 @@ fn overruled(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
     for file in drop_in::after(&files, PATH) {
         let text = format!("overridden at boot by {}, which sorts after {PATH}", file.path);
         let notes = contradictions(file, wanted, &text);
-        section.overruled.extend(notes.iter().map(|note| Overruled {
+        section.overridden.extend(notes.iter().map(|note| Overridden {
             kind: NAME,
             setting: note.subject.clone(),
             path: file.path.clone(),

@@ -21,7 +21,7 @@ pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan
         match context.reader.attribute(&setting.key.path()) {
             Ok(now) if folded(&now) == setting.value => {
                 let state = format!("{}, running", setting.value);
-                section.settled.push(NAME.up_to_date(subject, state));
+                section.unchanged.push(NAME.up_to_date(subject, state));
             }
             Ok(now) => section.changes.push(change(setting, now)),
             Err(error) if error.is_absent() => section.blockers.push(NAME.blocker(

@@ -25,7 +25,7 @@ struct Lint {
     /// Source of the fact.
     source: &'static str,
     /// Fix.
-    remedy: &'static str,
+    fix: &'static str,
 }
 
 /// A place where a lint applies.
@@ -39,7 +39,7 @@ impl Lint {
     fn diagnostic(&self, sources: &Sources, hit: &LintMatch) -> Diagnostic {
         let message = format!("`{}` {}", hit.subject, self.reason);
         let mut finding = Diagnostic::error(sources, hit.place, self.id, message)
-            .help(self.remedy)
+            .help(self.fix)
             .help(format!("see {}", self.source));
         finding.severity = self.severity;
         finding

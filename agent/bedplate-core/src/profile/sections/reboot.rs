@@ -123,7 +123,7 @@ section! {
 
         /// Dry run: everything but the reboot itself (schedule, lock, then a `dry-reboot`).
         #[schemars(extend("x-source" = "org.freedesktop.login1(5)"))]
-        rehearse: bool = false;
+        dry_run: bool = false;
     }
     special read_fleetlock {
         /// A FleetLock server, which limits the number of hosts that reboot at a time.

@@ -54,7 +54,7 @@ idle_holders = ["mmfsd"]
 busy_command = ["/usr/bin/drained", "-q"]
 command = ["/usr/bin/cycle"]
 rtc_wakes = true
-rehearse = true
+dry_run = true
 fleetlock = { url = "http://lock:9090/base", group = "gpu-a" }
 [agent]
 mode = "observe"

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::unread::{OrUnread as _, remedy};
+use super::super::unread::{OrUnread as _, fix};
 use super::super::{AcsFinding, Check, CheckInput, Evidence, Group, Judgement, Outcome, Severity};
 use crate::desired::WantedAcs;
 use crate::kind::acs::isolation_gone;
@@ -16,7 +16,7 @@ use bedplate_facts::topology::{Pair, Peer, Role, Topology};
 pub(crate) const PATH: Check = Check {
     id: "acs.path",
     group: Group::Acs,
-    proves: "P2P traffic below a shared switch stays in the switch",
+    verifies: "P2P traffic below a shared switch stays in the switch",
     severity: Severity::Fail,
     needs_root: true,
     what: "No port between a GPU and a NIC or another GPU below a shared switch redirects requests that should pass directly \
@@ -32,7 +32,7 @@ pub(crate) const PATH: Check = Check {
 pub(crate) const SHAPE: Check = Check {
     id: "acs.shape",
     group: Group::Acs,
-    proves: "the other ACS bits match the PCIe topology, including those that must be on",
+    verifies: "the other ACS bits match the PCIe topology, including those that must be on",
     severity: Severity::Fail,
     needs_root: true,
     what: "Every ACS bit that the topology class specifies is as specified, except the redirect bits, which `acs.path` \
@@ -49,7 +49,7 @@ pub(crate) const SHAPE: Check = Check {
 pub(crate) const ISOLATION: Check = Check {
     id: "acs.isolation",
     group: Group::Acs,
-    proves: "guests are as isolated as their IOMMU groups report",
+    verifies: "guests are as isolated as their IOMMU groups report",
     severity: Severity::Fail,
     needs_root: true,
     what: "No port above a function assigned to a VM (VFIO) has lost an isolating ACS bit since the IOMMU groups were built.",
@@ -87,7 +87,7 @@ fn seen((wanted, acs, _): &Port<'_>, what: String) -> Evidence {
 
 pub(super) fn port_evidence(port: PciAddress, acs: &Acs, what: &str) -> Evidence {
     let at = format!("config {:#05x}", acs.control_offset());
-    Evidence { what: format!("port {port}: {what}"), at }
+    Evidence { value: format!("port {port}: {what}"), source: at }
 }
 
 /// Counts the pairs for which the ACS state of every port in between is known.
@@ -100,11 +100,11 @@ fn judged(pairs: &[Pair], tree: &PciTree) -> usize {
 
 pub(super) fn unknown(unknown: &Unknown, tree: &PciTree) -> Outcome {
     let text = format!("{}: {}", unknown.subject, unknown.reason);
-    let remedy = tree.functions.values().find_map(|function| match &function.acs {
-        Reading::Unknown(why) if function.is_bridge() => remedy(why.cause),
+    let fix = tree.functions.values().find_map(|function| match &function.acs {
+        Reading::Unknown(why) if function.is_bridge() => fix(why.cause),
         _ => None,
     });
-    Outcome { remedy: remedy.map(str::to_owned), ..Outcome::unknown(text) }
+    Outcome { fix: fix.map(str::to_owned), ..Outcome::unknown(text) }
 }
 
 fn addresses(ports: &[&Port<'_>]) -> Vec<PciAddress> {
@@ -133,7 +133,8 @@ fn path(input: &CheckInput<'_>) -> Judgement {
         let partly = input.gap_above().filter(|_| known == pairs.len());
         let partly = partly.map(|gap| format!("{}: pairs below are not counted", gap.finding));
         let partly = partly.or_else(|| (known < pairs.len()).then(|| so_far.clone()));
-        let partly = partly.map(|what| Evidence { what, at: "/sys/bus/pci/devices".to_owned() });
+        let partly =
+            partly.map(|what| Evidence { value: what, source: "/sys/bus/pci/devices".to_owned() });
         return Ok(Outcome::fail([AcsFinding::Redirected {
             detoured,
             pairs: pairs.len(),
@@ -262,7 +263,7 @@ fn isolation(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::fail([AcsFinding::GuestExposed {
             port: blocker.subject.clone(),
             reason: blocker.reason.clone(),
-            remedy: blocker.remedy.clone(),
+            fix: blocker.fix.clone(),
         }])
         .evidence(&blocker.subject.text, "ACS control register"));
     }

@@ -9,7 +9,7 @@ use bedplate_base::{Reading, counted};
 pub(crate) const ATS: Check = Check {
     id: "acs.ats",
     group: Group::Acs,
-    proves: "NICs have ATS where guests get the devices, and no ATS on bare metal",
+    verifies: "NICs have ATS where guests get the devices, and no ATS on bare metal",
     severity: Severity::Warn,
     needs_root: true,
     what: "A NIC that shares a switch for guests with a GPU has the ATS capability, and ATS is on while a VM has the NIC. On \

@@ -12,7 +12,7 @@ use bedplate_facts::rebar;
 pub(crate) const BAR1_SIZE: Check = Check {
     id: "firmware.bar1-size",
     group: Group::Firmware,
-    proves: "the large window of each GPU is as large as specified for its model, or as possible",
+    verifies: "the large window of each GPU is as large as specified for its model, or as possible",
     severity: Severity::Fail,
     needs_root: true,
     what: "The large memory window of each GPU (BAR1 for NVIDIA, BAR0 for AMD) has the size of its model. A smaller one \

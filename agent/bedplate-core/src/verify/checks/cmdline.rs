@@ -1,7 +1,7 @@
 //! The kernel command line: whether its states agree, and which arguments do nothing or do harm.
 
 use super::super::finding::named_arguments;
-use super::super::unread::{OrUnread as _, remedy, unread};
+use super::super::unread::{OrUnread as _, fix, unread};
 use super::super::{
     Check, CheckInput, CommandLineFinding, Evidence, Group, Judgement, Outcome, Severity,
 };
@@ -18,7 +18,7 @@ const NEXT: &str = "default boot entry";
 pub(crate) const STATES: Check = Check {
     id: "cmdline.states",
     group: Group::CommandLine,
-    proves: "the next boot has the same kernel arguments as the running kernel",
+    verifies: "the next boot has the same kernel arguments as the running kernel",
     severity: Severity::Warn,
     needs_root: true,
     what: "The default boot entry has the arguments of the boot configuration, and exactly those that the kernel was booted \
@@ -33,7 +33,7 @@ pub(crate) const STATES: Check = Check {
 pub(crate) const BOOT_ENTRY: Check = Check {
     id: "cmdline.boot-entry",
     group: Group::CommandLine,
-    proves: "the default boot entry loads existing files, and starts from the running root",
+    verifies: "the default boot entry loads existing files, and starts from the running root",
     severity: Severity::Warn,
     needs_root: true,
     what: "Kernel image, initrd and modules of the default boot entry exist and are not empty, its root= is that of the \
@@ -48,7 +48,7 @@ pub(crate) const BOOT_ENTRY: Check = Check {
 pub(crate) const HARMFUL: Check = Check {
     id: "cmdline.harmful",
     group: Group::CommandLine,
-    proves: "no kernel argument is invented, misspelled, or known to do harm",
+    verifies: "no kernel argument is invented, misspelled, or known to do harm",
     severity: Severity::Warn,
     needs_root: false,
     what: "No argument of the running kernel or of the next boot is reported by the lints for profiles: `amd_iommu=on`, \
@@ -62,7 +62,7 @@ pub(crate) const HARMFUL: Check = Check {
 pub(crate) const REJECTED: Check = Check {
     id: "cmdline.rejected",
     group: Group::CommandLine,
-    proves: "the kernel accepted every argument that it was booted with",
+    verifies: "the kernel accepted every argument that it was booted with",
     severity: Severity::Warn,
     needs_root: true,
     what: "The kernel log reports no malformed argument, no unknown option of a parameter, and no ACS list that cannot be \
@@ -164,7 +164,7 @@ fn states(input: &CheckInput<'_>) -> Judgement {
 /// shows or creates the entry.
 fn unread_entry(input: &CheckInput<'_>, what: &str, why: &Reason) -> Outcome {
     let outcome = unread(what, why);
-    match remedy(why.cause) {
+    match fix(why.cause) {
         Some(_) => outcome,
         None => outcome.hint(unknown_entry_remedy(input.facts)),
     }
@@ -180,11 +180,11 @@ fn boot_entry(input: &CheckInput<'_>) -> Judgement {
         let seen = found
             .faults
             .iter()
-            .map(|fault| Evidence { what: fault.reason.clone(), at: NEXT.into() });
+            .map(|fault| Evidence { value: fault.reason.clone(), source: NEXT.into() });
         return Ok(Outcome::fail([CommandLineFinding::BootEntryUnsound {
             faults: found.faults.len(),
             reason: first.reason.clone(),
-            remedy: first.remedy.clone(),
+            fix: first.fix.clone(),
         }])
         .all_evidence(seen));
     }

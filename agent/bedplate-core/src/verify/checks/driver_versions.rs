@@ -15,7 +15,7 @@ const MODULE: &str = "/proc/driver/nvidia/version";
 pub(crate) const DRIVER_VERSIONS: Check = Check {
     id: "modules.driver-versions",
     group: Group::Modules,
-    proves: "the NVIDIA driver's library, firmware and loaded kernel module have the same version",
+    verifies: "the NVIDIA driver's library, firmware and loaded kernel module have the same version",
     severity: Severity::Fail,
     needs_root: false,
     what: "libcuda.so.1, where the driver's packages install it on the host, leads to a file of the version that \
@@ -54,7 +54,7 @@ fn judge(input: &CheckInput<'_>) -> Judgement {
         file: (*file).to_owned(),
         driver: module.clone(),
     };
-    let seen = |at: &String| Evidence { what: format!("no {file}"), at: at.clone() };
+    let seen = |at: &String| Evidence { value: format!("no {file}"), source: at.clone() };
     Ok(Outcome::warn([code])
         .all_evidence(firmware.directories.iter().map(seen))
         .evidence(format!("{module}, open kernel modules"), MODULE))

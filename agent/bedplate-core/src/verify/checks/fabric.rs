@@ -11,7 +11,7 @@ use bedplate_facts::imex;
 pub(crate) const MANAGER: Check = Check {
     id: "modules.fabric-manager",
     group: Group::Modules,
-    proves: "the programs that set up the NVSwitches of this host are running",
+    verifies: "the programs that set up the NVSwitches of this host are running",
     severity: Severity::Fail,
     needs_root: false,
     what: "If NVSwitches are PCI functions of the host (HGX and DGX from V100 to H200), nvidia-fabricmanager runs, on the \
@@ -66,7 +66,7 @@ fn cause(fabric: &Fabric) -> FabricCause {
 pub(crate) const IMEX: Check = Check {
     id: "modules.imex",
     group: Group::Modules,
-    proves: "IMEX, if set up, lets jobs share GPU memory over NVLink with the other trays of the rack",
+    verifies: "IMEX, if set up, lets jobs share GPU memory over NVLink with the other trays of the rack",
     severity: Severity::Warn,
     needs_root: false,
     what: "On compute trays of GB200 and GB300 with nvidia-imex installed: its daemon runs, the list of trays has one \

@@ -20,7 +20,7 @@ const SMALL_WINDOW: u64 = 256 << 20;
 pub(crate) const IOMMU: Check = Check {
     id: "firmware.iommu",
     group: Group::Firmware,
-    proves: "the firmware provides an IOMMU where one is needed",
+    verifies: "the firmware provides an IOMMU where one is needed",
     severity: Severity::Fail,
     needs_root: false,
     what: "An ACPI table describes an IOMMU: DMAR (VT-d), IVRS (AMD-Vi) or IORT (SMMU). Without it, no kernel argument can \
@@ -55,7 +55,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
 pub(crate) const ABOVE_4G: Check = Check {
     id: "firmware.above-4g",
     group: Group::Firmware,
-    proves: "the memory windows of GPUs have addresses, the large ones above 4 GiB",
+    verifies: "the memory windows of GPUs have addresses, the large ones above 4 GiB",
     severity: Severity::Fail,
     needs_root: false,
     what: "Every memory window (BAR) of every GPU has an address. A window of 256 MiB or more below 4 GiB is a warning.",
@@ -151,7 +151,7 @@ fn dropped_window(gpus: &[&Function]) -> Option<Outcome> {
 pub(crate) const SRIOV_RESOURCES: Check = Check {
     id: "firmware.sriov-resources",
     group: Group::Firmware,
-    proves: "the VFs of RDMA NICs have memory windows",
+    verifies: "the VFs of RDMA NICs have memory windows",
     severity: Severity::Warn,
     needs_root: false,
     what: "Every RDMA NIC that supports VFs has memory windows for them.",
@@ -196,7 +196,7 @@ fn sriov_resources(input: &CheckInput<'_>) -> Judgement {
 pub(crate) const ARI: Check = Check {
     id: "firmware.ari",
     group: Group::Firmware,
-    proves: "ports above NICs forward ARI, so that more than seven VFs fit on a bus",
+    verifies: "ports above NICs forward ARI, so that more than seven VFs fit on a bus",
     severity: Severity::Warn,
     needs_root: true,
     what: "The port above every RDMA NIC that supports more than seven VFs forwards ARI (device control 2, bit 5).",
@@ -244,7 +244,7 @@ fn ari(input: &CheckInput<'_>) -> Judgement {
 pub(crate) const NUMA: Check = Check {
     id: "firmware.numa",
     group: Group::Firmware,
-    proves: "the firmware reports the NUMA node of GPUs and NICs",
+    verifies: "the firmware reports the NUMA node of GPUs and NICs",
     severity: Severity::Warn,
     needs_root: false,
     what: "On a host with more than one NUMA node, every GPU and RDMA NIC has a node; -1 means that the firmware reports \

@@ -17,7 +17,7 @@ const USUAL_DSCP: u8 = 26;
 pub(crate) const PFC: Check = Check {
     id: "rdma.pfc",
     group: Group::Rdma,
-    proves: "all RoCE ports have flow control (PFC), on the priority that RoCE traffic uses",
+    verifies: "all RoCE ports have flow control (PFC), on the priority that RoCE traffic uses",
     severity: Severity::Warn,
     needs_root: false,
     what: "Every active RoCE port has priority flow control on, all on the same priorities, and RoCE packets use one of \
@@ -74,7 +74,7 @@ fn seen((port, flow, _, mask): &Port<'_>) -> Evidence {
         0 => format!("{}: PFC off", port.name),
         mask => format!("{}: PFC on priority {}", port.name, priorities(*mask)),
     };
-    Evidence { what, at: format!("DCB of {}", flow.interface) }
+    Evidence { value: what, source: format!("DCB of {}", flow.interface) }
 }
 
 fn pfc(input: &CheckInput<'_>) -> Judgement {
@@ -141,7 +141,7 @@ fn class_seen(congestion: &Congestion, port: &Port<'_>) -> Option<Evidence> {
     let (class, at) = class(port.1, congestion);
     let class = class.known()?;
     let what = format!("traffic class {class}: DSCP {}", class >> 2);
-    Some(Evidence { what, at: at.to_owned() })
+    Some(Evidence { value: what, source: at.to_owned() })
 }
 
 /// Returns a DSCP that maps to a priority with PFC, preferably the usual one.

@@ -12,7 +12,7 @@ use bedplate_facts::topology::{Pair, Peer};
 pub(crate) const GROUPS: Check = Check {
     id: "acs.groups",
     group: Group::Acs,
-    proves: "the NVIDIA driver lets each GPU and its Data Direct function reach each other",
+    verifies: "the NVIDIA driver lets each GPU and its Data Direct function reach each other",
     severity: Severity::Fail,
     needs_root: false,
     what: "A GPU and the Data Direct function that shares a switch with it are in one IOMMU group, or neither has a group. \

@@ -12,7 +12,7 @@ use bedplate_facts::limits::HUGE_PAGES;
 pub(crate) const HUGEPAGES: Check = Check {
     id: "limits.hugepages",
     group: Group::Limits,
-    proves: "the kernel has the huge pages that its command line requests",
+    verifies: "the kernel has the huge pages that its command line requests",
     severity: Severity::Warn,
     needs_root: false,
     what: "For each size in `hugepagesz=` and `hugepages=` of the running kernel, at least the requested number of pages \
@@ -46,14 +46,14 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
     };
     let there = input.observed.limits.huge_pages.or_unread("the huge pages")?;
     let (mut short, mut seen) = (Vec::new(), Vec::new());
-    for (bytes, wanted) in asked.into_iter().filter(|(_, wanted)| *wanted > 0) {
+    for (bytes, requested) in asked.into_iter().filter(|(_, requested)| *requested > 0) {
         let name = page_size(bytes);
         let found = there.and_then(|there| there.get(&bytes));
         let found = found.or_unread(format_args!("the huge pages of {name}"))?;
         let found = found.map_or(0, |found| u128::from(*found));
-        let what = format!("{found} of {wanted} pages of {name}");
-        if found < wanted {
-            short.push(HugePagesFinding::HugePagesShort { bytes, found, wanted });
+        let what = format!("{found} of {requested} pages of {name}");
+        if found < requested {
+            short.push(HugePagesFinding::HugePagesShort { bytes, found, requested });
         }
         seen.push(Evidence::new(
             what,
@@ -61,7 +61,7 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
         ));
     }
     if short.is_empty() {
-        let all: Vec<&str> = seen.iter().map(|seen| seen.what.as_str()).collect();
+        let all: Vec<&str> = seen.iter().map(|seen| seen.value.as_str()).collect();
         return Ok(Outcome::pass(all.join(", ")).all_evidence(seen));
     }
     Ok(Outcome::warn(short).all_evidence(seen))

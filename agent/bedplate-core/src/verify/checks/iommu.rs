@@ -18,7 +18,7 @@ const IN_USE: &str = "/sys/class/iommu";
 pub(crate) const MODE: Check = Check {
     id: "iommu.mode",
     group: Group::Iommu,
-    proves: "the IOMMU handles the DMA of GPUs and NICs as GPUDirect needs it",
+    verifies: "the IOMMU handles the DMA of GPUs and NICs as GPUDirect needs it",
     severity: Severity::Fail,
     needs_root: false,
     what: "The IOMMU group type of every GPU, RDMA NIC and VF used by the host itself: `identity` (passthrough) or no group \
@@ -35,7 +35,7 @@ pub(crate) const MODE: Check = Check {
 pub(crate) const ACTIVE: Check = Check {
     id: "iommu.active",
     group: Group::Iommu,
-    proves: "an IOMMU is in use where one is needed",
+    verifies: "an IOMMU is in use where one is needed",
     severity: Severity::Fail,
     needs_root: false,
     what: "Linux uses an IOMMU (/sys/class/iommu is not empty), or this host needs none: it is off on purpose or in the \

@@ -17,7 +17,7 @@ pub(super) const HOW: &str =
 pub(crate) const IOMMU: Check = Check {
     id: "iommu.log",
     group: Group::Iommu,
-    proves: "the kernel log reports no DMA refused by the IOMMU, and no fault in its setup",
+    verifies: "the kernel log reports no DMA refused by the IOMMU, and no fault in its setup",
     severity: Severity::Warn,
     needs_root: true,
     what: "Since boot, no DMA fault of a GPU or NIC, no IOMMU that the firmware describes wrongly, and none that a kexec \
@@ -54,7 +54,7 @@ pub(super) fn log<'a>(input: &'a CheckInput<'_>) -> Result<&'a KernelLog, Outcom
 /// Returns a line as evidence, with its time as dmesg shows it.
 pub(super) fn seen(line: &kmsg::Line) -> Evidence {
     let at = format!("kernel log, [{}.{:03}]", line.ms / 1000, line.ms % 1000);
-    Evidence { what: line.text.clone(), at }
+    Evidence { value: line.text.clone(), source: at }
 }
 
 pub(super) fn lines(log: &KernelLog) -> Vec<Line> {
@@ -80,21 +80,21 @@ const OF_IOMMU: [MessageKind; 4] = [
     MessageKind::DmaFault,
     MessageKind::IommuFirmware,
     MessageKind::IommuCopied,
-    MessageKind::IommuAsked,
+    MessageKind::IommuRequested,
 ];
 
 /// Returns the outcome for the most severe fault, with all lines as evidence.
 fn worst(lines: &[Line]) -> Option<Outcome> {
-    OF_IOMMU.iter().find_map(|sign| {
+    OF_IOMMU.iter().find_map(|event| {
         let (such, others): (Vec<&Line>, Vec<&Line>) =
-            lines.iter().partition(|line| line.said.kind == *sign);
+            lines.iter().partition(|line| line.said.kind == *event);
         if such.is_empty() {
             return None;
         }
         let functions: BTreeSet<PciAddress> =
             such.iter().filter_map(|line| line.said.function).collect();
         let code = IommuFinding::IommuLog {
-            sign: *sign,
+            event: *event,
             functions: functions.into_iter().collect(),
             lines: such.len(),
         };
@@ -112,7 +112,7 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     lines.retain(|line| match line.said.kind {
         // Faults of a USB controller are out of scope.
         MessageKind::DmaFault => concerns(input, &line.said),
-        MessageKind::IommuAsked => !on && up.is_none(),
+        MessageKind::IommuRequested => !on && up.is_none(),
         MessageKind::IommuFirmware | MessageKind::IommuCopied | MessageKind::IommuUp => true,
         _ => false,
     });

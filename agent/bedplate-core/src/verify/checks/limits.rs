@@ -18,7 +18,7 @@ const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-ag
 pub(crate) const MEMLOCK: Check = Check {
     id: "limits.memlock",
     group: Group::Limits,
-    proves: "jobs may lock as much memory as RDMA registers",
+    verifies: "jobs may lock as much memory as RDMA registers",
     severity: Severity::Fail,
     needs_root: false,
     what: "LimitMEMLOCK is infinity for services that start jobs: slurmd, and the container runtime (containerd, crio, \
@@ -37,7 +37,7 @@ pub(crate) const MEMLOCK: Check = Check {
 pub(crate) const DEVICE_NODES: Check = Check {
     id: "limits.device-nodes",
     group: Group::Limits,
-    proves: "the device nodes that jobs open exist",
+    verifies: "the device nodes that jobs open exist",
     severity: Severity::Fail,
     needs_root: false,
     what: "/dev/infiniband/uverbsN of every RDMA device; /dev/nvidiactl, /dev/nvidia-uvm and a /dev/nvidiaN for each GPU of \
@@ -53,7 +53,7 @@ pub(crate) const DEVICE_NODES: Check = Check {
 pub(crate) const SHARED_MEMORY: Check = Check {
     id: "limits.shm",
     group: Group::Limits,
-    proves: "/dev/shm has space for NCCL and data loaders",
+    verifies: "/dev/shm has space for NCCL and data loaders",
     severity: Severity::Warn,
     needs_root: false,
     what: "A tmpfs of at least 1 GiB is mounted on /dev/shm: on the host, or in the container in which this runs. The \
@@ -68,7 +68,7 @@ pub(crate) const SHARED_MEMORY: Check = Check {
 pub(crate) const NUMA_BALANCING: Check = Check {
     id: "limits.numa-balancing",
     group: Group::Limits,
-    proves: "the kernel does not move pages between NUMA nodes under running jobs",
+    verifies: "the kernel does not move pages between NUMA nodes under running jobs",
     severity: Severity::Warn,
     needs_root: false,
     what: "kernel.numa_balancing is 0. A host with one NUMA node has nothing to balance.",
@@ -82,7 +82,7 @@ pub(crate) const NUMA_BALANCING: Check = Check {
 pub(crate) const PERSISTENCE: Check = Check {
     id: "limits.persistence",
     group: Group::Limits,
-    proves: "NVIDIA GPUs stay initialised between jobs",
+    verifies: "NVIDIA GPUs stay initialised between jobs",
     severity: Severity::Warn,
     needs_root: false,
     what: "nvidia-persistenced runs. `nvidia-smi -pm 1`, and programs that keep the GPUs open (dcgm, fabric managers), have \
@@ -120,7 +120,7 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
             Some(setting) => (setting.value.as_str(), &setting.path),
             None => ("systemd's default, 8 MiB", &launcher.unit),
         };
-        seen.push(Evidence { what: format!("{}: {value}", launcher.name), at: at.clone() });
+        seen.push(Evidence { value: format!("{}: {value}", launcher.name), source: at.clone() });
         if !setting.is_some_and(is_unlimited) {
             short.push(launcher);
         }

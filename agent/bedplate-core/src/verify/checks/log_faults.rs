@@ -15,7 +15,7 @@ use bedplate_host::KernelLog;
 pub(crate) const MODULES: Check = Check {
     id: "modules.log",
     group: Group::Modules,
-    proves: "the kernel log reports no rejected driver of GPUs or RDMA NICs, and no version mismatch",
+    verifies: "the kernel log reports no rejected driver of GPUs or RDMA NICs, and no version mismatch",
     severity: Severity::Fail,
     needs_root: true,
     what: "No module of NVIDIA, AMD or an RDMA stack was refused for symbols of another version, an unknown symbol, another \
@@ -33,7 +33,7 @@ pub(crate) const MODULES: Check = Check {
 pub(crate) const PCIE: Check = Check {
     id: "pcie.log",
     group: Group::Pcie,
-    proves: "the kernel log reports no GPU that fell off the bus and no uncorrected PCIe error on a path",
+    verifies: "the kernel log reports no GPU that fell off the bus and no uncorrected PCIe error on a path",
     severity: Severity::Fail,
     needs_root: true,
     what: "Since boot, no GPU has fallen off the bus (Xid 79) or reported another Xid of its own (Xids of programs, such as \
@@ -114,9 +114,9 @@ fn is_over(input: &CheckInput<'_>, fault: &KernelMessage, later: &[Line]) -> boo
 }
 
 /// Returns the device that a line is about, even if Linux no longer lists it.
-fn device(input: &CheckInput<'_>, sign: MessageKind, at: PciAddress) -> Device {
+fn device(input: &CheckInput<'_>, event: MessageKind, at: PciAddress) -> Device {
     let listed = input.topology().ok().and_then(|topology| topology.tree().get(at));
-    let kind = match sign {
+    let kind = match event {
         MessageKind::Switch | MessageKind::SwitchFatal => DeviceKind::NvSwitch,
         MessageKind::OffTheBus | MessageKind::Xid | MessageKind::NotTaken => DeviceKind::Gpu,
         _ => DeviceKind::Port,
@@ -139,7 +139,7 @@ fn judged(
         let is_severe = is_severe(said.kind, said.recovery()) && !is_past;
         let key = (!is_severe, said.kind, said.function, said.module.clone(), said.number, is_past);
         let code = codes.entry(key).or_insert_with(|| LogFinding::Logged {
-            sign: said.kind,
+            event: said.kind,
             device: said.function.map(|at| device(input, said.kind, at)),
             module: said.module.clone(),
             number: said.number,
@@ -168,10 +168,10 @@ fn modules(input: &CheckInput<'_>) -> Judgement {
     };
     let is_wanted = |said: &KernelMessage| match (said.kind, &said.module) {
         (MessageKind::NotTaken | MessageKind::ApiMismatch | MessageKind::Peermem, _) => true,
-        (MessageKind::KeptOut, None) => true,
+        (MessageKind::NotAllowed, None) => true,
         (MessageKind::WrongParameter, Some(module)) => is_ours(module),
         // A later attempt may have loaded the module.
-        (MessageKind::WrongBuild | MessageKind::KeptOut, Some(module)) => {
+        (MessageKind::WrongBuild | MessageKind::NotAllowed, Some(module)) => {
             is_ours(module) && !is_loaded(module)
         }
         _ => false,

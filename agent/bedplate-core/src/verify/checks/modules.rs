@@ -21,7 +21,7 @@ const VERSION: &str = "/proc/driver/nvidia/version";
 pub(crate) const DRIVER: Check = Check {
     id: "modules.driver",
     group: Group::Modules,
-    proves: "every GPU of the host is bound to its vendor's driver",
+    verifies: "every GPU of the host is bound to its vendor's driver",
     severity: Severity::Fail,
     needs_root: false,
     what: "Every GPU not assigned to a VM is bound to its vendor's driver: NVIDIA's to `nvidia`, AMD's to `amdgpu`, Intel's \
@@ -60,7 +60,7 @@ fn driver(input: &CheckInput<'_>) -> Judgement {
         let shown = first.driver.as_deref().unwrap_or("no DRIVER= line");
         return Ok(Outcome::fail([ModulesFinding::WrongDriver {
             gpus: addresses(&wrong),
-            maker: GpuVendor::of(first),
+            vendor: GpuVendor::of(first),
             driver: first.driver.clone(),
         }])
         .evidence(shown, first.attribute("uevent")));
@@ -114,7 +114,7 @@ fn other_modules(gpus: &[&Function], loaded: &NvidiaDriver) -> Outcome {
 pub(crate) const GPUDIRECT: Check = Check {
     id: "modules.gpudirect",
     group: Group::Modules,
-    proves: "RDMA NICs can register GPU memory, by DMA-BUF or by nvidia_peermem",
+    verifies: "RDMA NICs can register GPU memory, by DMA-BUF or by nvidia_peermem",
     severity: Severity::Fail,
     needs_root: false,
     what: "NVIDIA: DMA-BUF (open kernel modules from R515 on, Linux from 5.12 on), or nvidia_peermem loaded, which needs an \
@@ -258,7 +258,7 @@ fn of_nvidia(input: &CheckInput<'_>) -> Judgement {
 pub(crate) const LEFTOVERS: Check = Check {
     id: "modules.leftovers",
     group: Group::Modules,
-    proves: "no trace is left of nv_peer_mem, which nvidia_peermem replaced",
+    verifies: "no trace is left of nv_peer_mem, which nvidia_peermem replaced",
     severity: Severity::Warn,
     needs_root: false,
     what: "nv_peer_mem is not loaded, and no list of modules for the boot names it or amd_peer_mem, which never existed.",
@@ -282,7 +282,9 @@ fn leftovers(input: &CheckInput<'_>) -> Judgement {
             .evidence(seen, "modules-load.d, /etc/modules"));
     };
     let code = ModulesFinding::NvPeerMemListed { module: module.clone(), path: path.clone() };
-    let seen =
-        |(path, module): &(String, String)| Evidence { what: module.clone(), at: path.clone() };
+    let seen = |(path, module): &(String, String)| Evidence {
+        value: module.clone(),
+        source: path.clone(),
+    };
     Ok(Outcome::warn([code]).all_evidence(found.into_iter().flatten().map(seen)))
 }

@@ -16,7 +16,7 @@ use bedplate_nccl::switches::{Off, switches_off, takes};
 pub(crate) const NCCL_CONF: Check = Check {
     id: "rdma.nccl-conf",
     group: Group::Rdma,
-    proves: "nccl.conf or rccl.conf disables nothing that GPUDirect RDMA needs",
+    verifies: "nccl.conf or rccl.conf disables nothing that GPUDirect RDMA needs",
     severity: Severity::Fail,
     needs_root: false,
     what: "The file for all jobs does not disable RDMA (NCCL_IB_DISABLE, NCCL_NET=Socket), GPUDirect RDMA \
@@ -86,7 +86,7 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
         let Some((verdict, what)) = disabled_feature(input, variable) else { continue };
         let setting = format!("{}={}", variable.name, variable.value);
         let at = format!("{}:{}", conf.path, variable.line);
-        found.push((verdict, Evidence { what: setting, at }, what));
+        found.push((verdict, Evidence { value: setting, source: at }, what));
     }
     let is_fault = |(verdict, ..): &(Verdict, Evidence, String)| *verdict == Verdict::Fail;
     found.sort_by_key(|one| !is_fault(one));
@@ -98,14 +98,14 @@ fn nccl_conf(input: &CheckInput<'_>) -> Judgement {
         .evidence("read", conf.path));
     };
     let same = |at: &str| -> Vec<String> {
-        let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.at != at);
-        same.map(|(_, seen, _)| seen.at.clone()).collect()
+        let same = found.iter().filter(|(one, seen, _)| one == verdict && seen.source != at);
+        same.map(|(_, seen, _)| seen.source.clone()).collect()
     };
     let code = |(_, seen, what): &(Verdict, Evidence, String)| NcclFinding::SwitchedOff {
-        setting: seen.what.clone(),
-        at: seen.at.clone(),
+        setting: seen.value.clone(),
+        at: seen.source.clone(),
         what: what.clone(),
-        others: same(&seen.at),
+        others: same(&seen.source),
     };
     Ok(Outcome::with_findings(*verdict, found.iter().map(code))
         .all_evidence(found.iter().map(|(_, seen, _)| seen.clone())))

@@ -22,7 +22,7 @@ const COUNTERS: &str = "aer_dev_fatal, aer_dev_nonfatal, aer_dev_correctable";
 pub(crate) const MPS: Check = Check {
     id: "pcie.mps",
     group: Group::Pcie,
-    proves: "both ends of every link between a GPU or RDMA NIC and the root complex use the same payload size",
+    verifies: "both ends of every link between a GPU or RDMA NIC and the root complex use the same payload size",
     severity: Severity::Fail,
     needs_root: true,
     what: "Max_Payload_Size is the same at both ends of each link, and on all links between a GPU and its peers below a \
@@ -37,7 +37,7 @@ pub(crate) const MPS: Check = Check {
 pub(crate) const MRRS: Check = Check {
     id: "pcie.mrrs",
     group: Group::Pcie,
-    proves: "RDMA NICs of one model use read requests of the same size, and not the smallest",
+    verifies: "RDMA NICs of one model use read requests of the same size, and not the smallest",
     severity: Severity::Warn,
     needs_root: true,
     what: "Max_Read_Request_Size of RDMA NICs of one model is the same, and more than 128 bytes.",
@@ -51,7 +51,7 @@ pub(crate) const MRRS: Check = Check {
 pub(crate) const RELAXED_ORDERING: Check = Check {
     id: "pcie.relaxed-ordering",
     group: Group::Pcie,
-    proves: "RDMA NICs may use relaxed ordering",
+    verifies: "RDMA NICs may use relaxed ordering",
     severity: Severity::Warn,
     needs_root: true,
     what: "Relaxed Ordering is enabled in device control of every RDMA NIC. VFs are not checked: their bit is reserved.",
@@ -65,7 +65,7 @@ pub(crate) const RELAXED_ORDERING: Check = Check {
 pub(crate) const AER: Check = Check {
     id: "pcie.aer",
     group: Group::Pcie,
-    proves: "GPUs, RDMA NICs and the ports above them have reported no lost transaction since boot",
+    verifies: "GPUs, RDMA NICs and the ports above them have reported no lost transaction since boot",
     severity: Severity::Warn,
     needs_root: false,
     what: "Since boot, the counters of fatal and non-fatal errors are zero, and those of corrected errors below 1,000. If a \

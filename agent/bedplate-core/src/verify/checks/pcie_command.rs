@@ -15,7 +15,7 @@ const HOW: &str = "command register, in the first 64 bytes of the config space o
 pub(crate) const ANSWER: Check = Check {
     id: "pcie.answer",
     group: Group::Pcie,
-    proves: "GPUs, RDMA NICs, Data Direct functions and the ports above them answer",
+    verifies: "GPUs, RDMA NICs, Data Direct functions and the ports above them answer",
     severity: Severity::Fail,
     needs_root: false,
     what: "No GPU, RDMA NIC, Data Direct function or port above one returns all ones for every read of its config space. \
@@ -30,7 +30,7 @@ pub(crate) const ANSWER: Check = Check {
 pub(crate) const BUS_MASTER: Check = Check {
     id: "pcie.bus-master",
     group: Group::Pcie,
-    proves: "GPUs, RDMA NICs and Data Direct functions may do DMA, and the ports above them forward it",
+    verifies: "GPUs, RDMA NICs and Data Direct functions may do DMA, and the ports above them forward it",
     severity: Severity::Fail,
     needs_root: false,
     what: "Bus Master Enable is on in each GPU, RDMA NIC and Data Direct function that has a driver, and in each bridge above one.",
@@ -62,7 +62,10 @@ fn command(function: &Function) -> Result<Option<bool>, &Reason> {
 }
 
 fn seen(function: &Function, what: &str) -> Evidence {
-    Evidence { what: format!("{}: {what}", function.address), at: function.attribute("config") }
+    Evidence {
+        value: format!("{}: {what}", function.address),
+        source: function.attribute("config"),
+    }
 }
 
 /// Returns the outcome for the first unreadable register, ignoring unresponsive functions.

@@ -14,7 +14,7 @@ use bedplate_facts::topology::pcie_link::{self, Property};
 pub(crate) const WIDTH: Check = Check {
     id: "pcie.link-width",
     group: Group::Pcie,
-    proves: "links of GPUs, RDMA NICs and the switches above them use all lanes that both ends have",
+    verifies: "links of GPUs, RDMA NICs and the switches above them use all lanes that both ends have",
     severity: Severity::Fail,
     needs_root: false,
     what: "Each link from a GPU or RDMA NIC up to the root complex has as many lanes as its narrower end supports.",
@@ -28,7 +28,7 @@ pub(crate) const WIDTH: Check = Check {
 pub(crate) const SPEED: Check = Check {
     id: "pcie.link-speed",
     group: Group::Pcie,
-    proves: "links of RDMA NICs and switches run at the speed that both ends support",
+    verifies: "links of RDMA NICs and switches run at the speed that both ends support",
     severity: Severity::Fail,
     needs_root: false,
     what: "Each link from a GPU or RDMA NIC up to the root complex, except the GPU's own, runs at the highest speed that \
@@ -42,7 +42,7 @@ pub(crate) const SPEED: Check = Check {
 pub(crate) const GPU_SPEED: Check = Check {
     id: "pcie.gpu-link-speed",
     group: Group::Pcie,
-    proves: "the links of GPUs run at the speed that both ends support",
+    verifies: "the links of GPUs run at the speed that both ends support",
     severity: Severity::Warn,
     needs_root: false,
     what: "A GPU's own link runs at the highest speed that both ends support, and the slot is as fast as the GPU. For a \

@@ -13,7 +13,7 @@ use bedplate_facts::rdma::RdmaPort;
 pub(crate) const PORT_STATE: Check = Check {
     id: "rdma.port-state",
     group: Group::Rdma,
-    proves: "each NIC of the GPUs has an active port, and as many as other NICs of its model",
+    verifies: "each NIC of the GPUs has an active port, and as many as other NICs of its model",
     severity: Severity::Fail,
     needs_root: false,
     what: "Each NIC near a GPU has a driver, an RDMA device and a port that is `4: ACTIVE`. An adapter with several ports \

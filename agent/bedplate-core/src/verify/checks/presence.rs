@@ -17,7 +17,7 @@ use bedplate_facts::superchip::{Superchip, superchip};
 pub(crate) const DEVICES: Check = Check {
     id: "topology.devices",
     group: Group::Topology,
-    proves: "Linux sees a GPU and an RDMA NIC",
+    verifies: "Linux sees a GPU and an RDMA NIC",
     severity: Severity::Fail,
     needs_root: false,
     what: "The host has at least one GPU, and at least one RDMA-capable NIC: one with an RDMA device, a ConnectX, or one \
@@ -171,7 +171,7 @@ fn incomplete_branches(
             && there < usual
         {
             let (root, there, usual) = (*root, *there, *usual);
-            found.push(DeviceFinding::FewerDevices { kind, root, there, usual });
+            found.push(DeviceFinding::FewerDevices { kind, root, found: there, usual });
         }
     }
     found
@@ -195,7 +195,7 @@ fn missing(input: &CheckInput<'_>) -> Result<Option<Outcome>, Outcome> {
 pub(crate) const DATA_DIRECT: Check = Check {
     id: "topology.data-direct",
     group: Group::Topology,
-    proves: "every ConnectX-8 of an Arm superchip has its Data Direct function, with a driver",
+    verifies: "every ConnectX-8 of an Arm superchip has its Data Direct function, with a driver",
     severity: Severity::Fail,
     needs_root: false,
     what: "On hosts with Data Direct functions (15b3:2100), each has its driver (mlx5_ib), and each ConnectX-8 of the GPUs \

@@ -15,7 +15,7 @@ const WANTS: &str = "multi-user.target.wants";
 pub(crate) const IN_EFFECT: Check = Check {
     id: "profile.in-effect",
     group: Group::Profile,
-    proves: "the host matches its profile, and waits for no reboot",
+    verifies: "the host matches its profile, and waits for no reboot",
     severity: Severity::Fail,
     needs_root: true,
     what: "The plan for the profile in /etc/bedplate of the host (or for `--profile`) is empty: no changes, no blockers, \
@@ -46,7 +46,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
             setting: blocker.kind,
             subject: blocker.subject.clone(),
             reason: blocker.reason.clone(),
-            remedy: blocker.remedy.clone(),
+            fix: blocker.fix.clone(),
         }])
         .evidence(format!("{} blockers", body.blockers.len()), at));
     }
@@ -78,7 +78,7 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
         Some(unknown) => Outcome::unknown(format!("{}: {}", unknown.subject, unknown.reason))
             .hint("run `bedplate plan` for the unreadable items and the causes"),
         None => Outcome::pass(format!("profile {name} is in effect"))
-            .evidence(format!("{} settings converged", body.settled.len()), at),
+            .evidence(format!("{} settings converged", body.unchanged.len()), at),
     })
 }
 
@@ -86,10 +86,10 @@ fn in_effect(input: &CheckInput<'_>) -> Judgement {
 fn unfinished(image: &ImageState) -> Option<Outcome> {
     let code = match (image.unfinished.clone(), image.owed.clone()) {
         (files, _) if !files.is_empty() => ProfileFinding::ChangeInterrupted { files },
-        (_, commands) if !commands.is_empty() => ProfileFinding::ToolsOwed { commands },
+        (_, commands) if !commands.is_empty() => ProfileFinding::ToolsPending { commands },
         _ => return None,
     };
-    Some(Outcome::fail([code]).evidence("owed", "bedplate plan"))
+    Some(Outcome::fail([code]).evidence("tools pending", "bedplate plan"))
 }
 
 /// Checks that a boot of the machine applies every setting.
@@ -99,9 +99,9 @@ fn unfinished(image: &ImageState) -> Option<Outcome> {
 fn reaches_machine(image: &ImageState) -> Result<(), Outcome> {
     let fails =
         |code: ProfileFinding, what: &str, at: &str| Err(Outcome::fail([code]).evidence(what, at));
-    if !image.overruled.is_empty() {
-        let settings = image.overruled.clone();
-        return fails(ProfileFinding::Overruled { settings }, "overruled", "bedplate plan");
+    if !image.overridden.is_empty() {
+        let settings = image.overridden.clone();
+        return fails(ProfileFinding::Overridden { settings }, "overridden", "bedplate plan");
     }
     let has_profile = image.has_profile.or_unread("the profile of the image")?;
     if has_profile == Some(&false) {

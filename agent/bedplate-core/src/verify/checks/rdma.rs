@@ -38,7 +38,7 @@ pub(super) fn text_or_not_known(reading: &Reading<String>) -> &str {
 pub(crate) const RATE: Check = Check {
     id: "rdma.rate",
     group: Group::Rdma,
-    proves: "active ports of RDMA NICs of one model run at the same rate",
+    verifies: "active ports of RDMA NICs of one model run at the same rate",
     severity: Severity::Fail,
     needs_root: false,
     what: "Each active port of the GPUs' NICs runs at the rate of the fastest one among NICs of the same model (device and \
@@ -54,7 +54,7 @@ pub(crate) const RATE: Check = Check {
 pub(crate) const LINK_LAYER: Check = Check {
     id: "rdma.link-layer",
     group: Group::Rdma,
-    proves: "RDMA NICs of one model are all on InfiniBand or all on Ethernet",
+    verifies: "RDMA NICs of one model are all on InfiniBand or all on Ethernet",
     severity: Severity::Fail,
     needs_root: false,
     what: "Active ports of NICs of the same model (device and subsystem id) have the same link layer.",
@@ -68,7 +68,7 @@ pub(crate) const LINK_LAYER: Check = Check {
 pub(crate) const NAMES: Check = Check {
     id: "rdma.names",
     group: Group::Rdma,
-    proves: "RDMA devices have names of one kind, so that one rule of NCCL_IB_HCA matches them all",
+    verifies: "RDMA devices have names of one kind, so that one rule of NCCL_IB_HCA matches them all",
     severity: Severity::Warn,
     needs_root: false,
     what: "The devices all have kernel names (mlx5_0, bnxt_re0 …), or all have other names: by location (rocep25s0, \
@@ -213,7 +213,7 @@ fn names_of_devices(input: &CheckInput<'_>) -> Judgement {
             some(&others)
         ))
         .evidence(format!("{} devices", others.len()), at),
-        (false, false) => Outcome::warn([RdmaFinding::NamesOfTwoKinds {
+        (false, false) => Outcome::warn([RdmaFinding::MixedNames {
             kernel: owned(&kernels),
             others: owned(&others),
         }])

@@ -17,7 +17,7 @@ const LARGEST: u32 = 4096;
 pub(crate) const GID: Check = Check {
     id: "rdma.gid",
     group: Group::Rdma,
-    proves: "every active RoCE port has a routable GID for RoCE v2",
+    verifies: "every active RoCE port has a routable GID for RoCE v2",
     severity: Severity::Fail,
     needs_root: false,
     what: "The GID table of each active Ethernet port has an entry of type RoCE v2, preferably of an IPv4 address, then of \
@@ -33,7 +33,7 @@ pub(crate) const GID: Check = Check {
 pub(crate) const NETDEV: Check = Check {
     id: "rdma.netdev",
     group: Group::Rdma,
-    proves: "the interfaces of RoCE ports are up, and their MTU fits packets of 4,096 bytes",
+    verifies: "the interfaces of RoCE ports are up, and their MTU fits packets of 4,096 bytes",
     severity: Severity::Fail,
     needs_root: false,
     what: "The network interface of each RoCE port, or its bond, is up. An MTU below 4,192 (4,096 bytes of payload and 96 of \

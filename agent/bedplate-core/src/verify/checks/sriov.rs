@@ -18,7 +18,7 @@ const INFINIBAND: u32 = 0x0207;
 pub(crate) const COUNTS: Check = Check {
     id: "sriov.counts",
     group: Group::SrIov,
-    proves: "every VF that a PF reports exists",
+    verifies: "every VF that a PF reports exists",
     severity: Severity::Fail,
     needs_root: false,
     what: "For each PF, the number of VFs among the PCI functions equals sriov_numvfs. `profile.in-effect` checks whether it \
@@ -33,7 +33,7 @@ pub(crate) const COUNTS: Check = Check {
 pub(crate) const DRIVERS: Check = Check {
     id: "sriov.drivers",
     group: Group::SrIov,
-    proves: "VFs of NICs have a driver or are reserved for VMs, and those of RDMA NICs have an RDMA device",
+    verifies: "VFs of NICs have a driver or are reserved for VMs, and those of RDMA NICs have an RDMA device",
     severity: Severity::Fail,
     needs_root: false,
     what: "Every VF of a NIC is bound to a driver, including VFIO. If the PF has an RDMA device and the VF a network driver, \
@@ -48,7 +48,7 @@ pub(crate) const DRIVERS: Check = Check {
 pub(crate) const IDENTITY: Check = Check {
     id: "sriov.identity",
     group: Group::SrIov,
-    proves: "VFs used by the host have unique addresses",
+    verifies: "VFs used by the host have unique addresses",
     severity: Severity::Fail,
     needs_root: false,
     what: "The node GUID of every VF's RDMA device and the MAC of every Ethernet VF are not zero, and not those of another \

@@ -19,7 +19,7 @@ const OPEN_ONLY: (u32, u32, u32) = (2, 17, 5);
 pub(crate) const GDS: Check = Check {
     id: "storage.gds",
     group: Group::Storage,
-    proves: "GPUDirect Storage prerequisites are met",
+    verifies: "GPUDirect Storage prerequisites are met",
     severity: Severity::Warn,
     needs_root: false,
     what: "If nvidia_fs is loaded: from 2.17.5 on it works with the open kernel modules only. If cufile.json requests P2PDMA \
@@ -35,7 +35,7 @@ pub(crate) const GDS: Check = Check {
 pub(crate) const CUFILE_JSON: Check = Check {
     id: "storage.cufile",
     group: Group::Storage,
-    proves: "the GPUDirect Storage library can read cufile.json",
+    verifies: "the GPUDirect Storage library can read cufile.json",
     severity: Severity::Warn,
     needs_root: false,
     what: "/etc/cufile.json is JSON, with comments, and its known settings have the right types: `logging.level` is a \
@@ -49,7 +49,7 @@ pub(crate) const CUFILE_JSON: Check = Check {
 pub(crate) const PATH: Check = Check {
     id: "storage.path",
     group: Group::Storage,
-    proves: "P2P traffic between GPUs and NVMe disks below a shared switch stays in the switch",
+    verifies: "P2P traffic between GPUs and NVMe disks below a shared switch stays in the switch",
     severity: Severity::Warn,
     needs_root: true,
     what: "If GPUDirect Storage is in use, no port between a GPU and an NVMe disk below a shared switch redirects (RR, CR, \

@@ -21,7 +21,7 @@ pub(super) const PLACES: &str = "places in /sys/bus/pci/devices";
 pub(crate) const PAIRING: Check = Check {
     id: "topology.pairing",
     group: Group::Topology,
-    proves: "every GPU has an RDMA NIC within NCCL's default GDR level",
+    verifies: "every GPU has an RDMA NIC within NCCL's default GDR level",
     severity: Severity::Warn,
     needs_root: false,
     what: "The nearest RDMA NIC of each GPU is below the same switches (PIX, PXB), or reached through its Data Direct \
@@ -79,7 +79,7 @@ fn not_counted(
             (false, None) => "no driver".to_owned(),
             (false, Some(driver)) => format!("{driver}, no RDMA device"),
         };
-        Evidence { what: format!("NIC {}: {why}", nic.address), at: nic.attribute("uevent") }
+        Evidence { value: format!("NIC {}: {why}", nic.address), source: nic.attribute("uevent") }
     });
     let path: BTreeSet<_> = gpus.iter().flat_map(|gpu| tree.path_up(gpu.address)).collect();
     let is_empty = |port: &&Function| {
@@ -166,7 +166,7 @@ fn no_near_nic(
 pub(crate) const NUMA_BALANCE: Check = Check {
     id: "topology.numa",
     group: Group::Topology,
-    proves: "every NUMA node with GPUs has an RDMA NIC of its own",
+    verifies: "every NUMA node with GPUs has an RDMA NIC of its own",
     severity: Severity::Warn,
     needs_root: false,
     what: "GPUs and RDMA NICs are counted by NUMA node; a node with GPUs but no RDMA NIC is a warning. The layout of a \
@@ -181,7 +181,7 @@ pub(crate) const NUMA_BALANCE: Check = Check {
 pub(crate) const SHARING: Check = Check {
     id: "topology.sharing",
     group: Group::Topology,
-    proves: "GPUs are spread evenly across RDMA NICs",
+    verifies: "GPUs are spread evenly across RDMA NICs",
     severity: Severity::Warn,
     needs_root: false,
     what: "Each GPU is assigned to its nearest RDMA NIC, or of several equally near ones to that with the fewest GPUs. All \
@@ -269,6 +269,6 @@ fn sharing(input: &CheckInput<'_>) -> Judgement {
     let is_more = |(nic, count): &(&_, &u16)| {
         Evidence::new(format!("NIC {nic}: nearest to {}", counted((**count).into(), "GPU")), PLACES)
     };
-    Ok(Outcome::warn([TopologyFinding::NicSharedUnevenly { nics: heavy, most, least }])
+    Ok(Outcome::warn([TopologyFinding::NicSharedUnevenly { nics: heavy, max: most, min: least }])
         .all_evidence(used.iter().map(is_more)))
 }

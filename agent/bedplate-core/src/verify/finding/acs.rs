@@ -57,7 +57,7 @@ pub enum AcsFinding {
         reason: String,
         /// Fix from the plan.
         #[serde(skip)]
-        remedy: String,
+        fix: String,
     },
     /// The NVIDIA driver refuses DMA-BUF between a GPU and a Data Direct function.
     GroupsApart {
@@ -115,8 +115,8 @@ impl AcsFinding {
                 DIRECT_P2P,
                 "",
             ),
-            Self::GuestExposed { port, reason, remedy } => {
-                text("", format!("{port}: {reason}"), remedy.clone())
+            Self::GuestExposed { port, reason, fix } => {
+                text("", format!("{port}: {reason}"), fix.clone())
             }
             Self::GroupsApart { gpu, function } => in_profile(
                 "in different IOMMU groups: the NVIDIA driver refuses DMA-BUF between them",

@@ -38,7 +38,7 @@ pub enum CommandLineFinding {
         reason: String,
         /// Fix for the first reason.
         #[serde(skip)]
-        remedy: String,
+        fix: String,
     },
     /// Arguments do nothing, or do harm.
     HarmfulArgument {
@@ -63,18 +63,18 @@ impl CommandLineFinding {
                     (true, false) => ("added at the next boot: {}", added),
                     (true, true) => ("removed at the next boot: {}", removed),
                 };
-                let remedy = states_remedy(*entry_is_sound, not_in_entry.is_empty());
-                text(description, named(list), remedy)
+                let fix = states_remedy(*entry_is_sound, not_in_entry.is_empty());
+                text(description, named(list), fix)
             }
-            Self::BootEntryUnsound { reason, remedy, .. } => text("", reason, remedy.clone()),
+            Self::BootEntryUnsound { reason, fix, .. } => text("", reason, fix.clone()),
             Self::HarmfulArgument { arguments } => {
                 let (description, subject) = match arguments.as_slice() {
                     [one] => ("", one.message.clone()),
                     several => ("{} are ineffective or harmful", quoted(several)),
                 };
                 let first = arguments.first();
-                let remedy = first.map(|one| format!("`{}`: {}", one.argument, one.remedy));
-                text(description, subject, remedy.unwrap_or_default())
+                let fix = first.map(|one| format!("`{}`: {}", one.argument, one.fix));
+                text(description, subject, fix.unwrap_or_default())
             }
             Self::ArgumentRefused { argument, passed_on } => text(
                 match passed_on {
@@ -103,7 +103,7 @@ fn quoted(arguments: &[IneffectiveArgument]) -> String {
 fn states_remedy(entry_is_sound: bool, is_configured: bool) -> &'static str {
     match (entry_is_sound, is_configured) {
         (false, _) => {
-            "do not reboot before cmdline.boot-entry passes: follow its remedy, then run `bedplate inspect` for each \
+            "do not reboot before cmdline.boot-entry passes: follow its fix, then run `bedplate inspect` for each \
              argument's states"
         }
         (true, true) => {

@@ -30,8 +30,8 @@ pub enum DeviceFinding {
         kind: DeviceKind,
         /// The root port above the switch.
         root: PciAddress,
-        /// Number of devices that are there.
-        there: usize,
+        /// Number of devices found.
+        found: usize,
         /// Number of devices below the other switches.
         usual: usize,
     },
@@ -81,12 +81,12 @@ impl DeviceFinding {
                  device's driver and bind it again",
             )
             .recovery(Recovery::Drain),
-            Self::FewerDevices { kind, root, there, usual } => text(
+            Self::FewerDevices { kind, root, found, usual } => text(
                 match kind {
                     DeviceKind::Gpu => "fewer GPUs below its switch than below all similar ones",
                     _ => "fewer RDMA NICs below its switch than below all similar ones",
                 },
-                format!("root port {root} ({there} of {usual})"),
+                format!("root port {root} ({found} of {usual})"),
                 "is one missing? Drain the node, check the BMC's event log, then power it off and on. Built this way? Set \
                  [verify.severity] \"topology.devices\" = { level = \"ignore\", reason = \"…\" } in the profile",
             )
@@ -105,7 +105,7 @@ impl DeviceFinding {
 }
 
 fn no_devices(kind: DeviceKind, functions: usize, guests: usize) -> FindingText {
-    let (missing, remedy) = match kind {
+    let (missing, fix) = match kind {
         DeviceKind::Gpu => (
             "no GPU",
             "is one expected? Check `dmesg | grep -iE 'xid|fallen off|link down'` and the BMC's event log, then power the \
@@ -121,5 +121,5 @@ fn no_devices(kind: DeviceKind, functions: usize, guests: usize) -> FindingText 
         0 => String::new(),
         guests => format!(", except {} assigned to VMs", counted(guests, "function")),
     };
-    text("", format!("{missing} among {functions} PCI functions{besides}"), remedy)
+    text("", format!("{missing} among {functions} PCI functions{besides}"), fix)
 }

@@ -16,16 +16,16 @@ pub enum HugePagesFinding {
         /// Number of pages.
         found: u128,
         /// Requested number of pages.
-        wanted: u128,
+        requested: u128,
     },
 }
 
 impl HugePagesFinding {
     pub(super) fn text(&self) -> FindingText {
-        let Self::HugePagesShort { bytes, found, wanted } = self;
+        let Self::HugePagesShort { bytes, found, requested } = self;
         let text = text(
             "fewer huge pages than requested: {}",
-            format!("{found} of {wanted} pages of {}", page_size(*bytes)),
+            format!("{found} of {requested} pages of {}", page_size(*bytes)),
             "check `dmesg | grep -i hugetlb` for the cause (memory, or a size that the CPU lacks), then request fewer pages, \
              or pages by NUMA node (`hugepages=0:8,1:8`), under [cmdline] in the profile",
         );

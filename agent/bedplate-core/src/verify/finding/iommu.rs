@@ -67,7 +67,7 @@ pub enum IommuFinding {
     /// The kernel log has messages about the IOMMU.
     IommuLog {
         /// Type of the most severe message.
-        sign: MessageKind,
+        event: MessageKind,
         /// Functions named by these messages.
         functions: Vec<PciAddress>,
         /// Number of these messages.
@@ -105,13 +105,13 @@ impl IommuFinding {
                 "[iommu] mode = \"auto\"",
                 ", reboot; or boot Linux 6.11 or newer",
             ),
-            Self::IommuLog { sign, functions, lines } => logged(*sign, functions, *lines),
+            Self::IommuLog { event, functions, lines } => logged(*event, functions, *lines),
         }
     }
 }
 
-fn logged(sign: MessageKind, functions: &[PciAddress], lines: usize) -> FindingText {
-    match sign {
+fn logged(event: MessageKind, functions: &[PciAddress], lines: usize) -> FindingText {
+    match event {
         MessageKind::IommuFirmware => {
             text("the firmware describes its IOMMU wrongly", "", "update the firmware (BIOS)")
         }
@@ -120,7 +120,7 @@ fn logged(sign: MessageKind, functions: &[PciAddress], lines: usize) -> FindingT
             "",
             "reboot through the firmware (`bedplate reboot schedule`), never by `systemctl kexec`",
         ),
-        MessageKind::IommuAsked => text(
+        MessageKind::IommuRequested => text(
             "no IOMMU is in use despite `DMAR: IOMMU enabled`: that line only repeats `intel_iommu=on`",
             "",
             "enable VT-d in the firmware setup, or remove `intel_iommu=on` from the command line",

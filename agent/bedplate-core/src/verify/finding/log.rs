@@ -17,7 +17,7 @@ pub enum LogFinding {
     /// The kernel log has a recognised message.
     Logged {
         /// Type of the message.
-        sign: MessageKind,
+        event: MessageKind,
         /// Device that the message is about.
         #[serde(skip_serializing_if = "Option::is_none")]
         device: Option<Device>,
@@ -40,7 +40,7 @@ pub enum LogFinding {
 
 impl LogFinding {
     pub(super) fn text(&self) -> FindingText {
-        let Self::Logged { sign, device, module, number, lines, first, over, recovery } = self;
+        let Self::Logged { event, device, module, number, lines, first, over, recovery } = self;
         let device = device.as_ref().map(Device::to_string);
         let subject = device.or_else(|| module.clone());
         let subject = subject.unwrap_or_else(|| "the NVIDIA driver".to_owned());
@@ -48,7 +48,7 @@ impl LogFinding {
         let number = match (number, xid) {
             (Some(number), Some(xid)) => format!("Xid {number}, {}; ", xid.means),
             (Some(number), None)
-                if matches!(sign, MessageKind::Switch | MessageKind::SwitchFatal) =>
+                if matches!(event, MessageKind::Switch | MessageKind::SwitchFatal) =>
             {
                 format!("SXid {number}; ")
             }
@@ -57,17 +57,17 @@ impl LogFinding {
         };
         let since = if *lines > 1 { format!("{lines} lines since") } else { "at".to_owned() };
         let text = text(
-            logged(*sign, *over),
+            logged(*event, *over),
             format!("{subject} ({number}{since} {}.{:03} s)", first / 1000, first % 1000),
-            remedy(*sign, *over || !is_severe(*sign, *recovery)),
+            fix(*event, *over || !is_severe(*event, *recovery)),
         );
         text.recovery(if *over { Recovery::None } else { *recovery })
     }
 }
 
 /// Describes a message of the kernel log, without its subject.
-fn logged(sign: MessageKind, over: bool) -> &'static str {
-    match (sign, over) {
+fn logged(event: MessageKind, over: bool) -> &'static str {
+    match (event, over) {
         (MessageKind::OffTheBus, false) => "fell off the bus",
         (MessageKind::OffTheBus, true) => {
             "fell off the bus, but its driver has bound it again since"
@@ -92,12 +92,12 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
         (MessageKind::WrongBuild, _) => {
             "refused by the kernel: built for another kernel or another ib_core"
         }
-        (MessageKind::KeptOut, _) => "not loaded: blacklisted, or not signed for Secure Boot",
+        (MessageKind::NotAllowed, _) => "not loaded: blacklisted, or not signed for Secure Boot",
         (MessageKind::Peermem, _) => "nvidia_peermem reports errors",
         (MessageKind::WrongParameter, _) => "unknown module parameter",
         (
             MessageKind::IommuUp
-            | MessageKind::IommuAsked
+            | MessageKind::IommuRequested
             | MessageKind::IommuFirmware
             | MessageKind::IommuCopied
             | MessageKind::DmaFault
@@ -109,8 +109,8 @@ fn logged(sign: MessageKind, over: bool) -> &'static str {
 }
 
 /// Whether a message with this recovery action leaves a device unusable until the fault is over.
-pub(crate) fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
-    match sign {
+pub(crate) fn is_severe(event: MessageKind, recovery: Recovery) -> bool {
+    match event {
         MessageKind::OffTheBus
         | MessageKind::NotTaken
         | MessageKind::ApiMismatch
@@ -124,8 +124,8 @@ pub(crate) fn is_severe(sign: MessageKind, recovery: Recovery) -> bool {
 }
 
 /// Returns the fix for a message. `is_minor`: it left everything usable, or the fault is over.
-fn remedy(sign: MessageKind, is_minor: bool) -> &'static str {
-    match sign {
+fn fix(event: MessageKind, is_minor: bool) -> &'static str {
+    match event {
         MessageKind::OffTheBus if is_minor => "if it recurs, reseat or replace the GPU",
         MessageKind::Xid if is_minor => {
             "no need to drain the node: reset the GPU when the host is idle (`nvidia-smi --gpu-reset`). If the number \
@@ -149,7 +149,7 @@ fn remedy(sign: MessageKind, is_minor: bool) -> &'static str {
             "build it for the running kernel (`dkms autoinstall -k $(uname -r)`), or install its package. For \
              nvidia_peermem, install DOCA-OFED before the NVIDIA driver, or use DMA-BUF, which needs no module"
         }
-        MessageKind::KeptOut => {
+        MessageKind::NotAllowed => {
             "remove it from `module_blacklist=`, or sign the modules and enrol the key (`mokutil --import`)"
         }
         MessageKind::ApiMismatch => {

@@ -67,7 +67,7 @@ pub enum ModulesFinding {
         /// The GPUs.
         gpus: Vec<PciAddress>,
         /// Vendor of the first GPU.
-        maker: GpuVendor,
+        vendor: GpuVendor,
         /// Driver of the first GPU. `None`: no driver.
         #[serde(skip_serializing_if = "Option::is_none")]
         driver: Option<String>,
@@ -134,13 +134,13 @@ pub enum ModulesFinding {
 impl ModulesFinding {
     pub(super) fn text(&self) -> FindingText {
         match self {
-            Self::WrongDriver { gpus, maker, driver } => text(
+            Self::WrongDriver { gpus, vendor, driver } => text(
                 match driver {
                     Some(driver) => format!("GPU {{}}: bound to {driver}"),
                     None => "GPU {}: bound to no driver".to_owned(),
                 },
                 named(gpus, "GPUs"),
-                bind_driver(*maker, driver.as_deref()),
+                bind_driver(*vendor, driver.as_deref()),
             ),
             Self::WrongKernelModules { gpus, needs } => {
                 let (needed, loaded) = (needs.name(), needs.other().name());
@@ -212,7 +212,7 @@ fn no_way_to_register(obstacle: &DmabufObstacle) -> FindingText {
 }
 
 fn peers_refused(value: u32, path: Option<&str>) -> FindingText {
-    let (description, remedy) = match path {
+    let (description, fix) = match path {
         None => (
             "the NVIDIA driver is set to refuse peers: {}",
             format!(
@@ -225,12 +225,12 @@ fn peers_refused(value: u32, path: Option<&str>) -> FindingText {
             format!("remove `{PARAMETER}` from {path}"),
         ),
     };
-    text(description, format!("{PARAMETER}={value}"), remedy)
+    text(description, format!("{PARAMETER}={value}"), fix)
 }
 
 /// Returns the fix that replaces a GPU's driver by its vendor's.
-pub(crate) fn bind_driver(maker: GpuVendor, driver: Option<&str>) -> &'static str {
-    match (maker, driver) {
+pub(crate) fn bind_driver(vendor: GpuVendor, driver: Option<&str>) -> &'static str {
+    match (vendor, driver) {
         (GpuVendor::Nvidia, Some("nouveau")) => {
             "install the NVIDIA driver, set [modules] blacklist = [\"nouveau\"] in the profile, run `bedplate apply`, reboot"
         }

@@ -28,7 +28,7 @@ pub enum ProfileFinding {
         reason: String,
         /// Fix from the plan.
         #[serde(skip)]
-        remedy: String,
+        fix: String,
     },
     /// A setting of the profile is not in effect.
     NotInEffect {
@@ -53,14 +53,14 @@ pub enum ProfileFinding {
     /// The image has no profile for bedplate on the machine, or a different one.
     ProfileNotInImage,
     /// Files of other tools set another value at boot.
-    Overruled {
+    Overridden {
         /// Settings, each with the file.
         settings: Vec<String>,
     },
     /// The profile leaves settings to bedplate on the machine, but only lets it observe.
     AgentObserves,
     /// The build of the image still has to run tools.
-    ToolsOwed {
+    ToolsPending {
         /// Commands.
         commands: Vec<String>,
     },
@@ -77,11 +77,9 @@ impl ProfileFinding {
             Self::ProfileUnusable => {
                 text(NoPlan::Unusable.description(), "", NoPlan::Unusable.command())
             }
-            Self::ProfileBlocked { profile, subject, reason, remedy, .. } => text(
-                "",
-                format!("profile {profile} is blocked: {subject}: {reason}"),
-                remedy.clone(),
-            ),
+            Self::ProfileBlocked { profile, subject, reason, fix, .. } => {
+                text("", format!("profile {profile} is blocked: {subject}: {reason}"), fix.clone())
+            }
             Self::NotInEffect { profile, changes: Some(changes), .. } => text(
                 format!("profile {profile} is not in effect: {}", counted(*changes, "change")),
                 "",
@@ -103,7 +101,7 @@ impl ProfileFinding {
                 "",
                 "put the profile into /etc/bedplate/profile.toml of the image",
             ),
-            Self::Overruled { settings } => text(
+            Self::Overridden { settings } => text(
                 format!("overridden at boot: {}", settings.join("; ")),
                 "",
                 "remove the setting from that file, which sorts after bedplate's",
@@ -113,7 +111,7 @@ impl ProfileFinding {
                 "",
                 "set [agent] mode = \"enforce\" in the profile",
             ),
-            Self::ToolsOwed { commands } => text(
+            Self::ToolsPending { commands } => text(
                 format!("the image build still has to run: {}", commands.join("; ")),
                 "",
                 "run `bedplate apply --root DIR --chroot-tools`. Already run? Record it with `--ran TOOL`",

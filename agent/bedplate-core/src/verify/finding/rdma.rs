@@ -86,7 +86,7 @@ pub enum RdmaFinding {
         link_layers: Vec<Tally>,
     },
     /// Some RDMA devices have kernel names, and some do not.
-    NamesOfTwoKinds {
+    MixedNames {
         /// Kernel names.
         kernel: Vec<String>,
         /// Other names.
@@ -138,7 +138,7 @@ impl RdmaFinding {
                 "unless intended, run `mlxconfig -d DEVICE set LINK_TYPE_P1=…` (1 InfiniBand, 2 Ethernet) and reset the \
                  firmware",
             ),
-            Self::NamesOfTwoKinds { kernel, others } => {
+            Self::MixedNames { kernel, others } => {
                 let few = |names: &[String]| few_of(names.iter().map(String::as_str), "devices");
                 text(
                     format!("kernel names ({}) mixed with others ({})", few(kernel), few(others)),

@@ -48,7 +48,7 @@ fn acs() -> Vec<AcsFinding> {
         AcsFinding::LinuxBitsOff { ports: ports.clone() },
         AcsFinding::DtOff { ports: ports.clone() },
         AcsFinding::AcsBitsDiffer { ports },
-        AcsFinding::GuestExposed { port: subject(), reason: text(), remedy: text() },
+        AcsFinding::GuestExposed { port: subject(), reason: text(), fix: text() },
         AcsFinding::GroupsApart { gpu: function(), function: function() },
         AcsFinding::NoAts { function: function() },
         AcsFinding::AtsNeedless { nics: nics.clone() },
@@ -61,7 +61,7 @@ fn command_line() -> Vec<CommandLineFinding> {
         argument: text(),
         lint: "no-such-argument",
         message: text(),
-        remedy: text(),
+        fix: text(),
     };
     vec![
         CommandLineFinding::CommandLinesDiffer {
@@ -70,7 +70,7 @@ fn command_line() -> Vec<CommandLineFinding> {
             removed: vec![],
             entry_is_sound: true,
         },
-        CommandLineFinding::BootEntryUnsound { faults: 1, reason: text(), remedy: text() },
+        CommandLineFinding::BootEntryUnsound { faults: 1, reason: text(), fix: text() },
         CommandLineFinding::HarmfulArgument { arguments: vec![suspect.clone(), suspect] },
         CommandLineFinding::ArgumentRefused { argument: text(), passed_on: false },
     ]
@@ -80,7 +80,7 @@ fn devices() -> Vec<DeviceFinding> {
     vec![
         DeviceFinding::NoAnswer { device: gpu() },
         DeviceFinding::BusMasterOff { device: device(DeviceKind::Port) },
-        DeviceFinding::FewerDevices { kind: DeviceKind::Nic, root: function(), there: 1, usual: 2 },
+        DeviceFinding::FewerDevices { kind: DeviceKind::Nic, root: function(), found: 1, usual: 2 },
         DeviceFinding::NoDevices { kind: DeviceKind::Gpu, function_count: 9, guests: 1 },
         DeviceFinding::NoDataDirect { device: nic() },
         DeviceFinding::DataDirectUnbound { device: device(DeviceKind::DataDirect), driver: None },
@@ -120,7 +120,7 @@ fn iommu() -> Vec<IommuFinding> {
         IommuFinding::IommuOffWithGuests { off_by: Some(text()), function_count: 2 },
         IommuFinding::DmaTranslated { carriers: carriers.clone(), mixed: true },
         IommuFinding::DmaPassesThrough { carriers },
-        IommuFinding::IommuLog { sign: MessageKind::DmaFault, functions: functions(), lines: 2 },
+        IommuFinding::IommuLog { event: MessageKind::DmaFault, functions: functions(), lines: 2 },
     ]
 }
 
@@ -151,7 +151,7 @@ fn links() -> Vec<PcieLinkFinding> {
 fn modules() -> Vec<ModulesFinding> {
     let (gpus, obstacle) = (functions(), DmabufObstacle::ProprietaryModules);
     vec![
-        ModulesFinding::WrongDriver { gpus: gpus.clone(), maker: GpuVendor::Nvidia, driver: None },
+        ModulesFinding::WrongDriver { gpus: gpus.clone(), vendor: GpuVendor::Nvidia, driver: None },
         ModulesFinding::WrongKernelModules { gpus: gpus.clone(), needs: ModuleKind::Open },
         ModulesFinding::KernelOptionMissing { option: text() },
         ModulesFinding::PeersRefused { value: 2, path: None },
@@ -183,15 +183,15 @@ fn profile() -> Vec<ProfileFinding> {
             setting: KindId::Acs,
             subject: subject(),
             reason: text(),
-            remedy: text(),
+            fix: text(),
         },
         ProfileFinding::NotInEffect { setting: KindId::Acs, profile: text(), changes: Some(1) },
         ProfileFinding::ProfileWaitsForReboot { profile: text() },
         ProfileFinding::ChangeInterrupted { files: vec![text()] },
         ProfileFinding::ProfileNotInImage,
         ProfileFinding::AgentObserves,
-        ProfileFinding::Overruled { settings: vec![text()] },
-        ProfileFinding::ToolsOwed { commands: vec![text()] },
+        ProfileFinding::Overridden { settings: vec![text()] },
+        ProfileFinding::ToolsPending { commands: vec![text()] },
         ProfileFinding::UnitsDisabled { units: vec![text()] },
     ]
 }
@@ -211,7 +211,7 @@ fn rdma() -> Vec<RdmaFinding> {
         },
         RdmaFinding::FewerPorts { device: nic(), active: 1, usual: 2 },
         RdmaFinding::LinkLayersDiffer { link_layers: tally },
-        RdmaFinding::NamesOfTwoKinds { kernel: vec![text()], others: vec![text()] },
+        RdmaFinding::MixedNames { kernel: vec![text()], others: vec![text()] },
     ]
 }
 
@@ -262,7 +262,7 @@ fn storage() -> Vec<StorageFinding> {
 
 fn others() -> Vec<Finding> {
     let logged = LogFinding::Logged {
-        sign: MessageKind::Xid,
+        event: MessageKind::Xid,
         device: Some(gpu()),
         module: None,
         number: Some(48),
@@ -276,10 +276,10 @@ fn others() -> Vec<Finding> {
     vec![
         logged.into(),
         off.into(),
-        HugePagesFinding::HugePagesShort { bytes: 1 << 21, found: 1, wanted: 2 }.into(),
+        HugePagesFinding::HugePagesShort { bytes: 1 << 21, found: 1, requested: 2 }.into(),
         TopologyFinding::NoNearNic { gpus: functions() }.into(),
         TopologyFinding::NodeWithoutNic { nodes: vec![1] }.into(),
-        TopologyFinding::NicSharedUnevenly { nics: functions(), most: 2, least: 1 }.into(),
+        TopologyFinding::NicSharedUnevenly { nics: functions(), max: 2, min: 1 }.into(),
     ]
 }
 
@@ -333,9 +333,9 @@ fn every_finding_has_text_and_remedy() {
         let name = name(&finding);
         let words = format_findings(std::slice::from_ref(&finding));
         assert!(!words.is_empty() && !words.contains(['{', '}']), "{name}: {words}");
-        match remedy(std::slice::from_ref(&finding)) {
-            Some((remedy, _)) => {
-                assert!(!remedy.contains("{}") && !remedy.contains("  "), "{remedy}")
+        match fix(std::slice::from_ref(&finding)) {
+            Some((fix, _)) => {
+                assert!(!fix.contains("{}") && !fix.contains("  "), "{fix}")
             }
             None => assert_eq!(name, "p2pdma-without-driver"),
         }

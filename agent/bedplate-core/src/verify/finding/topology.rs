@@ -26,9 +26,9 @@ pub enum TopologyFinding {
         /// The NICs with the most GPUs.
         nics: Vec<PciAddress>,
         /// Number of GPUs of each of these NICs.
-        most: u16,
+        max: u16,
         /// Number of GPUs of the NIC with the fewest.
-        least: u16,
+        min: u16,
     },
 }
 
@@ -46,8 +46,8 @@ impl TopologyFinding {
                 nodes.iter().map(i32::to_string).collect::<Vec<_>>().join(", "),
                 "check whether a NIC is missing (`bedplate topology`), or put one into a slot of that socket",
             ),
-            Self::NicSharedUnevenly { nics, most, least } => text(
-                format!("NIC {{}}: {}, others have {least}", counted((*most).into(), "GPU")),
+            Self::NicSharedUnevenly { nics, max, min } => text(
+                format!("NIC {{}}: {}, others have {min}", counted((*max).into(), "GPU")),
                 named(nics, "NICs"),
                 "check whether a NIC is missing, or in another slot than on similar machines (`bedplate topology`)",
             ),

@@ -35,7 +35,7 @@ impl RebootController {
         self.show(status);
         let Ok(record) = self.record() else { return };
         status.reboot.state = match record.phase {
-            Phase::Scheduled { arranged } => RebootState::Announced { at: arranged.at() },
+            Phase::Scheduled { arranged } => RebootState::Scheduled { at: arranged.at() },
             Phase::GoingDown { arranged } => RebootState::UnderWay { at: arranged.at() },
             phase if phase.needs_operator() => RebootState::Cancelled { why: Vec::new() },
             _ => RebootState::Unknown { why: DECIDING.into() },
@@ -55,7 +55,7 @@ impl RebootController {
         if !closely {
             return;
         }
-        let all = seen.vetoes.iter().chain(&wanted.vetoes).chain(&wanted.held).chain(failed);
+        let all = seen.vetoes.iter().chain(&wanted.vetoes).chain(&wanted.pause).chain(failed);
         let texts = all.map(Veto::to_string);
         let method = wanted.method.is_none().then(|| NO_METHOD.to_owned());
         let entry = entry_veto(&wanted.entry).map(|why| why.text);
@@ -71,7 +71,7 @@ impl RebootController {
             return;
         }
         match state {
-            RebootState::Stuck { why } => {
+            RebootState::AttemptsExhausted { why } => {
                 let cause = observation.cause.as_ref().map(Cause::describe).unwrap_or_default();
                 log_message(journal::STUCK, &format!("{why}: {cause}"));
             }
@@ -84,7 +84,7 @@ impl RebootController {
                     &format!("reboot waiting: {late}{}{until}", joined(why)),
                 );
             }
-            RebootState::Converging => {
+            RebootState::WaitingForChanges => {
                 log_message(journal::REBOOT_WAITS, &format!("reboot waiting: {UNFINISHED}"));
             }
             RebootState::Cancelled { .. } => log_message(journal::REBOOT_WAITS, &state.to_string()),

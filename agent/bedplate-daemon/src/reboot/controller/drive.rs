@@ -150,7 +150,7 @@ impl RebootController {
         if matches!(next.record.phase, Phase::Scheduled { .. })
             && matches!(current.record.phase, Phase::Scheduling { .. })
         {
-            self.asked_for += 1;
+            self.requested += 1;
         }
         driven.record = next.record;
         driven.shown = next.shown;

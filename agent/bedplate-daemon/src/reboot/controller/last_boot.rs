@@ -16,17 +16,17 @@ impl RebootController {
         // Without a record the cause is unknown.
         let mut record = self.record().ok()?;
         let before = record.clone();
-        let news = match self.came.is_some() {
+        let news = match self.last_boot.is_some() {
             true => None,
             false => self.find_out(&mut record).await,
         };
         record.note_waiting(&self.boot_id, observation.need != RebootNeed::None);
         if record != before {
-            let Record { came, waiting, .. } = record;
+            let Record { last_boot, waiting, .. } = record;
             let boot_id = self.boot_id.clone();
             // A command may have changed the rest of the record, including the attempts.
             let kept = self.update(|now| {
-                now.came = came;
+                now.last_boot = last_boot;
                 now.waiting = waiting;
                 now.follow(&boot_id);
             });
@@ -34,33 +34,35 @@ impl RebootController {
                 log_message(journal::IMPAIRED, &error.to_string());
             }
         }
-        if let Some(came) = news {
+        if let Some(last_boot) = news {
             log_message(
-                journal::REBOOT_CAME,
-                &format!("cause of the last reboot: {}", came.summary),
+                journal::REBOOT_CAUSE,
+                &format!("cause of the last reboot: {}", last_boot.summary),
             );
-            self.came = Some(came);
+            self.last_boot = Some(last_boot);
         }
-        self.came.clone()
+        self.last_boot.clone()
     }
 
     /// Determines the cause. Returns it only if it is new; a cause that an earlier daemon of this boot has logged is only
     /// adopted.
     async fn find_out(&mut self, record: &mut Record) -> Option<LastBoot> {
-        if let Some(came) = record.came.as_ref().filter(|came| came.boot_id == self.boot_id) {
-            self.came = Some(came.clone());
+        if let Some(last_boot) =
+            record.last_boot.as_ref().filter(|last_boot| last_boot.boot_id == self.boot_id)
+        {
+            self.last_boot = Some(last_boot.clone());
             return None;
         }
         let waited = record.has_waited(&self.boot_id);
-        let announced = record.follow(&self.boot_id);
-        let is_by_bmc = announced.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
+        let scheduled = record.follow(&self.boot_id);
+        let is_by_bmc = scheduled.as_ref().is_some_and(|one| one.method == RebootMethod::Bmc);
         let bmc = match is_by_bmc {
             true => self.helpers.restart_cause().await,
             false => Err("the BMC was not asked".to_owned()),
         };
         let stat = file::text(&self.root.join("proc/stat")).unwrap_or_default();
-        let came = classify(&self.boot_id, announced.as_ref(), waited, began(&stat), &bmc)?;
-        record.came = Some(came.clone());
-        Some(came)
+        let last_boot = classify(&self.boot_id, scheduled.as_ref(), waited, began(&stat), &bmc)?;
+        record.last_boot = Some(last_boot.clone());
+        Some(last_boot)
     }
 }

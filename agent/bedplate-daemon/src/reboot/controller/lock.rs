@@ -157,7 +157,7 @@ impl RebootController {
         observation.and_then(|observation| observation.reboot.fleetlock.as_ref())?;
         let text = format!("a reboot lock slot may be held and cannot be released: {why}");
         self.lock.log_unreleased_slot(&text);
-        status.reboot.lock_said = Some(text);
+        status.reboot.lock_message = Some(text);
         Some(OBSERVE_AGAIN)
     }
 
@@ -304,7 +304,7 @@ impl RebootController {
             held.server.url = mask_server(&held.server);
             held
         });
-        status.reboot.lock_said.clone_from(&self.lock.said);
+        status.reboot.lock_message.clone_from(&self.lock.said);
         again
     }
 

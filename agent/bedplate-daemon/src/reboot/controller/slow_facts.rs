@@ -64,7 +64,7 @@ impl RebootController {
         }
         if asked {
             // An operator's request overrides a pause of enforcement.
-            wanted.held = None;
+            wanted.pause = None;
         }
         wanted.replaced = self.helpers.is_replaced();
         (wanted, closely)
@@ -79,7 +79,7 @@ impl RebootController {
         // Observe mode writes nothing.
         let enforced = observation.agent.mode == AgentMode::Enforce;
         let after_boot = |effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);
-        let held = status.held.as_ref();
+        let pause = status.pause.as_ref();
         SlowFacts {
             need: observation.need,
             plan: &observation.hash,
@@ -90,7 +90,7 @@ impl RebootController {
             passthrough: observation.passthrough,
             subject: subject(observation),
             settings: &observation.reboot,
-            held: held.map(|held| Veto::new(WaitsFor::EnforceHold, held.describe())),
+            pause: pause.map(|pause| Veto::new(WaitsFor::Pause, pause.describe())),
             vetoes: Vec::new(),
             inhibitors: Vec::new(),
             inhibited_for: SignedDuration::ZERO,

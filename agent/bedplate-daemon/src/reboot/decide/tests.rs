@@ -33,7 +33,7 @@ fn tried(plan: &str, boot: &str) -> Attempt {
         at: now(),
         due: None,
         method: RebootMethod::Ordinary,
-        rehearsal: false,
+        dry_run: false,
         passthrough: true,
         followed: false,
         subject: String::new(),
@@ -53,7 +53,7 @@ fn free<'a>(settings: &'a Reboot, record: &'a Record) -> Situation<'a> {
         settings,
         record,
         vetoes: &[],
-        held: None,
+        pause: None,
         entry: &NextBoot::Sound,
         method: Some(RebootMethod::Ordinary),
         needs_operator: false,
@@ -148,10 +148,10 @@ impl Moment {
     /// Whether `before` may be the state before this moment.
     fn follows(&self, before: &str) -> bool {
         match before {
-            "announced" => self.is_ours() || self.is_underway() || self.needs_operator,
+            "scheduled" => self.is_ours() || self.is_underway() || self.needs_operator,
             "under-way" => self.is_underway() || self.needs_operator,
             // The caller acts on these at once, and decides again with the result.
-            "announcing" | "taking-lock" | "calling-off" => false,
+            "scheduling" | "taking-lock" | "cancelling" => false,
             "unknown" => true,
             _ => !self.is_ours() && !self.is_underway(),
         }
@@ -163,23 +163,23 @@ impl Moment {
         match decision {
             RebootState::Unknown { .. } | RebootState::UnderWay { .. } => false,
             RebootState::Cancelled { .. } => self.needs_operator && !requested && !allowed,
-            RebootState::Converging => self.unfinished && !requested && !allowed,
-            RebootState::Announcing { .. } => {
+            RebootState::WaitingForChanges => self.unfinished && !requested && !allowed,
+            RebootState::Scheduling { .. } => {
                 allowed
                     && self.locked != Some(false)
                     && self.scheduled == ScheduledShutdown::Nothing
             }
             RebootState::TakingLock => allowed && self.locked == Some(false),
-            RebootState::Announced { .. } => allowed && self.is_ours(),
+            RebootState::Scheduled { .. } => allowed && self.is_ours(),
             RebootState::Cancelling { why } => !allowed && self.is_ours() && !why.is_empty(),
             RebootState::Waiting { why, .. } => !allowed && !why.is_empty(),
-            RebootState::Stuck { .. } => !requested && given.tried,
+            RebootState::AttemptsExhausted { .. } => !requested && given.tried,
             // A change that a reboot did not bring into effect must not be taken for done.
             RebootState::Idle => {
                 self.need == RebootNeed::None && !requested && !(self.refused && given.tried)
             }
-            RebootState::LeftToPeople => given.settings.policy == RebootPolicy::Never && !requested,
-            RebootState::LeftToOthers => given.settings.policy == RebootPolicy::Mark && !requested,
+            RebootState::Manual => given.settings.policy == RebootPolicy::Never && !requested,
+            RebootState::External => given.settings.policy == RebootPolicy::Mark && !requested,
         }
     }
 }
@@ -221,7 +221,7 @@ fn checked(given: &Given<'_>, moment: &Moment) -> RebootState {
     assert!(moment.allows_state(given, &decision), "{situation:?}: {decision:?}");
     // A reboot that is not allowed does not stay scheduled, and an allowed one is not omitted.
     let acts = match moment.allows(given) {
-        true => matches!(decision.name(), "announcing" | "taking-lock" | "announced"),
+        true => matches!(decision.name(), "scheduling" | "taking-lock" | "scheduled"),
         false => !moment.is_ours() || matches!(decision, RebootState::Cancelling { .. }),
     };
     assert!(acts, "{situation:?}: {decision:?}");
@@ -269,7 +269,7 @@ fn clock_value_never_allows_a_second_attempt() {
     for year in ["1970-01-01", "2000-01-01", "2026-03-03", "2100-01-01"] {
         let now = format!("{year}T03:00:00Z").parse().unwrap();
         let stuck = decide(&Situation { now, ..free(&settings, &record) });
-        assert!(matches!(stuck, RebootState::Stuck { .. }), "{year}: {stuck:?}");
+        assert!(matches!(stuck, RebootState::AttemptsExhausted { .. }), "{year}: {stuck:?}");
     }
 }
 
@@ -298,7 +298,7 @@ fn request_is_valid_for_one_boot() {
     let asked = RebootRequest { boot_id: "b-1".into(), ..request() };
     let record = Record { asked: Some(asked), ..Record::default() };
     let settings = settings(RebootPolicy::Never, &[]);
-    assert_eq!(decide(&free(&settings, &record)), RebootState::LeftToPeople);
+    assert_eq!(decide(&free(&settings, &record)), RebootState::Manual);
 }
 
 /// A request for now is immediate. One that had to wait gets the full delay, so that operators are warned.
@@ -311,7 +311,7 @@ fn delayed_request_gets_the_full_delay() {
         record.asked = Some(RebootRequest { at, waited, ..request() });
         assert_eq!(
             decide(&free(&settings, &record)),
-            RebootState::Announcing { at: now() + SignedDuration::from_secs(after) }
+            RebootState::Scheduling { at: now() + SignedDuration::from_secs(after) }
         );
     }
 }
@@ -326,7 +326,7 @@ fn unchosen_window_never_opens() {
     };
     assert!(why[0].text.contains("set `windows` in [reboot]"), "{why:?}");
     let record = Record { asked: Some(request()), ..Record::default() };
-    assert_eq!(decide(&free(&settings, &record)), RebootState::Announcing { at: now() });
+    assert_eq!(decide(&free(&settings, &record)), RebootState::Scheduling { at: now() });
 }
 
 /// `schedule --in now` while one is scheduled for later.
@@ -338,7 +338,7 @@ fn request_moves_scheduled_reboot() {
         let scheduled = ScheduledShutdown::Ours { at: now(), request: of };
         let state = decide(&Situation { scheduled, ..free(&settings, &record) });
         let moved = RebootState::Cancelling { why: vec![MOVED.into()] };
-        let expected = if moves { moved } else { RebootState::Announced { at: now() } };
+        let expected = if moves { moved } else { RebootState::Scheduled { at: now() } };
         assert_eq!(state, expected);
     }
 }
@@ -349,9 +349,9 @@ fn unwritten_changes_keep_need_from_idle() {
     let settings = settings(RebootPolicy::Never, &[]);
     let record = Record::default();
     let none = Situation { need: RebootNeed::None, planned: true, ..free(&settings, &record) };
-    assert_eq!(decide(&none), RebootState::Converging);
-    let held = Veto::new(WaitsFor::EnforceHold, "enforcement is held");
-    let RebootState::Waiting { why, .. } = decide(&Situation { held: Some(&held), ..none }) else {
+    assert_eq!(decide(&none), RebootState::WaitingForChanges);
+    let held = Veto::new(WaitsFor::Pause, "enforcement is held");
+    let RebootState::Waiting { why, .. } = decide(&Situation { pause: Some(&held), ..none }) else {
         panic!("no wait")
     };
     assert_eq!(why, [held]);

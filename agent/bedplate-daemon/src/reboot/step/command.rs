@@ -75,7 +75,7 @@ fn obstacles(
     let asked = step.record.request(&seen.boot_id);
     let mut why = seen.vetoes.clone();
     why.extend(wanted.vetoes.iter().cloned());
-    why.extend(wanted.held.clone());
+    why.extend(wanted.pause.clone());
     let inhibitor = |who: &String| Veto::new(WaitsFor::Inhibitor, who);
     why.extend(wanted.inhibitors.iter().map(inhibitor));
     if !asked.is_some_and(|asked| asked.force) {

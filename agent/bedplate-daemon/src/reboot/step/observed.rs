@@ -35,7 +35,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
     if wanted.replaced {
         // The next daemon, which starts at once, decides.
         let state = match scheduled {
-            ScheduledShutdown::Ours { at, .. } => RebootState::Announced { at },
+            ScheduledShutdown::Ours { at, .. } => RebootState::Scheduled { at },
             _ => RebootState::waiting(WaitsFor::Logind, REPLACED),
         };
         return step.showing(state);
@@ -46,10 +46,10 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
         asked.waited = true;
     }
     match state {
-        RebootState::TakingLock | RebootState::Announcing { .. } if !wanted.fresh => {
+        RebootState::TakingLock | RebootState::Scheduling { .. } if !wanted.fresh => {
             step.needing(MissingInput::FreshEntry)
         }
-        RebootState::Announced { at }
+        RebootState::Scheduled { at }
             if !wanted.fresh
                 && at.duration_since(seen.now) <= FINAL_PHASE_LENGTH
                 && at > seen.now =>
@@ -57,7 +57,7 @@ pub(super) fn observed(step: Step, seen: &FastFacts, wanted: Result<&SlowFacts<'
             step.needing(MissingInput::FreshEntry)
         }
         RebootState::TakingLock => step.needing(MissingInput::Slot),
-        RebootState::Announcing { at } => arrange(step, seen, wanted, usec(at)),
+        RebootState::Scheduling { at } => arrange(step, seen, wanted, usec(at)),
         RebootState::Cancelling { why } => match step.record.phase.clone() {
             Phase::Scheduled { arranged } => step.cancel(arranged, because(why.join("; "))),
             _ => step,
@@ -100,7 +100,7 @@ fn decided(
         settings: wanted.settings,
         record,
         vetoes: &vetoes,
-        held: wanted.held.as_ref(),
+        pause: wanted.pause.as_ref(),
         entry: &wanted.entry,
         method: wanted.method,
         needs_operator: record.phase.needs_operator(),
@@ -136,7 +136,7 @@ pub(super) fn scheduled(phase: &Phase, seen: &FastFacts) -> ScheduledShutdown {
 /// Starts a reboot. It counts as an attempt from here on: a power cut costs an attempt, but never causes a loop.
 fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) -> Step {
     let Some(method) = wanted.method else { return step };
-    let rehearsal = wanted.settings.rehearse;
+    let dry_run = wanted.settings.dry_run;
     let request = step.record.request(&seen.boot_id).map(|asked| asked.since);
     let arranged = ArrangedReboot {
         boot_id: seen.boot_id.clone(),
@@ -154,12 +154,12 @@ fn arrange(mut step: Step, seen: &FastFacts, wanted: &SlowFacts<'_>, usec: u64) 
         at: seen.now,
         due: Some(arranged.at()),
         method,
-        rehearsal,
+        dry_run,
         passthrough: wanted.passthrough,
         followed: false,
         subject: subject(&step, wanted),
     });
-    if rehearsal {
+    if dry_run {
         return schedule(step, arranged);
     }
     let at = arranged.at();

@@ -49,7 +49,7 @@ pub(super) fn schedule_answered(mut step: Step, set: Result<(), Veto>) -> Step {
         (Phase::Scheduling { arranged }, Ok(())) => {
             observed::note_scheduled(&mut step, &arranged);
             let at = arranged.at();
-            step.enter(Phase::Scheduled { arranged }).showing(RebootState::Announced { at })
+            step.enter(Phase::Scheduled { arranged }).showing(RebootState::Scheduled { at })
         }
         // logind may have accepted it despite the error.
         (Phase::Scheduling { arranged }, Err(why)) => step.cancel(arranged, because(why.text)),

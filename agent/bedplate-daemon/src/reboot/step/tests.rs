@@ -53,7 +53,7 @@ fn wanted(settings: &Reboot) -> SlowFacts<'_> {
         passthrough: false,
         subject: "iommu=pt".into(),
         settings,
-        held: None,
+        pause: None,
         vetoes: Vec::new(),
         inhibitors: Vec::new(),
         inhibited_for: SignedDuration::ZERO,
@@ -110,7 +110,7 @@ fn reboot_is_arranged_step_by_step() {
     let Some(Effect::Schedule { why, .. }) = &armed.effect else { panic!("{armed:?}") };
     assert_eq!(why, "iommu=pt");
     let set = step(&armed.record, Event::ScheduleAnswered(Ok(())));
-    assert_eq!(set.shown, Some(RebootState::Announced { at: after(60) }));
+    assert_eq!(set.shown, Some(RebootState::Scheduled { at: after(60) }));
     // logind refuses: the reboot is cancelled, since logind may have accepted it, and the method is disarmed.
     let why = Veto::new(WaitsFor::Logind, "no");
     let refused = step(&armed.record, Event::ScheduleAnswered(Err(why)));

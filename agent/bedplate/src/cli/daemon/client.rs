@@ -46,7 +46,7 @@ pub(crate) enum CallError {
 
 impl CallError {
     /// Returns the fix, unless the error text contains it.
-    pub(crate) fn remedy(&self) -> Option<&'static str> {
+    pub(crate) fn fix(&self) -> Option<&'static str> {
         match self {
             CallError::NoBus => Some(
                 "check `systemctl status dbus`; `bedplate plan` and `bedplate apply` work without the bus",
@@ -70,8 +70,8 @@ impl CallError {
     }
 
     fn error(&self, text: String) -> CliError {
-        match self.remedy() {
-            Some(remedy) => CliError::new(text).hinting(remedy),
+        match self.fix() {
+            Some(fix) => CliError::new(text).hinting(fix),
             None => CliError::new(text),
         }
     }
@@ -190,7 +190,7 @@ mod tests {
             CallError::OtherVersion,
         ] {
             let text = why.to_string();
-            assert!(!text.contains("org.freedesktop") && why.remedy().is_some(), "{text}");
+            assert!(!text.contains("org.freedesktop") && why.fix().is_some(), "{text}");
         }
     }
 }

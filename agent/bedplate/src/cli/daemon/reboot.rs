@@ -118,8 +118,8 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
         Ok(status) => status,
         Err(why) => match without_daemon::status(&args.host.state_root)? {
             Some(status) => {
-                let remedy = why.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-                output::status(&format!("daemon unreachable ({why}); showing saved state{remedy}"));
+                let fix = why.fix().map(|fix| format!("; {fix}")).unwrap_or_default();
+                output::status(&format!("daemon unreachable ({why}); showing saved state{fix}"));
                 status
             }
             None => return Err(why.kept_from("reboot status requires the daemon: ")),
@@ -133,7 +133,7 @@ fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     Ok(match status.reboot.need {
         None if status.reboot.state.is_coming() => Exit::RebootPending,
         None => Exit::CannotTell,
-        Some(RebootNeed::None) if status.reboot.state == RebootState::Converging => {
+        Some(RebootNeed::None) if status.reboot.state == RebootState::WaitingForChanges => {
             Exit::RebootPending
         }
         Some(RebootNeed::None) => Exit::Done,
@@ -172,7 +172,7 @@ fn schedule(args: &ScheduleArgs) -> Result<Exit, CliError> {
     })?;
     output::report(&format!("{said}\n"))?;
     // With `--in 0` the reboot may be under way by now.
-    let coming = ["announced", "under-way"].contains(&state.as_str());
+    let coming = ["scheduled", "under-way"].contains(&state.as_str());
     Ok(if coming { Exit::Done } else { Exit::Blocked })
 }
 

@@ -89,8 +89,8 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
                     output::status(&format!(
                         "daemon unreachable ({why}); inspected the host directly"
                     ));
-                    if let Some(remedy) = why.remedy() {
-                        output::status(&format!("  {remedy}"));
+                    if let Some(fix) = why.fix() {
+                        output::status(&format!("  {fix}"));
                     }
                 }
                 let mut status = observe(&args.state_root)?;
@@ -175,7 +175,7 @@ fn observe(root: &Path) -> Result<Status, CliError> {
     (status.daemon, status.pid) = (false, 0);
     // Only root can read the directory, so other users get no information about a hold.
     let hidden = matches!(DirReader::live().exists(HOLD), Err(ReadError::Denied { .. }));
-    status.held = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
+    status.pause = EnforceHold::load(Path::new("/")).filter(|_| !hidden);
     let now = jiff::Timestamp::now();
     let hold = Hold::load(&DirReader::live()).filter(|hold| !hidden && hold.is_in_force(now));
     status.reboot.hold = hold.map(|hold| hold.describe(now));
@@ -198,7 +198,7 @@ fn observe(root: &Path) -> Result<Status, CliError> {
 fn judged(status: &mut Status, mut observation: Observation, mut known: KnownDevices) {
     known.report_missing(&mut observation);
     status.take(&observation, Vec::new());
-    status.reboot.state = bedplate_daemon::reboot::state::RebootState::LeftToPeople;
+    status.reboot.state = bedplate_daemon::reboot::state::RebootState::Manual;
     status.update_verdict(None);
 }
 
@@ -262,7 +262,7 @@ mod tests {
             "reboot": {
                 "policy": "never", "methods": ["ordinary"], "windows": [], "attempts": 1, "delay_s": 0, "jitter_s": 0,
                 "inhibitor_wait_s": 0, "busy_devices": false, "idle_holders": [], "busy_command": [], "command": [], "rtc_wakes": false,
-                "rehearse": false, "fleetlock": null
+                "dry_run": false, "fleetlock": null
             },
             "done": [], "warnings": [], "changes": [], "blockers": [], "unknowns": [], "pending": [],
             "need": "none", "next_boot": { "state": "sound" }, "hash": "", "cause": null, "watch": { "directories": [], "attributes": [] },

@@ -190,7 +190,7 @@ fn diagnose_node(
                 ranks: ranks.clone(),
                 weight: WarningSeverity::Fault,
                 cause: cause.clone(),
-                remedy: Some("run `bedplate doctor nic-down` on the node".to_owned()),
+                fix: Some("run `bedplate doctor nic-down` on the node".to_owned()),
             });
         }
         if diagnosis.answer != Answer::Found && down.is_none() && !explained {
@@ -199,7 +199,7 @@ fn diagnose_node(
                 ranks: ranks.clone(),
                 weight: WarningSeverity::Note,
                 cause: "no known cause is present on the node now".to_owned(),
-                remedy: None,
+                fix: None,
             });
         }
         found.extend(diagnosis.causes.into_iter().map(|asked| OnNode {
@@ -207,7 +207,7 @@ fn diagnose_node(
             ranks: ranks.clone(),
             weight: WarningSeverity::Fault,
             cause: format!("{} ({})", asked.finding, asked.check),
-            remedy: asked.remedy,
+            fix: asked.fix,
         }));
     }
     Ok(())

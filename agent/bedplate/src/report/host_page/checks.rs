@@ -104,7 +104,7 @@ fn card(judged: &Judged, page: &mut Markup) {
         let label = format!("Severity {} set in the profile", judged.severity.name());
         labelled(page, &label, reason);
     }
-    if let Some(fix) = judged.remedy.as_deref().filter(|_| category.is_open()) {
+    if let Some(fix) = judged.fix.as_deref().filter(|_| category.is_open()) {
         labelled(page, "Fix", fix);
     }
     evidence(&judged.evidence, page);
@@ -117,9 +117,9 @@ fn evidence(all: &[Evidence], page: &mut Markup) {
     }
     page.open("div", &[("class", &"evidence")]);
     page::list(page, all, EVIDENCE, |page, seen| {
-        page.prose(&seen.what);
+        page.prose(&seen.value);
         page.text(" ");
-        page.inline("span", &[("class", &"dim")], &format!("[{}]", seen.at));
+        page.inline("span", &[("class", &"dim")], &format!("[{}]", seen.source));
     });
     page.close();
 }

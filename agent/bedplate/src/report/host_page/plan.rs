@@ -57,7 +57,7 @@ fn blockers(body: &KindPlan, names: Option<&Names>, page: &mut Markup) {
     let rows = body.blockers.iter().map(|blocker| {
         let object = format!("{}{}", blocker.subject, device_name(names, &blocker.subject, ", "));
         let kind = blocker.kind.name().to_owned();
-        vec![kind, object, blocker.reason.clone(), blocker.remedy.clone()]
+        vec![kind, object, blocker.reason.clone(), blocker.fix.clone()]
     });
     page::stacked(page, "blockers", &["resource type", "object", "reason", "fix"], rows);
 }
@@ -219,9 +219,9 @@ fn unchanged(body: &KindPlan, page: &mut Markup) {
             page::stacked(page, "notes", &["resource type", "object", "note"], rows);
         });
     }
-    if !body.settled.is_empty() {
-        page::fold(page, &format!("Already correct ({})", body.settled.len()), |page| {
-            let rows = body.settled.iter().map(|setting| {
+    if !body.unchanged.is_empty() {
+        page::fold(page, &format!("Already correct ({})", body.unchanged.len()), |page| {
+            let rows = body.unchanged.iter().map(|setting| {
                 let UpToDate { kind, subject, state } = setting;
                 vec![kind.name().to_owned(), subject.clone(), state.clone()]
             });

@@ -64,7 +64,6 @@ struct Entry<'a> {
     /// Common name: RDMA device, interface, controller.
     name: Option<&'a str>,
     /// Device class.
-    #[serde(rename = "sort")]
     class: DeviceClass,
     /// PCI address.
     address: PciAddress,
@@ -152,7 +151,7 @@ pub fn document<'s>(
     let cpus = shown.placement.node_cpus.iter();
     let unread = shown.topology.tree().unread();
     Document {
-        bedplate_topology: 1,
+        bedplate_topology: 2,
         file,
         host: shown.facts.label(),
         numa_nodes: cpus

@@ -8,13 +8,13 @@ use bedplate_core::verify::Evidence;
 /// Formats evidence: `RR CR on [config 0x186]: 0000:17:00.0, 0000:17:01.0 and 14 more ports (-v)`. At most `most` items or
 /// subjects are listed by name. `None`: each item has its own line.
 pub(super) fn lines(all: &[Evidence], most: Option<usize>) -> Vec<String> {
-    let source = |seen: &Evidence| paint(FAINT, &format!("[{}]", one_line(&seen.at)));
-    let single = |seen: &Evidence| format!("{} {}", one_line(&seen.what), source(seen));
+    let source = |seen: &Evidence| paint(FAINT, &format!("[{}]", one_line(&seen.source)));
+    let single = |seen: &Evidence| format!("{} {}", one_line(&seen.value), source(seen));
     let Some(most) = most else { return all.iter().map(single).collect() };
     // Evidence without a subject is a group of its own.
-    let state = |(at, seen): &(usize, &Evidence)| match seen.what.split_once(": ") {
-        Some((_, state)) => (state.to_owned(), seen.at.clone(), None),
-        None => (seen.what.clone(), seen.at.clone(), Some(*at)),
+    let state = |(at, seen): &(usize, &Evidence)| match seen.value.split_once(": ") {
+        Some((_, state)) => (state.to_owned(), seen.source.clone(), None),
+        None => (seen.value.clone(), seen.source.clone(), Some(*at)),
     };
     let groups = grouped(all.iter().enumerate(), state);
     let mut lines = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn lines(all: &[Evidence], most: Option<usize>) -> Vec<String> {
         lines.push(match group.as_slice() {
             [(_, only)] => single(only),
             [(_, first), ..] => {
-                let subjects = group.iter().filter_map(|(_, seen)| seen.what.split_once(": "));
+                let subjects = group.iter().filter_map(|(_, seen)| seen.value.split_once(": "));
                 let subjects: Vec<&str> = subjects.map(|(subject, _)| subject).collect();
                 let listed = one_line(&subject_list(&subjects, most));
                 format!("{} {}: {listed}", one_line(state), source(first))
@@ -59,8 +59,10 @@ mod tests {
     use crate::report::style::strip_marks;
 
     fn shown(all: &[(&str, &str)], most: Option<usize>) -> Vec<String> {
-        let evidence =
-            |(what, at): &(&str, &str)| Evidence { what: (*what).into(), at: (*at).into() };
+        let evidence = |(value, source): &(&str, &str)| Evidence {
+            value: (*value).into(),
+            source: (*source).into(),
+        };
         let all: Vec<Evidence> = all.iter().map(evidence).collect();
         lines(&all, most).iter().map(|line| strip_marks(line)).collect()
     }

@@ -21,7 +21,7 @@ fn unprivileged_read_is_unknown_never_converged() {
     assert!(resolved.unknowns[0].subject.text.contains("0000:20:00.0"), "{:?}", resolved.unknowns);
     assert!(resolved.unknowns[0].reason.contains("64 bytes"));
     let section = plan_on(&resolved, &facts, &Files::default());
-    assert_eq!((section.changes.len(), section.settled.len()), (0, 0));
+    assert_eq!((section.changes.len(), section.unchanged.len()), (0, 0));
 
     let blind = facts_without_pci(HostKind::Live);
     assert_eq!(resolve(&direct(), &blind).unknowns.len(), 1);
@@ -105,7 +105,7 @@ fn lockdown_permits_only_the_kernel_argument() {
     assert_eq!((section.changes.len(), section.blockers.len(), section.pending.len()), (0, 0, 6));
     let section = plan_of(&profile(AcsPolicy::DirectP2p, AcsPersist::Live), &facts);
     assert_eq!((section.changes.len(), section.blockers.len()), (0, 6));
-    assert!(section.blockers[0].remedy.contains("cmdline"));
+    assert!(section.blockers[0].fix.contains("cmdline"));
     facts.os.lockdown = Reading::Absent;
     assert_eq!(plan_of(&direct(), &facts).changes.len(), 6);
 }
@@ -167,7 +167,7 @@ fn bits_persist_only_with_an_existing_argument() {
     facts.os.lockdown = Reading::Known("integrity".into());
     let section = plan_on(&resolved, &facts, &Files::default());
     assert_eq!((section.notes.len(), section.blockers.len()), (0, 5));
-    assert!(section.blockers[0].remedy.contains("fix what"), "{:?}", section.blockers);
+    assert!(section.blockers[0].fix.contains("fix what"), "{:?}", section.blockers);
     // An earlier run's argument stays; this kernel was booted with it, and another boot would not help.
     let section = plan_on(&resolved, &facts, &Files::new(&[("/proc/cmdline", &told)]));
     assert_eq!((section.pending.len(), section.blockers.len()), (0, 5));

@@ -121,7 +121,7 @@ fn emulated_node_gets_the_tested_argument() {
     let again = resolve(&direct(), &facts);
     assert_eq!(again, resolved, "what is wanted does not depend on what is there");
     let section = plan_on(&again, &facts, &Files::default());
-    assert_eq!((section.changes.len(), section.settled.len(), section.blockers.len()), (0, 6, 0));
+    assert_eq!((section.changes.len(), section.unchanged.len(), section.blockers.len()), (0, 6, 0));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn hard_wired_zero_bit_needs_no_change() {
     // DT and TB stay unchanged, and redirect nothing (handbook §12.40).
     assert!(
         section
-            .settled
+            .unchanged
             .iter()
             .any(|s| s.subject == "port 0000:22:01.0" && s.state == "TB DT (0042)")
     );

@@ -185,7 +185,7 @@ fn profile_setting_overrides_guest_detection() {
     assert!(argument(&guests).contains("1x111x1@0000:22:01.0"));
     assert_eq!(guests.blockers.len(), 1);
     assert_eq!(guests.blockers[0].subject.text, "NIC 0000:24:00.0, 0000:84:00.0");
-    assert!(guests.blockers[0].remedy.contains("ATS_ENABLED=1"), "{:?}", guests.blockers);
+    assert!(guests.blockers[0].fix.contains("ATS_ENABLED=1"), "{:?}", guests.blockers);
 
     let mut machine = with_ats(lab());
     let no_dt = Acs { capable: AcsBits(0x1d), ..ACS };
@@ -317,7 +317,7 @@ fn mlxconfig_is_suggested_only_for_nvidia_nics() {
         machine.get(nic).vendor = PciId(0x8086);
     }
     let lacking = resolve(&told(Guests::Yes), &machine.facts());
-    assert!(lacking.blockers[0].remedy.starts_with("enable ATS in the NIC's firmware"));
+    assert!(lacking.blockers[0].fix.starts_with("enable ATS in the NIC's firmware"));
     let needless = resolve(&told(Guests::No), &with_ats(machine).facts());
     assert!(needless.notes[0].text.contains("disable ATS in the NIC's firmware"));
 }

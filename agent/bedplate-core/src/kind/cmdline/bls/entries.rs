@@ -65,7 +65,7 @@ fn has_variable(config: &Config) -> Result<bool, Obstacle> {
     }
     let value = config.value(VARIABLE).map_err(|reason| Obstacle {
         reason: format!("the boot entries take their arguments from ${VARIABLE}: {reason}"),
-        remedy: format!(
+        fix: format!(
             "store the whole line, with root=: `grub2-editenv - set {VARIABLE}=…`, then plan again"
         ),
     })?;
@@ -76,10 +76,9 @@ fn has_variable(config: &Config) -> Result<bool, Obstacle> {
 /// (util/grub.d/10_linux.in of Red Hat's GRUB), so it must have all arguments of the fallback.
 fn set_variable(config: &mut Config, edit: &Edit) -> Result<(), Obstacle> {
     let path = config.environment_path.clone();
-    let old = config.value(VARIABLE).map_err(|reason| Obstacle {
-        reason,
-        remedy: format!("correct {path}, then plan again"),
-    })?;
+    let old = config
+        .value(VARIABLE)
+        .map_err(|reason| Obstacle { reason, fix: format!("correct {path}, then plan again") })?;
     let new =
         grub_quote::edit_text(&old, edit).map_err(|error| boot_files::cannot(&path, &error))?;
     if new == old {
@@ -105,7 +104,7 @@ fn keeps_the_rest(
     let refused = |reason: String| {
         Err(Obstacle {
             reason,
-            remedy: format!(
+            fix: format!(
                 "check the variables that {} sets and the `options` of its default entry, then plan again",
                 before.config.path()
             ),
@@ -127,7 +126,7 @@ fn keeps_the_rest(
 fn known(loader: &Loader) -> Result<CommandLine, Obstacle> {
     let refused = |why: &str| Obstacle {
         reason: format!("the next boot's command line is unknown: {why}"),
-        remedy: format!(
+        fix: format!(
             "write the `options` of the entry in {ENTRIES}, and what they use of {}, without values that only GRUB knows",
             loader.config.path()
         ),

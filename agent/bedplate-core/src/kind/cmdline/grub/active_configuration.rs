@@ -67,7 +67,7 @@ pub(super) fn instead_of(reader: &dyn Reader, boot: &str) -> Option<Obstacle> {
         reason: format!(
             "GRUB reads its whole configuration from {path}, but the tools of this distribution write {boot}"
         ),
-        remedy: format!(
+        fix: format!(
             "make {path} lead to {boot} (`grub-install`), or write the arguments to the `linux` lines of {path} by hand"
         ),
     })
@@ -80,7 +80,7 @@ fn is_empty(reader: &dyn Reader, path: &str) -> bool {
 fn emptied(path: &str) -> Obstacle {
     Obstacle {
         reason: format!("{path}, which GRUB reads first on UEFI, is empty; {BOOT} has a menu"),
-        remedy: format!(
+        fix: format!(
             "restore {path} as a stub that leads to {BOOT} (`dnf reinstall grub2-common`), or as a whole configuration \
              (`grub2-mkconfig -o {path}`, if this release has one there), then plan again"
         ),
@@ -90,7 +90,7 @@ fn emptied(path: &str) -> Obstacle {
 fn several_configurations(paths: &[String]) -> Obstacle {
     Obstacle {
         reason: format!("cannot tell which GRUB configuration boots this system: {}", paths.join(", ")),
-        remedy: "move away those that no firmware boot entry uses (`efibootmgr -v` lists them), then plan again"
+        fix: "move away those that no firmware boot entry uses (`efibootmgr -v` lists them), then plan again"
             .into(),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn edit_files(
         Err(error) if error.is_not_text() => {
             return Err(Obstacle {
                 reason: error.to_string(),
-                remedy: "write the value in ASCII".into(),
+                fix: "write the value in ASCII".into(),
             });
         }
         Err(error) => return edit_unfollowable(reader, &sources, family, edit, &error.to_string()),
@@ -145,7 +145,7 @@ fn edit_unfollowable(
     let Some(own) = family.own() else {
         return Err(Obstacle {
             reason: format!("{why}: bedplate does not execute it"),
-            remedy: format!("write {} in {MAIN} as one plain assignment", family.variable),
+            fix: format!("write {} in {MAIN} as one plain assignment", family.variable),
         });
     };
     if let Reading::Known(line) = next(reader, family)
@@ -153,7 +153,7 @@ fn edit_unfollowable(
     {
         return Err(Obstacle {
             reason: format!("{why}: cannot find the source of `{found}` without executing it"),
-            remedy: format!(
+            fix: format!(
                 "write {CMDLINE} and {CMDLINE_DEFAULT} as plain assignments there, or remove `{found}` by hand"
             ),
         });

@@ -20,7 +20,7 @@ pub(super) fn in_the_way(
             reason: format!(
                 "the `--` at {place} passes everything after it to init, including bedplate's arguments"
             ),
-            remedy: format!(
+            fix: format!(
                 "move `--` and the text after it to the end of {CMDLINE_DEFAULT}, or remove it"
             ),
         };
@@ -32,7 +32,7 @@ pub(super) fn in_the_way(
             reason: format!(
                 "{path}:{line} is read after bedplate's drop-in and overwrites {CMDLINE_DEFAULT}"
             ),
-            remedy: format!(
+            fix: format!(
                 "in {path}, write {CMDLINE_DEFAULT}=\"${CMDLINE_DEFAULT} …\", or rename the file so that it sorts before \
                  bedplate's"
             ),
@@ -46,7 +46,7 @@ pub(super) fn in_the_way(
     let place = places(others, &|word| names.contains(&name(word)));
     Obstacle {
         reason: format!("cannot apply {} because of the arguments at {place}", wanted.join(" ")),
-        remedy: format!("remove the arguments with these names from {place} by hand"),
+        fix: format!("remove the arguments with these names from {place} by hand"),
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn read_only(sources: &[SourcedFile], variable: &str) -> Result<(), O
             reason: format!(
                 "{place} makes {variable} read-only; grub-mkconfig would fail in a file that adds to it"
             ),
-            remedy: format!("remove the `readonly` of {variable} from {place}"),
+            fix: format!("remove the `readonly` of {variable} from {place}"),
         }),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
         Reading::Unknown(why) => {
             return Err(Obstacle {
                 reason: format!("default boot entry unknown: {why}"),
-                remedy: "correct that, then plan again".into(),
+                fix: "correct that, then plan again".into(),
             });
         }
     };
@@ -42,7 +42,7 @@ pub(crate) fn kernels(context: &Context) -> Result<Vec<String>, Obstacle> {
     {
         return Err(Obstacle {
             reason: format!("the next boot's command line is unknown: {why}"),
-            remedy: "rebuild that image with an embedded command line (`ukify build --cmdline=…`), then plan again".into(),
+            fix: "rebuild that image with an embedded command line (`ukify build --cmdline=…`), then plan again".into(),
         });
     }
     let installed = &facts.os.installed_kernels;
@@ -76,7 +76,7 @@ fn nothing_reads(facts: &Facts, why: &str) -> Obstacle {
     };
     Obstacle {
         reason: format!("no tool makes boot entries from {KERNEL_CMDLINE}: {why}"),
-        remedy: format!("{how}; then plan again"),
+        fix: format!("{how}; then plan again"),
     }
 }
 

@@ -29,7 +29,7 @@ fn plan(host: &Snapshot, cmdline: &str) -> KindPlan {
 fn assert_blocked(plan: &KindPlan, lost: &str) {
     assert!(plan.changes.is_empty(), "{plan:?}");
     let blocker = plan.blockers.iter().find(|one| one.reason.contains(lost)).expect(lost);
-    assert!(blocker.remedy.contains("these arguments"), "{blocker:?}");
+    assert!(blocker.fix.contains("these arguments"), "{blocker:?}");
 }
 
 fn assert_planned(plan: &KindPlan) {

@@ -36,7 +36,7 @@ fn tuned_arguments_are_not_added_again() {
         host.put("/proc/cmdline", b"ro numa_balancing=disable\n");
         let plan = host.plan(wish);
         assert_eq!((plan.changes.len(), blockers(&plan).len()), (0, 0), "{loader}: {plan:?}");
-        let state = &plan.settled[0].state;
+        let state = &plan.unchanged[0].state;
         assert!(state.contains("TuneD profile latency-performance"), "{loader}: {state}");
         assert_eq!(host.apply("args = ['numa_balancing=disable', 'iommu=pt', 'nosmt']"), Ok(()));
         let line = host.next().to_string();

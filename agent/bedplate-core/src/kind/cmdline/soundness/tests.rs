@@ -80,7 +80,7 @@ fn assert_sound(name: &str, case: Case) {
 fn assert_fault(name: &str, case: Case, part: &str) {
     let found = case.judge();
     assert!(found.faults.iter().any(|fault| fault.reason.contains(part)), "{name}: {found:?}");
-    assert!(found.faults.iter().all(|fault| !fault.remedy.is_empty()), "{name}: {found:?}");
+    assert!(found.faults.iter().all(|fault| !fault.fix.is_empty()), "{name}: {found:?}");
 }
 
 fn assert_unknown(name: &str, case: Case, part: &str) {

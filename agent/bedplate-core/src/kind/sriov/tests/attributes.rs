@@ -99,7 +99,7 @@ fn only_differing_vfs_are_changed() {
     assert_eq!(the_change(&section).items[0].subject, "trust of VF 1");
     answer(&mut files, &[true, true]);
     let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);
-    assert_eq!(section.settled[0].state, "2 VFs with the kernel's default driver; trust on");
+    assert_eq!(section.unchanged[0].state, "2 VFs with the kernel's default driver; trust on");
     // The kernel does not list one of them.
     answer(&mut files, &[true]);
     let section = plan_on(&trusted(VfDriver::Auto, false), &machine, &files);
@@ -199,7 +199,7 @@ fn missing_capability_blocks_attribute_changes() {
     let blocker = &shipped.blockers[0];
     assert!(blocker.reason.contains("CAP_NET_ADMIN"), "{}", blocker.reason);
     let copy = "mkdir -p $d && cp /usr/share/bedplate/systemd/bedplate-worker@.service.d/vf-attributes.conf $d/";
-    assert!(blocker.remedy.contains(copy), "{}", blocker.remedy);
+    assert!(blocker.fix.contains(copy), "{}", blocker.fix);
     // An unprivileged user's plan is never applied.
     let user = plan("Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n", &files);
     assert_eq!((user.changes.len(), user.blockers), (1, vec![]));

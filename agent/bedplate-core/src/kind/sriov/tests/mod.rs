@@ -113,11 +113,11 @@ fn matching_vfs_are_unchanged() {
     let (machine, files) = with_vfs(4, Some("mlx5_core"));
     for profile in [auto(4), single_rule(4, VfDriver::Named("mlx5_core".into()))] {
         let section = plan_on(&profile, &machine, &files);
-        assert_eq!((section.changes.len(), section.settled.len()), (0, 1), "{section:?}");
+        assert_eq!((section.changes.len(), section.unchanged.len()), (0, 1), "{section:?}");
     }
     let none = plan_of(&auto(0), &lab());
     assert_eq!(
-        (none.changes.len(), none.settled[0].state.as_str()),
+        (none.changes.len(), none.unchanged[0].state.as_str()),
         (0, "0 VFs with the kernel's default driver")
     );
 }
@@ -148,7 +148,7 @@ fn vfs_in_use_are_never_destroyed() {
         }
         // Other PFs, and this one with an unchanged count, are not blocked.
         let same = plan_on(&auto(3), machine, files);
-        assert_eq!((same.blockers.len(), same.settled.len()), (0, 1));
+        assert_eq!((same.blockers.len(), same.unchanged.len()), (0, 1));
     };
     let (machine, mut files) = with_vfs(3, Some("mlx5_core"));
     files.files.insert("/sys/class/net/vf000024101/flags".into(), "0x1003".into());
@@ -250,7 +250,7 @@ fn vf_driver_none_keeps_probing_off() {
     let section = plan_on(&none, &machine, &files);
     assert_eq!(the_change(&section).actions, [write(AUTOPROBE, 1, 0, 10)]);
     machine.sriov(PF).autoprobe = Reading::Known(false);
-    assert_eq!(plan_on(&none, &machine, &files).settled.len(), 1);
+    assert_eq!(plan_on(&none, &machine, &files).unchanged.len(), 1);
     let auto = auto(2);
     machine.get(PF).sriov = lab().get(PF).sriov.clone();
     machine.sriov(PF).autoprobe = Reading::Known(false);
@@ -335,7 +335,7 @@ fn applied_plan_converges_from_any_start() {
                 let again = plan_on(&profile, &machine, &files);
                 let case = format!("{present} {bound:?} to {count} {driver:?}");
                 assert_eq!((&again.changes[..], &again.blockers[..]), (&[][..], &[][..]), "{case}");
-                assert_eq!(again.settled.len(), 1, "{case}");
+                assert_eq!(again.unchanged.len(), 1, "{case}");
             }
         }
     }

@@ -85,16 +85,16 @@ fn firmware_limit_blocker_names_the_command() {
     let text = blocker(&machine, SriovCount::Number(16));
     assert_eq!(text.reason, "at most 8 VFs available, 16 requested");
     assert!(
-        text.remedy.contains("`mlxconfig -d 0000:24:00.0 set SRIOV_EN=1 NUM_OF_VFS=16`"),
+        text.fix.contains("`mlxconfig -d 0000:24:00.0 set SRIOV_EN=1 NUM_OF_VFS=16`"),
         "{}",
-        text.remedy
+        text.fix
     );
     // Firmware with SRIOV_EN=0 hides the SR-IOV capability.
     machine.get(PF).sriov = Reading::Absent;
-    assert!(blocker(&machine, SriovCount::PerGpu).remedy.contains("NUM_OF_VFS=2`"));
-    assert!(blocker(&machine, SriovCount::Max).remedy.contains("NUM_OF_VFS=COUNT`"));
+    assert!(blocker(&machine, SriovCount::PerGpu).fix.contains("NUM_OF_VFS=2`"));
+    assert!(blocker(&machine, SriovCount::Max).fix.contains("NUM_OF_VFS=COUNT`"));
     machine.get(PF).vendor = PciId(0x8086);
-    assert!(blocker(&machine, SriovCount::Max).remedy.contains("BIOS"));
+    assert!(blocker(&machine, SriovCount::Max).fix.contains("BIOS"));
     assert_eq!(resolve(&auto(0), &machine.facts()), ResolvedSriov::default());
 }
 

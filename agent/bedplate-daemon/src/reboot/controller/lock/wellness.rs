@@ -23,8 +23,8 @@ pub(super) fn has_no_new_fault(
         && observation.pending.is_empty()
         && observation.need == RebootNeed::None
         && observation.failure().is_none()
-        && status.contested.is_empty()
-        && !matches!(status.reboot.state, RebootState::Stuck { .. })
+        && status.conflicts.is_empty()
+        && !matches!(status.reboot.state, RebootState::AttemptsExhausted { .. })
         && faults(observation).iter().all(|trouble| before.contains(trouble))
 }
 

@@ -24,7 +24,7 @@ fn unsound_entry_vetoes_unless_forced() {
         let record =
             Record { asked: Some(RebootRequest { force: true, ..request() }), ..Record::default() };
         let forced = Situation { entry: &entry, ..free(&settings, &record) };
-        assert!(matches!(decide(&forced), RebootState::Announcing { .. }));
+        assert!(matches!(decide(&forced), RebootState::Scheduling { .. }));
         let busy = [Veto::new(WaitsFor::Devices, "busy")];
         let busy = Situation { vetoes: &busy, ..forced };
         assert!(matches!(decide(&busy), RebootState::Waiting { .. }));

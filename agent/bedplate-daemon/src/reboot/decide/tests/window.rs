@@ -6,7 +6,7 @@ use super::*;
 fn time_is_after_the_delay_and_inside_the_window() {
     let record = Record::default();
     let mut settings = settings(RebootPolicy::Schedule, &["02:00-05:00 UTC"]);
-    let at = |text: &str| RebootState::Announcing { at: text.parse().unwrap() };
+    let at = |text: &str| RebootState::Scheduling { at: text.parse().unwrap() };
     assert_eq!(decide(&free(&settings, &record)), at("2026-03-03T03:05:00Z"));
     // More jitter than fits into the window: the delay alone.
     settings.jitter_s = 86_400 * 365;
@@ -14,7 +14,7 @@ fn time_is_after_the_delay_and_inside_the_window() {
     settings.jitter_s = 600;
     let [jittered, other] = [BOOT, "b-other"].map(|boot_id| {
         match decide(&Situation { boot_id, ..free(&settings, &record) }) {
-            RebootState::Announcing { at } => at,
+            RebootState::Scheduling { at } => at,
             state => panic!("{state:?}"),
         }
     });
@@ -47,7 +47,7 @@ fn clock_jump_cancels_the_reboot() {
         scheduled: ScheduledShutdown::Ours { at: now(), request: None },
         ..free(&settings, &record)
     };
-    assert!(matches!(decide(&ours), RebootState::Announced { .. }));
+    assert!(matches!(decide(&ours), RebootState::Scheduled { .. }));
     let jumped = Situation { now: "2027-01-01T03:00:00Z".parse().unwrap(), ..ours };
     assert!(matches!(decide(&jumped), RebootState::Cancelling { .. }));
 }

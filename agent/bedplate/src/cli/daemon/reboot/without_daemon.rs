@@ -85,7 +85,7 @@ pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
 fn state(record: &Record, found: AtLogind) -> Option<RebootState> {
     Some(match found {
         AtLogind::Nothing => return None,
-        AtLogind::Scheduled { at } => RebootState::Announced { at },
+        AtLogind::Scheduled { at } => RebootState::Scheduled { at },
         AtLogind::GoingDown => RebootState::UnderWay { at: due(record) },
         AtLogind::Unknown { at, why } => RebootState::Unknown {
             why: format!("a reboot was scheduled for {}, and {why}", format_utc(at)),

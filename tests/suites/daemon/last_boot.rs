@@ -24,8 +24,8 @@ fn looked(rig: &Rig) -> Status {
     rig.until("looked", |status| matches!(status.state, State::Converged | State::WaitingForBoot))
 }
 
-fn came(rig: &Rig) -> LastBoot {
-    looked(rig).reboot.came.expect("there is something to say")
+fn last_boot(rig: &Rig) -> LastBoot {
+    looked(rig).reboot.last_boot.expect("there is something to say")
 }
 
 fn times_said(rig: &Rig) -> usize {
@@ -33,12 +33,12 @@ fn times_said(rig: &Rig) -> usize {
 }
 
 /// Starts a daemon that schedules a reboot. Returns its time.
-fn announced(rig: &mut Rig) -> Timestamp {
+fn scheduled(rig: &mut Rig) -> Timestamp {
     rig.look(&waiting(rig));
     rig.start();
-    let is_announced =
-        |status: Status| matches!(status.reboot.state, RebootState::Announced { .. });
-    until("announced", || rig.status().is_some_and(is_announced));
+    let is_scheduled =
+        |status: Status| matches!(status.reboot.state, RebootState::Scheduled { .. });
+    until("scheduled", || rig.status().is_some_and(is_scheduled));
     let due = record(rig)["attempts"][0]["due"].clone();
     serde_json::from_value(due).expect("a time")
 }
@@ -47,32 +47,32 @@ fn announced(rig: &mut Rig) -> Timestamp {
 fn after(rig: &mut Rig, method: &str) -> LastBoot {
     let due = Timestamp::now();
     let attempt = json!({
-        "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method, "subject": "", "rehearsal": false,
+        "plan": "p", "boot_id": "boot-0", "at": due, "due": due, "method": method, "subject": "", "dry_run": false,
         "passthrough": false, "followed": false,
     });
     rig.write(
         "var/lib/bedplate/daemon/reboot.json",
-        &json!({ "version": 2, "attempts": [attempt] }).to_string(),
+        &json!({ "version": 3, "attempts": [attempt] }).to_string(),
     );
     began(rig, due + SignedDuration::from_secs(50));
     rig.look(&right(rig));
     rig.start();
-    came(rig)
+    last_boot(rig)
 }
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn scheduled_reboot_is_named_once() {
     let mut rig = Rig::new();
-    let due = announced(&mut rig);
-    assert_eq!(looked(&rig).reboot.came, None, "nothing was announced before this boot");
+    let due = scheduled(&mut rig);
+    assert_eq!(looked(&rig).reboot.last_boot, None, "nothing was announced before this boot");
     began(&rig, due + SignedDuration::from_secs(40));
     rig.look(&right(&rig));
     rig.reboot("boot-2");
-    let first = came(&rig);
+    let first = last_boot(&rig);
     assert_eq!(
-        (first.by, first.announced_for, first.boot_id.as_str()),
-        (RebootOrigin::Announced(RebootMethod::Ordinary), Some(due), "boot-2")
+        (first.by, first.scheduled_for, first.boot_id.as_str()),
+        (RebootOrigin::Scheduled(RebootMethod::Ordinary), Some(due), "boot-2")
     );
     assert!(rig.logged("the last reboot: an ordinary reboot, scheduled by bedplate for 20"));
     // The attempt is forgotten once the host is converged; the cause is not.
@@ -82,16 +82,16 @@ fn scheduled_reboot_is_named_once() {
     let (_, text) = rig.run(&["reboot", "status", "--json"]);
     let shown: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(
-        (&shown["came"]["by"], &shown["came"]["asked_for"]),
+        (&shown["last_boot"]["by"], &shown["last_boot"]["method"]),
         (&json!("ordinary"), &json!("ordinary"))
     );
     rig.kill();
     rig.start();
-    assert_eq!(came(&rig), first);
+    assert_eq!(last_boot(&rig), first);
     assert_eq!(times_said(&rig), 1, "{}", rig.read("log"));
     // The next boot is a different one, for which no change was pending.
     rig.reboot("boot-3");
-    assert_eq!(looked(&rig).reboot.came, None);
+    assert_eq!(looked(&rig).reboot.last_boot, None);
     assert_eq!(times_said(&rig), 1, "{}", rig.read("log"));
 }
 
@@ -99,11 +99,11 @@ fn scheduled_reboot_is_named_once() {
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn early_reboot_is_not_attributed_to_bedplate() {
     let mut rig = Rig::new();
-    announced(&mut rig);
+    scheduled(&mut rig);
     began(&rig, Timestamp::now());
     rig.look(&right(&rig));
     rig.reboot("boot-2");
-    assert_eq!(came(&rig).by, RebootOrigin::Others);
+    assert_eq!(last_boot(&rig).by, RebootOrigin::External);
     assert!(
         rig.logged("the last reboot: not by bedplate: it had scheduled an ordinary reboot for 20")
     );
@@ -113,8 +113,8 @@ fn early_reboot_is_not_attributed_to_bedplate() {
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn firmware_reset_is_named() {
     let mut rig = Rig::new();
-    let came = after(&mut rig, "firmware");
-    assert_eq!(came.by, RebootOrigin::Announced(RebootMethod::Firmware));
+    let last_boot = after(&mut rig, "firmware");
+    assert_eq!(last_boot.by, RebootOrigin::Scheduled(RebootMethod::Firmware));
     assert!(rig.logged("the last reboot: a reset by the firmware, scheduled by bedplate for 20"));
 }
 
@@ -123,14 +123,18 @@ fn firmware_reset_is_named() {
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn bmc_power_cycle_without_a_bmc_is_unknown() {
     let mut rig = Rig::new();
-    let came = after(&mut rig, "bmc");
-    assert_eq!(came.by, RebootOrigin::Unknown);
+    let last_boot = after(&mut rig, "bmc");
+    assert_eq!(last_boot.by, RebootOrigin::Unknown);
     assert!(
-        came.summary.contains("unknown whether the BMC did it: cannot open "),
+        last_boot.summary.contains("unknown whether the BMC did it: cannot open "),
         "{}",
-        came.summary
+        last_boot.summary
     );
-    assert!(came.summary.contains("dev/ipmi0; load the modules ipmi_devintf"), "{}", came.summary);
+    assert!(
+        last_boot.summary.contains("dev/ipmi0; load the modules ipmi_devintf"),
+        "{}",
+        last_boot.summary
+    );
     assert!(rig.logged("the last reboot: bedplate had scheduled a power cycle by the BMC for 20"));
 }
 
@@ -145,8 +149,8 @@ fn manual_reboot_is_reported_when_a_change_was_pending() {
     looked(&rig);
     rig.look(&right(&rig));
     rig.reboot("boot-2");
-    let came = came(&rig);
-    assert_eq!((came.by, came.asked_for), (RebootOrigin::Others, None));
+    let last_boot = last_boot(&rig);
+    assert_eq!((last_boot.by, last_boot.method), (RebootOrigin::External, None));
     assert!(
         rig.logged("the last reboot: not by bedplate: a change was pending, but bedplate had scheduled no reboot")
     );
