@@ -77,6 +77,9 @@ pub struct Status {
     pub unknowns: Vec<Unknown>,
     /// Changes that take effect at the next boot.
     pub pending: Vec<Pending>,
+    /// Settings of the profile that are still to be filled in.
+    #[serde(default)]
+    pub reminders: Vec<String>,
     /// Changes that something else keeps reverting.
     pub conflicts: Vec<Conflict>,
     /// Changes that failed and will be retried.
@@ -174,6 +177,7 @@ impl Status {
         self.blockers.clone_from(&observation.blockers);
         self.unknowns.clone_from(&observation.unknowns);
         self.pending.clone_from(&observation.pending);
+        self.reminders.clone_from(&observation.reminders);
         self.facts.clone_from(&observation.facts);
         self.conflicts = conflicts;
         self.checks.clone_from(&observation.checks);
@@ -205,6 +209,7 @@ impl Status {
         self.blockers.clear();
         self.unknowns.clear();
         self.pending.clear();
+        self.reminders.clear();
         self.conflicts.clear();
         self.checks = None;
         self.set_unknown(why);

@@ -21,6 +21,7 @@ use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::kind::{Context, KINDS, Watch, cmdline};
 use bedplate_core::plan::{Action, Change};
 use bedplate_core::profile::model::{Agent, AgentMode, Profile};
+use bedplate_core::profile::{LoadedProfile, is_reminder};
 use bedplate_facts::pci::Function;
 use bedplate_facts::topology::Topology;
 use bedplate_facts::{Depth, Facts};
@@ -186,6 +187,7 @@ fn public_observation(
         agent: loaded.profile.agent.clone(),
         reboot: loaded.profile.reboot.clone(),
         stopped: !planned.stopping.is_empty(),
+        reminders: reminders(loaded),
         done,
         warnings,
         changes: changes.map(|(change, shown)| PlannedChange::new(change, shown)).collect(),
@@ -204,6 +206,12 @@ fn public_observation(
         checks: None,
         plan_json: json::plan(&shown, &facts.label())?,
     })
+}
+
+/// Returns the reminders of a profile. Their texts quote nothing but the place that is to be filled in.
+fn reminders(loaded: &LoadedProfile) -> Vec<String> {
+    let reminders = loaded.lints.iter().filter(|lint| is_reminder(lint.id));
+    reminders.map(|lint| mask::mask_message(&format!("{} ({})", lint.message, lint.id))).collect()
 }
 
 /// Returns why pending arguments of the command line are not in effect.

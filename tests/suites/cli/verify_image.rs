@@ -38,6 +38,10 @@ fn applied_image_passes_and_an_unapplied_one_fails() {
     let (status, said) = verify(&session, &[]);
     assert_eq!(status, 4, "{said}");
     assert!(said.contains("profile t is not in effect: 1 change"), "{said}");
+    // Without the option, the command would change the machine that builds the image.
+    let (_, said) = verify(&session, &["--json"]);
+    let is_of_the_image = said.contains("`bedplate apply --root DIR`");
+    assert!(is_of_the_image && !said.contains("`bedplate apply`"), "{said}");
     assert_eq!(apply(&session), 0);
     let (status, said) = verify(&session, &["-v"]);
     assert_eq!(status, 0, "{said}");

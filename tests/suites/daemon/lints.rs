@@ -47,9 +47,12 @@ fn profile_with_an_error_lint_is_not_enforced() {
     assert!(code == Some(4) && said.contains(&format!("{LINT} at /{PROFILE}:")), "{said}");
     assert!(!node.applied());
 
-    let allow = format!("[lints]\nallow = {{ {LINT} = \"other kernels have it\" }}\n");
+    let allow = format!(
+        "[lints]\nallow = {{ {LINT} = \"other kernels have it\" }}\n[reboot]\npolicy = \"schedule\"\nwindows = [\"never\"]\n"
+    );
     rig.write(PROFILE, &profile(&allow));
     until("the daemon makes it so", || node.applied());
     let line = format!("allowed lint {LINT}: other kernels have it");
     until("the history says why", || node.run(&["history"]).1.contains(&line));
+    until("the status has the reminder", || node.run(&["status"]).1.contains("(no-window-yet)"));
 }

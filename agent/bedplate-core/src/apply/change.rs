@@ -7,12 +7,9 @@ use super::image_tool::image_obstacle;
 use super::{ChangeReport, Checker, Event, Left, Outcome, Restored, Store, describe};
 use crate::kind::modules;
 use crate::ledger::{Ledger, PendingTool, WaitRecord};
-use crate::plan::{Action, Change, PendingUntilBoot};
+use crate::plan::{Action, Change, FIRST_BOOT, PendingUntilBoot};
 use bedplate_base::chain;
 use bedplate_host::HostKind;
-
-/// Deferral reason of runtime actions in an image.
-const FIRST_BOOT: &str = "`bedplate apply` runs on the booted machine";
 
 /// A change's actions, grouped by what this host can do with them.
 struct Parts<'a> {

@@ -125,9 +125,7 @@ fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
     }
     for change in changes.iter_mut().filter(|change| change.deferred.is_none()) {
         if change.actions.iter().any(crate::plan::Action::is_live) {
-            change.deferred = Some(Deferred {
-                until: "the image runs: `bedplate apply` on the machine applies it".into(),
-            });
+            change.deferred = Some(Deferred::to_first_boot());
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct Origin {
 }
 
 /// Reason of a value for which the profile gives no reason.
-const ASKED: &str = "asked for by the profile";
+const ASKED: &str = "requested by the profile";
 
 /// Reason for a value: `why` and `source`.
 #[derive(Debug, Clone)]

@@ -100,6 +100,14 @@ impl Diagnostic {
         self
     }
 
+    /// Returns the finding as a warning, with the reason that allows it.
+    #[must_use]
+    pub fn allowed(mut self, reason: &str) -> Self {
+        self.severity = Severity::Warning;
+        self.help.insert(0, format!("allowed: {reason}"));
+        self
+    }
+
     /// Returns the sort key in a list of findings: file in merge order, then place.
     pub fn order(&self) -> (usize, usize) {
         (self.at.index, self.at.span.start)

@@ -157,7 +157,7 @@ pub(crate) fn judge(
     let outcome = |check: &'static Check| {
         let (Ok(outcome) | Err(outcome)) =
             image::not_applicable(check, input).map_or_else(|| (check.judge)(input), Ok);
-        let outcome = with_due_remedy(outcome, check.group, input);
+        let outcome = of_image(with_due_fix(outcome, check.group, input), input);
         let level = image::severity(check, input, outcome.verdict);
         Judged::new(check, level, outcome, overrides.get(check.id))
     };
@@ -170,8 +170,20 @@ pub(crate) fn judge(
     report
 }
 
+/// Adds the option that selects an image to a fix: without it the command would change the machine that builds the image.
+fn of_image(outcome: Outcome, input: &CheckInput<'_>) -> Outcome {
+    if input.facts.host != HostKind::Image {
+        return outcome;
+    }
+    let of_image = |fix: String| {
+        fix.replace("`bedplate apply`", "`bedplate apply --root DIR`")
+            .replace("`bedplate plan`", "`bedplate plan --root DIR`")
+    };
+    Outcome { fix: outcome.fix.map(of_image), ..outcome }
+}
+
 /// Replaces a fix that asks for a setting that the profile already has: the setting is not in effect yet.
-fn with_due_remedy(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Outcome {
+fn with_due_fix(outcome: Outcome, group: Group, input: &CheckInput<'_>) -> Outcome {
     let Ok(Some(in_effect)) = &input.profile else { return outcome };
     if !outcome.in_profile {
         return outcome;

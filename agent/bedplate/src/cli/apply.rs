@@ -106,7 +106,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
         return Err(CliError::new(profile_source::no_profile_named()));
     }
     let first = engine::prepare(host.reader.as_ref(), &request)?;
-    output::lints(&first.loaded);
+    output::lints(&first.loaded, request.allowed);
     first.may_be_applied()?;
     // Finishes an interrupted apply even if the plan has no changes left.
     let body = &first.plan.body;
@@ -154,7 +154,7 @@ fn show_plan(
     request: &Request<'_>,
 ) -> Result<Exit, CliError> {
     let planned = engine::prepare(reader, request)?;
-    output::lints(&planned.loaded);
+    output::lints(&planned.loaded, request.allowed);
     output::report(&format_plan(args, reader, &planned))?;
     Ok(Exit::Done)
 }

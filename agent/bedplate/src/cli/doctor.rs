@@ -157,7 +157,7 @@ fn ask_host(args: &DoctorArgs, opened: &OpenHost, asked: &Question) -> Result<An
     let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
     verify::warn_of_profile(&verified);
     if let Some(loaded) = &verified.loaded {
-        output::lints(loaded);
+        output::lints(loaded, &[]);
     }
     let report = &verified.report;
     let found: Vec<Diagnosis> = match asked {

@@ -23,11 +23,13 @@ pub(crate) struct OpenHost {
     pub file: Option<String>,
     /// Snapshot file, also if it is the only host.
     pub snapshot: Option<String>,
+    /// Whether the report of another host precedes.
+    pub follows: bool,
 }
 
 impl OpenHost {
     fn alone(reader: impl Reader + 'static) -> Self {
-        OpenHost { reader: Box::new(reader), file: None, snapshot: None }
+        OpenHost { reader: Box::new(reader), file: None, snapshot: None, follows: false }
     }
 
     /// Returns facts about the host.
@@ -40,12 +42,11 @@ impl OpenHost {
         Ledger::load(self.reader.as_ref()).context("cannot read the record of bedplate's changes")
     }
 
-    /// Returns the heading line of a report, if several hosts are reported.
+    /// Returns the heading line of a report, if several hosts are reported, with an empty line above all but the first.
     pub(super) fn heading(&self) -> String {
-        self.file
-            .as_ref()
-            .map(|file| format!("{}\n", paint(HEAD, &format!("== {file}"))))
-            .unwrap_or_default()
+        let gap = if self.follows { "\n" } else { "" };
+        let heading = |file| format!("{gap}{}\n", paint(HEAD, &format!("== {file}")));
+        self.file.as_ref().map(heading).unwrap_or_default()
     }
 }
 
@@ -61,9 +62,9 @@ pub(crate) fn each(
         return Ok(Vec::new());
     }
     let mut unusable = Vec::new();
-    for file in files {
-        let done =
-            of_file(&file).and_then(|opened| act(&OpenHost { file: Some(file.clone()), ..opened }));
+    for (nth, file) in files.into_iter().enumerate() {
+        let named = |opened| OpenHost { file: Some(file.clone()), follows: nth > 0, ..opened };
+        let done = of_file(&file).and_then(|opened| act(&named(opened)));
         match done {
             Ok(()) => {}
             Err(CliError::BrokenPipe) => return Err(CliError::BrokenPipe),

@@ -10,6 +10,7 @@ use super::CliError;
 use crate::report::style::{BAD, WARN, paint, terminal};
 use crate::report::wrap;
 use bedplate_core::documents as json;
+use bedplate_core::plan::allowed_lints::AllowedLint;
 use bedplate_core::profile::{self, Diagnostic, LoadedProfile};
 use bedplate_facts::Facts;
 use bedplate_host::ReadCost;
@@ -217,10 +218,16 @@ pub(crate) fn findings(findings: &[Diagnostic]) -> String {
     }
 }
 
-/// Prints the lint findings of a profile to stderr, without reminders: those are irrelevant to a plan.
-pub(crate) fn lints(loaded: &LoadedProfile) {
-    let of_plan = loaded.lints.iter().filter(|lint| !profile::is_reminder(lint.id));
-    print_lints(&of_plan.cloned().collect::<Vec<_>>());
+/// Prints the lint findings of a profile to stderr, without reminders: those are irrelevant to a plan. An error that a
+/// reason allows is a warning.
+pub(crate) fn lints(loaded: &LoadedProfile, allowed: &[AllowedLint]) {
+    let of_plan = loaded.lints.iter().filter(|lint| !profile::is_reminder(lint.id)).cloned();
+    let allowed: Vec<&AllowedLint> = allowed.iter().chain(&loaded.profile.lints.allow).collect();
+    let shown = of_plan.map(|lint| match allowed.iter().find(|allowed| allowed.id == lint.id) {
+        Some(allowed) => lint.allowed(&allowed.reason),
+        None => lint,
+    });
+    print_lints(&shown.collect::<Vec<_>>());
 }
 
 /// Prints lint findings to stderr.

@@ -69,7 +69,7 @@ fn plan_host(args: &PlanArgs, host: &OpenHost) -> Result<PreparedPlan, CliError>
     };
     let planned = engine::prepare(reader, &request)?;
     let PreparedPlan { facts, loaded, plan, .. } = &planned;
-    output::lints(loaded);
+    output::lints(loaded, &args.lints.allow_lint);
     let label = facts.label();
     if args.json {
         output::data(&json::plan_from(host.file.as_deref(), plan, &label)?)?;

@@ -91,7 +91,7 @@ fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     let mut facts = opened.facts(Depth::Plan);
     let reader = opened.reader.as_ref();
     let ChosenProfile { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
-    output::lints(&loaded);
+    output::lints(&loaded, &[]);
     let text = match args.json {
         true => json::document(&loaded.profile)?,
         false => profile::show(&loaded, args.origin),

@@ -186,7 +186,7 @@ fn open_editor(draft: &Path) -> Result<(), CliError> {
 fn show_plan(reader: &dyn Reader, draft: &Path) -> Result<(), CliError> {
     let name = draft.to_string_lossy();
     let planned = engine::prepare(reader, &Request::dry_run(Choice::Named(&name)))?;
-    output::lints(&planned.loaded);
+    output::lints(&planned.loaded, &[]);
     planned.may_be_applied()?;
     let names = Names::new(reader, &planned.facts);
     let label = planned.facts.label();

@@ -156,7 +156,7 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     }
     let reader = opened.reader.as_ref();
     let ChosenProfile { loaded, .. } = engine::choose(reader, &mut facts, &args.profile.request())?;
-    output::lints(&loaded);
+    output::lints(&loaded, &args.lints.allow_lint);
     engine::LintVerdict::new(&loaded, &args.lints.allow_lint).check()?;
     // An image that is not built yet has no earlier changes.
     let desired = kind::resolve(&loaded.profile, &facts, &Ledger::default());

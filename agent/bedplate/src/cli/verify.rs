@@ -215,7 +215,7 @@ fn verify_host(
     }
     let VerifyOutcome { facts, loaded, report, .. } = verified;
     if let Some(loaded) = &loaded {
-        output::lints(loaded);
+        output::lints(loaded, &[]);
     }
     let label = facts.label();
     if args.json {

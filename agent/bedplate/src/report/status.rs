@@ -136,6 +136,7 @@ fn lists(status: &Status, out: &mut String) {
         )
     };
     list("conflicts", status.conflicts.iter().map(conflict).collect());
+    list("to be set in the profile", status.reminders.clone());
 }
 
 /// Formats the reboot: need, reason, method, time, blockers, and the command to reboot now.

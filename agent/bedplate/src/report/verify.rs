@@ -212,9 +212,12 @@ pub(crate) fn answer(report: &Report) -> String {
     };
     match report.answer {
         Answer::Ready if report.partial => format!(
-            "{} {} of {selected} selected checks, {} ({all} available){}\n",
-            paint(GOOD, "PASSED:"),
-            Category::Passed.number(&report.checks),
+            "{}: {} of {selected} selected checks, {}{} ({all} available)\n",
+            match warnings_and_unknowns(report).is_empty() {
+                true => paint(GOOD, "PASSED"),
+                false => paint(WARN, "NO FAILURE"),
+            },
+            count(Category::Passed),
             count(Category::NotApplicable),
             warnings_and_unknowns(report)
         ),

@@ -115,7 +115,7 @@ fn reason_defaults_to_the_profile_line() {
         ("no DMA here", Some("a vendor page"))
     );
     let why = &loaded.profile.acs.why[0];
-    assert_eq!(why.reason, "asked for by the profile");
+    assert_eq!(why.reason, "requested by the profile");
     assert_eq!(why.source.as_deref(), Some("/etc/bedplate/profile.toml:7"));
 }
 

@@ -128,7 +128,7 @@ fn windows_and_match_lists_are_replaced_whole() {
 #[test]
 fn reason_is_replaced_with_its_value() {
     let loaded = merged("[iommu]\nmode = \"off\"\nwhy = \"old\"\n", "[iommu]\nmode = \"keep\"\n");
-    assert_eq!(loaded.profile.iommu.why[0].reason, "asked for by the profile");
+    assert_eq!(loaded.profile.iommu.why[0].reason, "requested by the profile");
 }
 
 /// Entries that a file may contain for one kernel parameter: any of `args`, or any of `absent`.

@@ -33,7 +33,7 @@ fn shipped_profiles_load_cleanly_and_match_the_schema() {
         assert!(errors.is_empty(), "{name}: {errors:?}");
         for value in loaded.profile.cmdline.args.iter().map(|arg| &arg.why) {
             assert_ne!(
-                value[0].reason, "asked for by the profile",
+                value[0].reason, "requested by the profile",
                 "{name}: an argument without a reason"
             );
         }

@@ -69,7 +69,7 @@ fn data(loaded: &LoadedProfile) -> Value {
         match value {
             Value::Object(object) => object.values_mut().for_each(strip),
             Value::Array(items) => {
-                items.retain(|item| item["reason"] != "asked for by the profile");
+                items.retain(|item| item["reason"] != "requested by the profile");
                 for item in items.iter_mut() {
                     // The default source of a reason is its line.
                     if item["source"].as_str().is_some_and(|source| source.starts_with(PATH)) {
