@@ -55,7 +55,7 @@ pub(super) fn occurrences(line: &CommandLine, key: &Key, arch: Arch) -> Vec<Occu
         }
     }
     if let Key::Item { param, .. } = key {
-        forget_overruled(line, param, arch, &mut all);
+        forget_overridden(line, param, arch, &mut all);
     }
     all
 }
@@ -101,7 +101,7 @@ fn of_items(list: &ItemList, value: &str, token: usize, key: &Key) -> Vec<Occurr
 }
 
 /// Marks the items of all but the last occurrence as unread, if only the last occurrence takes effect.
-fn forget_overruled(line: &CommandLine, param: &str, arch: Arch, all: &mut [Occurrence]) {
+fn forget_overridden(line: &CommandLine, param: &str, arch: Arch, all: &mut [Occurrence]) {
     let Shape::Items(ItemList { last_wins: true, .. }) = shape_of(param, arch) else {
         return;
     };

@@ -239,10 +239,13 @@ fn history(plan: &Plan, report: &ApplyReport, now: jiff::Timestamp) -> Entry {
         let (result, why) = match &change.outcome {
             Outcome::Done => ("done", None),
             Outcome::AlreadyDone => ("already-done", None),
-            Outcome::Pending { commands, why } => {
+            Outcome::ToolsPending { commands, why } => {
                 let commands: Vec<String> = commands.iter().map(|argv| argv.join(" ")).collect();
                 let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
-                ("pending", Some(format!("to run in the image: {}{why}", commands.join("; "))))
+                (
+                    "tools-pending",
+                    Some(format!("to run in the image: {}{why}", commands.join("; "))),
+                )
             }
             Outcome::Deferred { until } => ("deferred", Some(until.clone())),
             Outcome::Failed { action, why, output, .. } => {

@@ -256,7 +256,8 @@ pub struct Entry {
 pub struct EntryResult {
     /// Id of the change, reverted subject, or `lint ID`.
     pub subject: String,
-    /// One word: `done`, `failed`, `blocked`, `deferred`, `owed`, `reverted`, `refused`, `allowed`.
+    /// One word: `done`, `already-done`, `failed`, `blocked`, `deferred`, `tools-pending`, `reverted`, `left`, `refused`,
+    /// `allowed`.
     pub result: String,
     /// Reason, unless the result is `done`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,6 @@ bedplate_base::named! {
 /// A verifiable reason: the claim and its source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemars", schemars(rename = "Why"))]
 pub struct Rationale {
     /// One sentence.
     pub reason: String,
@@ -193,7 +192,6 @@ pub struct Unknown {
 /// An item that already matches the profile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schemars", schemars(rename = "Settled"))]
 pub struct UpToDate {
     /// Resource type.
     pub kind: KindId,

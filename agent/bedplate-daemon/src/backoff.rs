@@ -14,13 +14,13 @@ use bedplate_core::plan::Item;
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait after failures.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
-/// Number of external reverts that make a change a conflict.
+/// Number of external reverts that turn a change into a conflict.
 const TAKEN_BACK: u32 = 3;
 /// Only reverts within this window count, so a daily device reset is not a conflict.
 const MEMORY: Duration = Duration::from_secs(10 * 60);
 
-/// Quiet period: a conflict is retried once its value has not changed for this long. It doubles with each
-/// further contest in a row.
+/// Quiet period: a conflict is retried once its value has not changed for this long. It doubles with each further
+/// conflict in a row.
 const QUIET: Duration = Duration::from_secs(60 * 60);
 /// Longest quiet period.
 const LONGEST_QUIET: Duration = Duration::from_secs(24 * 60 * 60);
@@ -46,11 +46,12 @@ struct Memory {
     failed_at: Duration,
     failed: Option<FailedChange>,
     conflict: Option<Conflict>,
-    /// Time of the last change of the conflicting value. `seen` is `None` if it matched the profile at the last observation.
+    /// Time of the last change of the conflicting value. `seen` is `None` if it matched the profile at the last
+    /// observation.
     quiet_since: Duration,
     seen: Option<String>,
-    /// Contests in a row, and the time of the last retry after one.
-    contests: u32,
+    /// Conflicts in a row, and the time of the last retry after one.
+    conflicts_in_a_row: u32,
     tried_again: Option<Duration>,
 }
 
@@ -191,7 +192,9 @@ impl Admission {
 impl Memory {
     /// Returns how long the value must stay unchanged before the conflicting change is retried.
     fn quiet_period(&self) -> Duration {
-        QUIET.saturating_mul(1 << self.contests.saturating_sub(1).min(8)).min(LONGEST_QUIET)
+        QUIET
+            .saturating_mul(1 << self.conflicts_in_a_row.saturating_sub(1).min(8))
+            .min(LONGEST_QUIET)
     }
 
     /// Returns until when a conflict is left alone; `None` if it may be applied. `seen` is the current value. Any
@@ -226,10 +229,10 @@ impl Memory {
             .is_some_and(|tried| now.saturating_sub(tried) < self.quiet_period());
         let times = u32::try_from(self.taken_back.len()).unwrap_or(u32::MAX);
         if times < TAKEN_BACK && !again {
-            self.contests = 0;
+            self.conflicts_in_a_row = 0;
             return None;
         }
-        self.contests = self.contests.saturating_add(1);
+        self.conflicts_in_a_row = self.conflicts_in_a_row.saturating_add(1);
         let found = seen(difference);
         (self.quiet_since, self.seen) = (now, Some(found.clone()));
         let conflict = Conflict { id: difference.id.clone(), found, times };

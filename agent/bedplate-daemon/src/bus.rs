@@ -54,7 +54,7 @@ pub struct BusRequest {
 /// Operations that callers request from the loop, each with the channel for its answer.
 #[derive(Debug)]
 pub enum Request {
-    /// Clear failures and contests, observe, and apply.
+    /// Clear failures and conflicts, observe, and apply.
     Reconcile(Reply<State>),
     /// Read the profile again.
     Reload(Reply<()>),
@@ -198,7 +198,7 @@ impl Agent {
         })
     }
 
-    /// Observes, applies, and returns the resulting state. Clears earlier failures and contests.
+    /// Observes, applies, and returns the resulting state. Clears earlier failures and conflicts.
     async fn reconcile(&self, #[zbus(header)] header: Header<'_>) -> fdo::Result<String> {
         let (caller, _) = self.authority.allows(&header, "org.bedplate.reconcile").await?;
         Ok(self.ask(caller, Request::Reconcile).await?.name().to_owned())

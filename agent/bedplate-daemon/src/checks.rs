@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn remedy_masks_arguments_only_where_quoted() {
+    fn fix_masks_arguments_only_where_quoted() {
         let of = |group| Judged {
             id: "x.x",
             group,

@@ -150,8 +150,7 @@ pub(crate) fn features(status: &Status) -> String {
 
 /// Reads the status that the daemon last wrote.
 pub fn read(root: &Path) -> Option<Status> {
-    let text = file::text(&under(root, super::status::FILE)).ok()?;
-    serde_json::from_str(&text).ok()
+    Status::parse(&file::text(&under(root, super::status::FILE)).ok()?)
 }
 
 /// Writes all exports below `root`. Returns a message for each failure; the rest is written.

@@ -52,9 +52,9 @@ messages! {
     /// An error outside the changes: the daemon observes, stores or reports less than it should.
     IMPAIRED Error "e3cbe730db5848c0a66646996961c1f7";
     /// Another program or an operator keeps reverting a change.
-    CONTESTED Error "60823d6c7df04d89880a3c9264e99a03";
+    CONFLICT Error "60823d6c7df04d89880a3c9264e99a03";
     /// An operator paused enforcement.
-    HELD Warning "16b31505794844c5ab87ee3c53979774";
+    PAUSED Warning "16b31505794844c5ab87ee3c53979774";
     /// An operator resumed enforcement.
     RELEASED Info "e55d2029f45f4207ac30100003b10a60";
     /// Operator action is required.
@@ -74,7 +74,7 @@ messages! {
     /// A change takes effect only at the next boot.
     REBOOT_NEEDED Warning "49fdda36c64a4b7899d84f11b13fcf78";
     /// A manual reboot has been due for days.
-    REBOOT_LEFT_TO_PEOPLE Warning "7a8ce45c5bbe4532a4b4a9f1213cdcab";
+    REBOOT_MANUAL Warning "7a8ce45c5bbe4532a4b4a9f1213cdcab";
     /// A reboot is scheduled.
     REBOOT_SCHEDULED Warning "d45d437b23c44c6495b448573cc1cdd2";
     /// bedplate cancelled its own scheduled reboot.
@@ -88,7 +88,7 @@ messages! {
     /// Reboot that this boot follows.
     REBOOT_CAUSE Info "0f0cbbfb02ff48b9b4644dccb657b3b7";
     /// Reboots did not bring the change into effect.
-    STUCK Error "a977b8833be54dbf8e8fd51eb52c8d44";
+    ATTEMPTS_EXHAUSTED Error "a977b8833be54dbf8e8fd51eb52c8d44";
     /// State of the reboot lock.
     LOCK Info "ea8e04687ae549f181559d5991bd6c24";
     /// A slot of the reboot lock is not released yet.

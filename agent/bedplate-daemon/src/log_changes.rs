@@ -32,7 +32,7 @@ pub(crate) fn enforce_hold(before: Option<&EnforceHold>, now: Option<&EnforceHol
     match (before, now) {
         (before, Some(hold)) if before != Some(hold) => {
             log_message(
-                journal::HELD,
+                journal::PAUSED,
                 &format!("{}; until then this host is only observed", hold.describe()),
             );
         }

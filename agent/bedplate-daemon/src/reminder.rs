@@ -30,7 +30,7 @@ impl Reminder {
         settings: &Reboot,
         now: Instant,
     ) -> Option<String> {
-        let Some(why) = left_to_people(settings).filter(|_| status.reboot.is_needed()) else {
+        let Some(why) = manual(settings).filter(|_| status.reboot.is_needed()) else {
             *self = Reminder::new(self.every);
             return None;
         };
@@ -55,7 +55,7 @@ impl Reminder {
 }
 
 /// Returns why the reboot is manual, if neither bedplate nor another tool will do it.
-fn left_to_people(settings: &Reboot) -> Option<&'static str> {
+fn manual(settings: &Reboot) -> Option<&'static str> {
     match settings.policy {
         RebootPolicy::Never => Some("policy `never` in [reboot] of its profile"),
         RebootPolicy::Schedule

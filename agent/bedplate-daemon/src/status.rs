@@ -157,6 +157,12 @@ impl RebootStatus {
 }
 
 impl Status {
+    /// Parses the status that a daemon published. Returns `None` if it has another format: a field that this program does
+    /// not know, such as a pause, would otherwise be lost.
+    pub fn parse(json: &str) -> Option<Self> {
+        serde_json::from_str(json).ok().filter(|status: &Status| status.bedplate_status == VERSION)
+    }
+
     /// Returns the status before the first observation.
     pub fn starting(boot_id: String) -> Self {
         Status {

@@ -126,7 +126,7 @@ fn all(as_image: bool) -> [u32; 4] {
         for change in &report.changes {
             match &change.outcome {
                 Outcome::Done => done += 1,
-                Outcome::Pending { .. } => owed += 1,
+                Outcome::ToolsPending { .. } => owed += 1,
                 Outcome::Failed { restored, why, .. } => {
                     failed += 1;
                     let modules =

@@ -66,7 +66,7 @@ fn image_gets_its_files_and_reports_pending_work() {
     let plan = image_plan(&machine);
     let report = apply_image(&machine, &plan, false);
     assert!(report.succeeded(), "{report:?}");
-    let owed = Outcome::Pending { commands: vec![vec!["update-grub".into()]], why: None };
+    let owed = Outcome::ToolsPending { commands: vec![vec!["update-grub".into()]], why: None };
     assert_eq!(report.changes[0].outcome, owed);
     assert_eq!(report.changes[1].outcome, Outcome::Done);
     assert_eq!(report.changes[1].deferred, ["load module nvidia_peermem"]);

@@ -61,7 +61,7 @@ fn debians_package_of_grub_tells_the_family() {
 }
 
 #[test]
-fn unknown_family_gets_a_remedy() {
+fn unknown_family_gets_a_fix() {
     assert_refused(&root("gentoo"), "grub-mkconfig -o /boot/grub/grub.cfg");
     let by_hand = root("azurelinux");
     by_hand.put(
@@ -83,7 +83,7 @@ fn proxmox_boot_tool_is_named() {
 }
 
 #[test]
-fn image_without_the_tool_is_refused_with_a_remedy() {
+fn image_without_the_tool_is_refused_with_a_fix() {
     let root = root("debian");
     root.put("boot/grub/grub.cfg", MADE);
     let before = root.files();

@@ -154,7 +154,7 @@ fn apply_report_follows_its_schema() {
     let (second, _) = document(&session, &args);
     valid(APPLIED_SCHEMA, &second);
     assert_eq!(
-        second["changes"][0]["outcome"], "pending",
+        second["changes"][0]["outcome"], "tools-pending",
         "the image build has not run it: {second}"
     );
     let (history, _) = document(&session, &["history", "--root", "image", "--json"]);

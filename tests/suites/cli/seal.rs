@@ -57,7 +57,7 @@ fn json_names_every_part() {
     let output = session.run(&["seal", "--root", "img", "--dry-run", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let table: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(table["bedplate_seal"], 1);
+    assert_eq!(table["bedplate_seal"], 2);
     let parts = table["parts"].as_array().expect("a list");
     assert_eq!(parts.len(), bedplate_core::seal::PARTS.len());
     let part = |name: &str| parts.iter().find(|part| part["part"] == name).expect("the part");

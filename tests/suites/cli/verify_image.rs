@@ -249,7 +249,7 @@ fn root_on_a_loop_device_fails_an_image() {
 
 /// bedplate's files are correct, but later files of other tools set different values.
 #[test]
-fn overruled_settings_fail_an_image() {
+fn overridden_settings_fail_an_image() {
     let options = "[modules.options.nvidia]\nNVreg_EnableStreamMemOPs = \"1\"\n";
     let session = image(&format!("{SYSCTL}{options}"));
     assert_eq!(session.status(&["apply", "--root", "img", "--cpu", "intel", "--yes"]), 0);

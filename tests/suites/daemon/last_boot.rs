@@ -65,7 +65,7 @@ fn after(rig: &mut Rig, method: &str) -> LastBoot {
 fn scheduled_reboot_is_named_once() {
     let mut rig = Rig::new();
     let due = scheduled(&mut rig);
-    assert_eq!(looked(&rig).reboot.last_boot, None, "nothing was announced before this boot");
+    assert_eq!(looked(&rig).reboot.last_boot, None, "nothing was scheduled before this boot");
     began(&rig, due + SignedDuration::from_secs(40));
     rig.look(&right(&rig));
     rig.reboot("boot-2");
@@ -142,9 +142,9 @@ fn bmc_power_cycle_without_a_bmc_is_unknown() {
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn manual_reboot_is_reported_when_a_change_was_pending() {
     let mut rig = Rig::new();
-    let mut left_to_people = waiting(&rig);
-    left_to_people["reboot"]["policy"] = json!("never");
-    rig.look(&left_to_people);
+    let mut manual = waiting(&rig);
+    manual["reboot"]["policy"] = json!("never");
+    rig.look(&manual);
     rig.start();
     looked(&rig);
     rig.look(&right(&rig));

@@ -80,7 +80,8 @@ fn lost_history_entry_is_reported() {
 fn unreadable_item_is_not_reported_as_converged() {
     let mut rig = Rig::new();
     let mut seen = right(&rig);
-    seen["unknowns"] = json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space", "fix": "" }]);
+    seen["unknowns"] =
+        json!([{ "kind": "acs", "subject": "port 0000:22:00.0", "reason": "no config space" }]);
     rig.look(&seen);
     rig.start();
     let status = rig.until("looked at", |status| status.state == State::Converged);
@@ -152,7 +153,7 @@ fn burst_of_events_causes_one_observation() {
 
 #[test]
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
-fn three_reverts_mark_change_contested() {
+fn three_reverts_make_a_conflict() {
     let mut rig = Rig::new();
     rig.after(&fixed(&rig));
     rig.look(&right(&rig));

@@ -95,7 +95,7 @@ fn no_command_is_run_while_the_profile_is_missing() {
         rig.look(&seen);
         rig.start();
         until("scheduled", || asked(&rig, "schedule dry-reboot"));
-        let due = rig.login.lock().expect("not poisoned").scheduled.clone().expect("announced").1;
+        let due = rig.login.lock().expect("not poisoned").scheduled.clone().expect("scheduled").1;
         let its_time_comes = || {
             let passed = || bedplate_daemon::logind::usec(jiff::Timestamp::now()) > due;
             until("its time has come", || passed() || rig.logged(GONE));

@@ -21,7 +21,7 @@ fn dry_run_reboots_nothing_and_is_no_attempt() {
     rig.login.lock().expect("not poisoned").scheduled = None;
     rig.touch();
     let status = rig
-        .until("dry_run_done", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
+        .until("dry run done", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     let RebootState::Waiting { why, .. } = status.reboot.state else { unreachable!() };
     assert_eq!(why[0].waits_for, WaitsFor::DryRun, "{why:?}");
     assert_eq!(schedules(&rig), 1);

@@ -45,7 +45,7 @@ fn stopped_daemon_completes_a_cancellation() {
     rig.inhibit(&["apt"]);
     until("logind is asked", || called(&rig, "cancel"));
     rig.stop();
-    assert_eq!(rig.phase(), "rest", "it is not announced any more");
+    assert_eq!(rig.phase(), "rest", "it is not scheduled any more");
     slow(&rig, 0);
     rig.inhibit(&[]);
     rig.start();

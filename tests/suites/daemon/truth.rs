@@ -296,7 +296,7 @@ fn daemon_returns_after_a_bus_restart() {
         assert!(said.contains("pending reboot: iommu=pt"), "{said}");
     });
     until("back on the bus", || rig.status().is_some());
-    until("still announced", || scheduled(&rig));
+    until("still scheduled", || scheduled(&rig));
     rig.inhibit(&["backup"]);
     until("logind is heard again", || !scheduled(&rig));
     assert_eq!(schedules(&rig), 1);

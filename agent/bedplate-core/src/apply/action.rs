@@ -61,8 +61,8 @@ pub(crate) trait Operation {
         true
     }
 
-    /// Returns the object acted on. A later action of the same change on the same target overrules this one (a VF count
-    /// of 0, then of 8). `None`: nothing can overrule it.
+    /// Returns the object acted on. A later action of the same change on the same target overrides this one (a VF count
+    /// of 0, then of 8). `None`: nothing can override it.
     fn target(&self) -> Option<String> {
         None
     }

@@ -109,15 +109,16 @@ fn carry_out(
     }
     let outcome = match parts.owed.is_empty() {
         true => Outcome::Done,
-        false => {
-            Outcome::Pending { commands: parts.pending_commands(), why: parts.hindrance.clone() }
-        }
+        false => Outcome::ToolsPending {
+            commands: parts.pending_commands(),
+            why: parts.hindrance.clone(),
+        },
     };
     finish(store, change, parts, unseen, outcome)
 }
 
 /// Whether this host's part of the change is complete, including pending tools. Ignores an action that a later
-/// one of the same change overrules.
+/// one of the same change overrides.
 fn is_done(store: &Store, task: Task, parts: &Parts) -> bool {
     // The results of pending tools are not checked later, so only this check shows whether they have run.
     let checks = task.change.actions.iter().filter(|action| matches!(action, Action::Verify(_)));
@@ -205,7 +206,7 @@ fn finish(
     };
     // The change is unfinished until the pending tools have run: the previous state must be retained.
     let noted = match outcome {
-        Outcome::Pending { .. } => Ok(()),
+        Outcome::ToolsPending { .. } => Ok(()),
         _ => settle(&mut ledger).and_then(|()| settle_waits(store, &mut ledger, change, unseen)),
     }
     .and_then(|()| store.update_ledger(|now| *now = ledger));

@@ -15,7 +15,7 @@ pub enum Outcome {
     /// Already converged; nothing was written.
     AlreadyDone,
     /// The files are written; these tools of the image still have to run, and stay pending in the ledger.
-    Pending {
+    ToolsPending {
         /// Commands to run inside the image: programs and arguments.
         commands: Vec<Vec<String>>,
         /// Why required tools cannot run in the image at present.
@@ -50,7 +50,7 @@ impl Outcome {
     /// Returns in one line why the change was not applied; `None` if it was, as far as this host can apply it.
     pub fn failure(&self) -> Option<String> {
         match self {
-            Outcome::Done | Outcome::AlreadyDone | Outcome::Pending { .. } => None,
+            Outcome::Done | Outcome::AlreadyDone | Outcome::ToolsPending { .. } => None,
             Outcome::Deferred { until } => Some(format!("waits until {until}")),
             Outcome::Failed { action, why, output, restored } => {
                 let last = output.as_deref().and_then(|text| text.trim().lines().last());

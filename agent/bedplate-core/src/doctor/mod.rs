@@ -77,7 +77,7 @@ pub enum Answer {
 
 /// A check and its result.
 #[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Asked"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CheckAnswer {
     /// Check id.
     pub check: &'static str,

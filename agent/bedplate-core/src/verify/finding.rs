@@ -49,7 +49,7 @@ pub(crate) use pcie_link::PcieLinkFinding;
 pub(crate) use profile::ProfileFinding;
 pub(crate) use rdma::{RdmaFinding, Tally};
 pub(super) use rdma::{few_of, tally};
-pub(super) use roce::class_remedy;
+pub(super) use roce::class_fix;
 pub(crate) use roce::{PfcTally, RoceFinding};
 pub(crate) use sriov::SriovFinding;
 pub(super) use storage::P2PDMA_DRIVER;
@@ -146,12 +146,12 @@ fn in_profile(
     setting: &str,
     then: &str,
 ) -> FindingText {
-    let fix = setting_remedy(setting, then);
+    let fix = setting_fix(setting, then);
     FindingText { in_profile: true, ..text(description, subject, fix) }
 }
 
 /// Formats the fix by a setting of the profile.
-pub(super) fn setting_remedy(setting: &str, then: &str) -> String {
+pub(super) fn setting_fix(setting: &str, then: &str) -> String {
     format!("set {setting} in the profile, run `bedplate apply`{then}")
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A kernel argument that does nothing, or not what it is meant to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Suspect"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct IneffectiveArgument {
     /// Argument as written.
     pub argument: String,

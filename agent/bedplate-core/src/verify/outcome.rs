@@ -133,6 +133,6 @@ impl Outcome {
     #[must_use]
     pub fn setting_hint(mut self, setting: &str) -> Self {
         self.in_profile = true;
-        self.hint(finding::setting_remedy(setting, ""))
+        self.hint(finding::setting_fix(setting, ""))
     }
 }

@@ -70,7 +70,7 @@ fn unknown_check_blocks_ready_unless_warn_level() {
 }
 
 #[test]
-fn remedy_omits_settings_that_the_profile_has() {
+fn fix_omits_settings_that_the_profile_has() {
     let fix = |profile: &str| {
         let file = "[files]\n\"/etc/bedplate/profile.toml\"";
         let report =

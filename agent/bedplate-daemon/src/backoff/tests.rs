@@ -38,7 +38,7 @@ const fn s(seconds: u64) -> Duration {
 }
 
 #[test]
-fn third_revert_makes_change_contested() {
+fn third_revert_makes_a_conflict() {
     let mut backoff = Backoff::default();
     for at in 0..3 {
         assert_eq!(backoff.admit(&[found("a")], s(at)).now, keys(&["a"]), "{at}");
@@ -70,7 +70,7 @@ fn fought_over() -> Backoff {
 }
 
 #[test]
-fn contested_change_is_retried_after_quiet_hour() {
+fn conflict_is_retried_after_quiet_hour() {
     let mut backoff = fought_over();
     let early = backoff.admit(&[found("a")], s(3602));
     assert_eq!((early.now.len(), early.next, backoff.conflicts().len()), (0, Some(s(3603)), 1));
@@ -137,7 +137,7 @@ fn last_failure_is_reported_until_success() {
 }
 
 #[test]
-fn infrequent_resets_are_not_contested() {
+fn infrequent_resets_are_no_conflict() {
     let mut backoff = Backoff::default();
     for round in 0..50 {
         assert_eq!(backoff.admit(&[found("a")], s(round * 601)).now, keys(&["a"]));

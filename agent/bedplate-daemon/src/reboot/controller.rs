@@ -69,6 +69,7 @@ pub(crate) struct RebootController {
     steps: Steps,
     /// Failures already in the journal, cleared when effects succeed again.
     logged_failures: BTreeSet<String>,
+    /// Reboots requested from logind, as a counter.
     requested: u64,
     /// Cause of the last boot, once known.
     last_boot: Option<LastBoot>,

@@ -80,7 +80,7 @@ const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 const NO_HELP: &str = "rebooted, but the change is still not in effect";
 
 /// Veto after a dry run.
-const REHEARSED: &str = "dry run done in this boot; set `dry_run = false` in [reboot] to reboot";
+const DRY_RUN_DONE: &str = "dry run done in this boot; set `dry_run = false` in [reboot] to reboot";
 
 /// Veto if no method works.
 pub(crate) const NO_METHOD: &str = "no reboot method of the profile works on this host";
@@ -155,7 +155,7 @@ fn obstacles(situation: &Situation<'_>, asked: Option<&RebootRequest>) -> Vec<Ve
         && dry_run_done
     {
         // Vetoed here, before a slot is taken that no reboot would use.
-        why.push(Veto::new(WaitsFor::DryRun, REHEARSED));
+        why.push(Veto::new(WaitsFor::DryRun, DRY_RUN_DONE));
     }
     if situation.method.is_none() {
         why.push(Veto::new(WaitsFor::Method, NO_METHOD));

@@ -21,11 +21,11 @@ pub enum RebootState {
     },
     /// No change is pending.
     Idle,
-    /// A reboot is due; the policy `never` makes it manual.
+    /// A reboot is due; the policy `never` leaves it to an operator.
     Manual,
     /// A reboot is due; the policy leaves it to an external tool that reads /run/reboot-required.
     External,
-    /// Attempts exhausted: reboots did not bring the change into effect.
+    /// Reboots did not bring the change into effect; no further attempt.
     AttemptsExhausted {
         /// The reason.
         why: String,
@@ -194,9 +194,9 @@ pub(crate) const STATES: [(&str, &str); 13] = [
         "unknown whether a reboot is due: not observed yet, no profile, an error, or being decided",
     ),
     ("idle", "no change needs a reboot"),
-    ("manual", "due; policy `never` makes it manual"),
+    ("manual", "due; policy `never` leaves it to an operator"),
     ("external", "due; policy `mark` leaves it to an external tool"),
-    ("attempts-exhausted", "attempts exhausted: reboots did not bring the change into effect"),
+    ("attempts-exhausted", "reboots did not bring the change into effect; no further attempt"),
     (
         "cancelled",
         "cancelled in this boot, or did not happen; scheduled again only on an operator's request",

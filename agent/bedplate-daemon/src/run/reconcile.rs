@@ -95,7 +95,7 @@ impl Daemon {
                 "{} was reverted {} times and is left alone; last value: {}; {CLEARS}",
                 conflict.id, conflict.times, conflict.found
             );
-            log_message(journal::CONTESTED, &text);
+            log_message(journal::CONFLICT, &text);
         }
         self.timers.retry_at_age(admitted.next);
         if admitted.now.is_empty() {

@@ -12,7 +12,7 @@ use crate::reminder::Reminder;
 pub(super) struct Timers {
     /// When the daemon started.
     born: Instant,
-    /// Next observation after a failure, a contest, or a missing profile.
+    /// Next observation after a failure, a conflict, or a missing profile.
     pub(super) retry: Option<Instant>,
     /// Next decision about the reboot.
     pub(super) decide_again: Option<Instant>,
@@ -76,7 +76,7 @@ impl Daemon {
         let settings = &observation.reboot;
         let due = self.timers.reminder.due(&self.known.status, settings, Instant::now());
         if let Some(text) = due {
-            log_message(journal::REBOOT_LEFT_TO_PEOPLE, &text);
+            log_message(journal::REBOOT_MANUAL, &text);
         }
     }
 

@@ -24,7 +24,6 @@ use messages::{MESSAGES, MessagePattern, Part};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "Sign"))]
 pub enum MessageKind {
     /// VT-d or AMD-Vi was initialised.
     IommuUp,

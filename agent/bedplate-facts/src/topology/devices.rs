@@ -14,7 +14,6 @@ use bedplate_base::value::PciAddress;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "Sort"))]
 pub enum DeviceClass {
     /// A GPU or accelerator.
     Gpu,

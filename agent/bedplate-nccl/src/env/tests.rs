@@ -97,7 +97,7 @@ fn old_versions_get_gid_index_only_if_ports_agree() {
 }
 
 #[test]
-fn set_variables_are_not_left_out() {
+fn set_variables_are_not_omitted() {
     let roce = port("mlx5_0/1", ACTIVE, Some(3));
     let advice = advice_for(&[(&roce, NEAR)], "2.10");
     let left = |name: &str| advice.omitted.iter().find(|row| row.name == name);

@@ -4,7 +4,6 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schemars", schemars(rename = "Weight"))]
 pub enum WarningSeverity {
     /// Informational.
     Note,

@@ -49,7 +49,7 @@ pub(crate) struct SealArgs {
 /// Output of `--json`.
 #[derive(Serialize)]
 struct Document<'a, T: Serialize> {
-    /// Version of this format, 1.
+    /// Version of this format, 2.
     bedplate_seal: u32,
     #[serde(flatten)]
     content: &'a T,
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &SealArgs) -> Result<Exit, CliError> {
 }
 
 fn document<T: Serialize>(content: &T) -> Document<'_, T> {
-    Document { bedplate_seal: 1, content }
+    Document { bedplate_seal: 2, content }
 }
 
 /// Returns the host to seal. The root directory of this machine is not an image.

@@ -28,7 +28,7 @@ pub fn text(report: &ApplyReport, after: &Plan, is_owed: bool, verbose: bool) ->
 fn pending_tools_line(report: &ApplyReport, after: &Plan) -> String {
     let mut commands: Vec<String> = Vec::new();
     let reported = report.changes.iter().flat_map(|change| match &change.outcome {
-        Outcome::Pending { commands, .. } => commands.as_slice(),
+        Outcome::ToolsPending { commands, .. } => commands.as_slice(),
         _ => &[],
     });
     let planned = after.body.changes.iter().flat_map(|change| &change.actions);
@@ -67,7 +67,7 @@ fn failed(report: &ApplyReport, waiting: usize) -> String {
             Outcome::Failed { restored, .. } if restored.left.is_empty() => undone += 1,
             Outcome::Failed { .. } => stays += 1,
             Outcome::Blocked { .. } => blocked += 1,
-            Outcome::Done | Outcome::AlreadyDone | Outcome::Pending { .. } => done += 1,
+            Outcome::Done | Outcome::AlreadyDone | Outcome::ToolsPending { .. } => done += 1,
             Outcome::Deferred { .. } => {}
         }
     }
@@ -151,7 +151,7 @@ fn format_change(out: &mut String, change: &ChangeReport) {
     match &change.outcome {
         Outcome::Done => line(out, paint(GOOD, "✓"), "done"),
         Outcome::AlreadyDone => line(out, paint(GOOD, "✓"), "already set"),
-        Outcome::Pending { commands, why } => {
+        Outcome::ToolsPending { commands, why } => {
             line(out, paint(WARN, "!"), "written; the image build must still run:");
             if let Some(why) = why {
                 let _ = writeln!(out, "    (cannot run in this root: {why})");

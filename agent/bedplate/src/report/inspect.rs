@@ -18,7 +18,7 @@ use bedplate_facts::Facts;
 use bedplate_facts::names::Names;
 
 /// Version of the JSON format. Raised when a field changes its meaning or is removed, not when one is added.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Full output of `inspect --json`.
 #[derive(Serialize)]

@@ -14,8 +14,18 @@ const LONGEST: usize = 128;
 /// Commands in the history.
 const COMMANDS: [&str; 2] = ["apply", "revert"];
 /// Results of a change.
-const RESULTS: [&str; 9] =
-    ["done", "failed", "blocked", "deferred", "pending", "reverted", "left", "refused", "allowed"];
+const RESULTS: [&str; 10] = [
+    "done",
+    "already-done",
+    "failed",
+    "blocked",
+    "deferred",
+    "tools-pending",
+    "reverted",
+    "left",
+    "refused",
+    "allowed",
+];
 /// Reason if a snapshot omits the record.
 const NOT_RECORDED: &str = "not in the snapshot";
 /// Reason if the record is unusable. A more specific error would quote its content.
@@ -138,7 +148,7 @@ fn of_record(record: &Record) -> Reboots {
 /// Describes the cause of a boot. The sentence in the record may contain other text.
 fn cause(origin: RebootOrigin) -> &'static str {
     match origin {
-        RebootOrigin::Scheduled(method) => method.announced(),
+        RebootOrigin::Scheduled(method) => method.origin(),
         RebootOrigin::OrdinaryWithoutBmc => {
             "an ordinary reboot, because the BMC did not cycle the power"
         }

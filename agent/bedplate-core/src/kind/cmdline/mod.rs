@@ -67,7 +67,7 @@ pub(crate) use one_shot::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub(crate) use owned_arguments::owned;
 pub use paths::NEXT_KERNEL;
-pub(crate) use repair::unknown as unknown_entry_remedy;
+pub(crate) use repair::unknown as unknown_entry_fix;
 pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
 pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundness_of_image};
 

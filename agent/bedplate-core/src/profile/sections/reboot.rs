@@ -44,7 +44,7 @@ bedplate_base::named! {
 
 impl RebootMethod {
     /// Returns the report text for a boot that followed a reboot scheduled by bedplate with this method.
-    pub fn announced(self) -> &'static str {
+    pub fn origin(self) -> &'static str {
         match self {
             RebootMethod::Ordinary => "scheduled by bedplate",
             RebootMethod::Firmware => "scheduled by bedplate, a reset by the firmware",

@@ -7,7 +7,7 @@ use super::super::{
 };
 use super::kernel_log;
 use crate::kind::cmdline::show::Argument;
-use crate::kind::cmdline::{Soundness, unknown_entry_remedy};
+use crate::kind::cmdline::{Soundness, unknown_entry_fix};
 use bedplate_base::{Reading, Reason};
 use bedplate_cmdline::{CommandLine, rejected_argument};
 use bedplate_host::HostKind;
@@ -166,7 +166,7 @@ fn unread_entry(input: &CheckInput<'_>, what: &str, why: &Reason) -> Outcome {
     let outcome = unread(what, why);
     match fix(why.cause) {
         Some(_) => outcome,
-        None => outcome.hint(unknown_entry_remedy(input.facts)),
+        None => outcome.hint(unknown_entry_fix(input.facts)),
     }
 }
 

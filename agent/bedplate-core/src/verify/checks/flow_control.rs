@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::finding::{PfcTally, class_remedy};
+use super::super::finding::{PfcTally, class_fix};
 use super::super::unread::unread;
 use super::super::{Check, CheckInput, Evidence, Group, Judgement, Outcome, RoceFinding, Severity};
 use super::roce::active;
@@ -170,7 +170,7 @@ fn roce_priority(
             "{on}; each job chooses the priority of its RoCE packets (NCCL_IB_TC)"
         ))
         .evidence("no NCCL_IB_TC", congestion.conf)
-        .hint(class_remedy(covered_dscp(control, mask), congestion.conf))),
+        .hint(class_fix(covered_dscp(control, mask), congestion.conf))),
         Reading::Known(class) => control.priority(class >> 2).ok_or_else(|| {
             Outcome::unknown(format!(
                 "{on}; the priority of RoCE packets at port {} is unknown: DSCP {} maps to no priority",
@@ -179,7 +179,7 @@ fn roce_priority(
             ))
             .evidence(format!("traffic class {class}"), at)
             .evidence(format!("{} DSCPs with a priority", control.dscp.len()), format!("DCB of {}", flow.interface))
-            .hint(class_remedy(covered_dscp(control, mask), congestion.conf))
+            .hint(class_fix(covered_dscp(control, mask), congestion.conf))
         }),
     }
 }

@@ -63,7 +63,7 @@ impl CommandLineFinding {
                     (true, false) => ("added at the next boot: {}", added),
                     (true, true) => ("removed at the next boot: {}", removed),
                 };
-                let fix = states_remedy(*entry_is_sound, not_in_entry.is_empty());
+                let fix = states_fix(*entry_is_sound, not_in_entry.is_empty());
                 text(description, named(list), fix)
             }
             Self::BootEntryUnsound { reason, fix, .. } => text("", reason, fix.clone()),
@@ -100,7 +100,7 @@ fn quoted(arguments: &[IneffectiveArgument]) -> String {
 }
 
 /// Returns the fix. Advises a reboot only into an entry that is known to boot.
-fn states_remedy(entry_is_sound: bool, is_configured: bool) -> &'static str {
+fn states_fix(entry_is_sound: bool, is_configured: bool) -> &'static str {
     match (entry_is_sound, is_configured) {
         (false, _) => {
             "do not reboot before cmdline.boot-entry passes: follow its fix, then run `bedplate inspect` for each \

@@ -11,7 +11,7 @@ use bedplate_facts::pci::Function;
 
 /// Vendors of GPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(rename = "Maker"))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuVendor {
     /// NVIDIA.

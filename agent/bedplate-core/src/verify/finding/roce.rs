@@ -140,7 +140,7 @@ impl RoceFinding {
                     priorities(*mask)
                 ),
                 port,
-                class_remedy(*dscp, conf),
+                class_fix(*dscp, conf),
             ),
             Self::EcnOff { port, interface, priority } => text(
                 format!("port {{}}: ECN is off for priority {priority}"),
@@ -167,7 +167,7 @@ fn pfc_differs(tally: &[PfcTally], interface: &str) -> FindingText {
 }
 
 /// Returns the fix that maps RoCE packets to a priority with PFC. `dscp`: a DSCP that maps there.
-pub(in crate::verify) fn class_remedy(dscp: Option<u8>, conf: &str) -> String {
+pub(in crate::verify) fn class_fix(dscp: Option<u8>, conf: &str) -> String {
     match dscp {
         Some(dscp) => format!(
             "set `NCCL_IB_TC={}` (DSCP {dscp}) in {conf} of every host, or enable flow control on the priority in use",

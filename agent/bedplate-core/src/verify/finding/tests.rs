@@ -328,7 +328,7 @@ fn names(schema: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_finding_has_text_and_remedy() {
+fn every_finding_has_text_and_fix() {
     for finding in all() {
         let name = name(&finding);
         let words = format_findings(std::slice::from_ref(&finding));

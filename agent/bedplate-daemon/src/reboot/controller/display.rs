@@ -73,7 +73,7 @@ impl RebootController {
         match state {
             RebootState::AttemptsExhausted { why } => {
                 let cause = observation.cause.as_ref().map(Cause::describe).unwrap_or_default();
-                log_message(journal::STUCK, &format!("{why}: {cause}"));
+                log_message(journal::ATTEMPTS_EXHAUSTED, &format!("{why}: {cause}"));
             }
             RebootState::Waiting { why, until, overdue } => {
                 let until =

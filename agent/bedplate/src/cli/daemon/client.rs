@@ -144,7 +144,7 @@ fn named(name: &str, text: Option<&str>) -> CallError {
 /// The reason why the status is not available.
 pub(crate) fn status() -> Result<Status, CallError> {
     let text = ask(Some(READ_LIMIT), |agent| async move { agent.status_json().await })?;
-    serde_json::from_str(&text).map_err(|_| CallError::OtherVersion)
+    Status::parse(&text).ok_or(CallError::OtherVersion)
 }
 
 /// Calls the daemon, for a command that requires it.

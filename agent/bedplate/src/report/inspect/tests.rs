@@ -283,7 +283,7 @@ fn host_text_cannot_control_the_terminal() {
 #[test]
 fn json_is_versioned_and_complete() {
     let value: serde_json::Value = serde_json::from_str(&json(&small(), None).unwrap()).unwrap();
-    assert_eq!(value["bedplate_inspect"], 1);
+    assert_eq!(value["bedplate_inspect"], 2);
     let functions = &value["pci"]["value"]["functions"];
     assert_eq!(functions.as_object().unwrap().len(), 10);
     assert_eq!(functions["0000:18:00.0"]["acs"]["value"]["control"], "001d");
