@@ -323,3 +323,17 @@ impl Status {
         counts
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_of_another_format_is_refused() {
+        let status = Status::starting("b".into());
+        let json = |status: &Status| serde_json::to_string(status).unwrap();
+        assert_eq!(Status::parse(&json(&status)), Some(status.clone()));
+        let older = Status { bedplate_status: VERSION - 1, ..status };
+        assert_eq!(Status::parse(&json(&older)), None);
+    }
+}
