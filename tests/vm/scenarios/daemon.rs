@@ -42,18 +42,28 @@ pub(super) fn install(case: &Case, node: &Node) -> Result<()> {
     Ok(())
 }
 
+/// Time limit of [`until`]: without KVM, `update-initramfs` alone may take two minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Interval of its attempts. Each runs a command on the node, which slows what it waits for.
+const INTERVAL: Duration = Duration::from_millis(500);
+
 /// Waits until a command succeeds; returns the time it took.
 pub(super) fn until(node: &Node, what: &str, command: &str) -> Result<Duration> {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(120) {
+    while begun.elapsed() < PATIENCE {
         if node.run(command)?.status == 0 {
             node.step(&format!("{what}: after {:.1} s", begun.elapsed().as_secs_f32()));
             return Ok(begun.elapsed());
         }
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(INTERVAL);
     }
     let status = node.run("bedplate status; journalctl -u bedplate -n 40 --no-pager")?;
-    fail(format!("not so within two minutes: {what}\n{}{}", status.stdout, status.stderr))
+    fail(format!(
+        "not so within {} s: {what}\n{}{}",
+        PATIENCE.as_secs(),
+        status.stdout,
+        status.stderr
+    ))
 }
 
 /// Returns a command that succeeds if the daemon reports this state.
