@@ -2,16 +2,21 @@
 
 use crate::session::{Session, text};
 
-const REMEDY: &str =
+const FIX: &str =
     "check `systemctl status dbus`; `bedplate plan` and `bedplate apply` work without the bus";
 
 /// stdout, stderr and exit status of a command with this address of the system bus.
 fn without_a_bus(address: &str, args: &[&str]) -> (String, String, Option<i32>) {
-    let output = Session::new()
-        .command(args)
-        .env("DBUS_SYSTEM_BUS_ADDRESS", address)
-        .output()
-        .expect("it starts");
+    run_without_a_bus(&Session::new(), address, args)
+}
+
+fn run_without_a_bus(
+    session: &Session,
+    address: &str,
+    args: &[&str],
+) -> (String, String, Option<i32>) {
+    let output =
+        session.command(args).env("DBUS_SYSTEM_BUS_ADDRESS", address).output().expect("it starts");
     (text(&output.stdout), text(&output.stderr), output.status.code())
 }
 
@@ -31,7 +36,7 @@ fn commands_without_a_bus_report_it_with_a_fix() {
             };
             assert!(stderr.starts_with(undone), "{args:?}: {stderr}");
             assert!(stderr.contains("cannot reach the system bus\nhint: "), "{args:?}: {stderr}");
-            assert!(stderr.contains(REMEDY), "{args:?}: {stderr}");
+            assert!(stderr.contains(FIX), "{args:?}: {stderr}");
             assert_eq!(stderr.lines().count(), 2, "{stderr}");
         }
     }
@@ -40,11 +45,21 @@ fn commands_without_a_bus_report_it_with_a_fix() {
 /// Without a bus, the output is limited to the record.
 #[test]
 fn without_a_bus_the_record_of_reboots_is_read() {
-    let (stdout, stderr, status) =
-        without_a_bus("unix:path=/nowhere", &["reboot", "status", "--json"]);
+    let session = Session::new();
+    let state_root = session.path("").display().to_string();
+    let status_of_reboots = || {
+        let args = ["reboot", "status", "--json", "--state-root", &state_root];
+        run_without_a_bus(&session, "unix:path=/nowhere", &args)
+    };
+    let (stdout, stderr, status) = status_of_reboots();
     let shown: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!((&shown["state"]["state"], status), (&"unknown".into(), Some(5)), "{stdout}");
     assert!(stderr.contains("cannot reach the system bus"), "{stderr}");
+    // The cause and its fix are not hidden by the missing daemon.
+    session.file("var/lib/bedplate/daemon/reboot.json", r#"{"version":2,"attempts":[]}"#);
+    let (stdout, stderr, status) = status_of_reboots();
+    assert_eq!((stdout.as_str(), status), ("", Some(1)));
+    assert!(stderr.contains("has version 2") && stderr.contains("remove it"), "{stderr}");
     let (stdout, stderr, status) = without_a_bus("unix:path=/nowhere", &["reboot", "cancel"]);
     assert_eq!((stdout.as_str(), status), ("", Some(1)));
     assert!(stderr.contains("no reboot is scheduled by bedplate"), "{stderr}");
@@ -55,7 +70,7 @@ fn without_a_bus_the_record_of_reboots_is_read() {
 fn status_without_a_bus_inspects_the_host_and_says_why() {
     let (_, stderr, _) = without_a_bus("unix:path=/nowhere", &["status"]);
     assert!(stderr.contains("daemon unreachable (cannot reach the system bus)"), "{stderr}");
-    assert!(stderr.contains(REMEDY), "{stderr}");
+    assert!(stderr.contains(FIX), "{stderr}");
     for raw in ["os error", "I/O", "org.freedesktop", "No such file"] {
         let of_the_bus = stderr.lines().take(2).any(|line| line.contains(raw));
         assert!(!of_the_bus, "{raw}: {stderr}");

@@ -297,13 +297,13 @@ fn failing_changes_and_hold_are_named_before_a_reboot_is_due() {
 #[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
 fn record_of_another_version_is_refused_with_its_fix() {
     let mut rig = Rig::new();
-    rig.write("var/lib/bedplate/daemon/reboot.json", "{\"version\":1,\"attempts\":[]}");
+    rig.write("var/lib/bedplate/daemon/reboot.json", "{\"version\":2,\"attempts\":[]}");
     rig.look(&waiting(&rig));
     rig.start();
     let status =
         rig.until("waits", |status| matches!(status.reboot.state, RebootState::Waiting { .. }));
     let text = status.reboot.state.to_string();
-    assert!(text.contains("has version 1") && text.contains("remove it"), "{text}");
+    assert!(text.contains("has version 2") && text.contains("remove it"), "{text}");
     assert_eq!(rig.asked_of_logind(), [""; 0]);
     std::fs::remove_file(rig.path("var/lib/bedplate/daemon/reboot.json")).expect("ours");
     rig.touch();

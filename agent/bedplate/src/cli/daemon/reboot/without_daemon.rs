@@ -67,7 +67,13 @@ pub(super) fn tell_daemon() {
 /// read.
 pub(super) fn status(root: &Path) -> Result<Option<Status>, CliError> {
     let found = run(async { Offline::connect(root).await.find().await })?;
-    let Ok((record, found)) = found else { return Ok(None) };
+    let (record, found) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            output::warn(&error.to_string());
+            return Ok(None);
+        }
+    };
     let state = state(&record, found);
     let mut status = Status::starting(boot_id::below(root));
     (status.daemon, status.pid) = (false, 0);
