@@ -96,3 +96,30 @@ fn watched_status_is_printed_once_without_a_terminal() {
     assert!(!rest.iter().any(|line| line.starts_with("daemon unreachable: ")), "{rest:?}");
     assert_eq!(run(&session, &["status", "--watch", "--json"]).1, Some(64));
 }
+
+/// A warning among the selected checks is not shown as a plain success, unless the profile ignores it.
+#[test]
+fn selected_checks_with_a_warning_are_not_just_passed() {
+    let session = Session::new();
+    session.file("open.toml", "schema = 1\n");
+    session.file(
+        "ignored.toml",
+        "schema = 1\n[verify]\nseverity = { \"limits.numa-balancing\" = { level = \"ignore\", reason = \"tested\" } }\n",
+    );
+    for (profile, result) in
+        [("open.toml", "NO FAILURE: 0 passed"), ("ignored.toml", "PASSED: 0 passed")]
+    {
+        let args = [
+            "verify",
+            "--demo",
+            "hgx",
+            "--profile",
+            profile,
+            "--check",
+            "limits.numa-balancing",
+            "-q",
+        ];
+        let (line, status) = run(&session, &args);
+        assert!(status == Some(0) && line.starts_with(result), "{profile}: {line}");
+    }
+}
