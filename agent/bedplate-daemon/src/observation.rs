@@ -33,7 +33,7 @@ pub struct Observation {
     /// Whether a lint prevents enforcement of the profile; then the host is not rebooted for it either.
     #[serde(default)]
     pub stopped: bool,
-    /// Settings of the profile that are still to be filled in, each with its lint.
+    /// Settings that the profile still lacks, each with its lint.
     #[serde(default)]
     pub reminders: Vec<String>,
     /// Results of the applied changes; empty if the worker only observed.

@@ -77,10 +77,10 @@ pub fn plan(plan: &Plan, words: &OperatorWords) -> Plan {
     for unknown in &mut body.unknowns {
         masked([&mut unknown.subject.text, &mut unknown.reason]);
     }
-    for settled in &mut body.unchanged {
-        masked([&mut settled.subject, &mut settled.state]);
-        if kind::privacy(settled.kind).quotes_files {
-            settled.state = "matches the profile".to_owned();
+    for setting in &mut body.unchanged {
+        masked([&mut setting.subject, &mut setting.state]);
+        if kind::privacy(setting.kind).quotes_files {
+            setting.state = "matches the profile".to_owned();
         }
     }
     for note in &mut body.notes {

@@ -77,7 +77,7 @@ pub struct Status {
     pub unknowns: Vec<Unknown>,
     /// Changes that take effect at the next boot.
     pub pending: Vec<Pending>,
-    /// Settings of the profile that are still to be filled in.
+    /// Settings that the profile still lacks, each with its lint.
     #[serde(default)]
     pub reminders: Vec<String>,
     /// Changes that something else keeps reverting.

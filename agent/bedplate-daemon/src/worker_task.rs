@@ -208,7 +208,7 @@ fn public_observation(
     })
 }
 
-/// Returns the reminders of a profile. Their texts quote nothing but the place that is to be filled in.
+/// Returns the reminders of a profile.
 fn reminders(loaded: &LoadedProfile) -> Vec<String> {
     let reminders = loaded.lints.iter().filter(|lint| is_reminder(lint.id));
     reminders.map(|lint| mask::mask_message(&format!("{} ({})", lint.message, lint.id))).collect()

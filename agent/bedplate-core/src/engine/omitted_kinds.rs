@@ -10,7 +10,7 @@ pub(crate) fn leave_out(body: &mut KindPlan, kinds: &[KindId]) {
     body.changes.retain(|change| stays(&change.kind));
     body.blockers.retain(|blocker| stays(&blocker.kind));
     body.unknowns.retain(|unknown| stays(&unknown.kind));
-    body.unchanged.retain(|settled| stays(&settled.kind));
+    body.unchanged.retain(|setting| stays(&setting.kind));
     body.notes.retain(|note| stays(&note.kind));
     body.pending.retain(|pending| stays(&pending.kind));
     if !stays(&KindId::Cmdline) {

@@ -111,9 +111,9 @@ impl Knowledge {
 
     /// Reads whether an operator paused enforcement, and logs a change.
     pub(super) fn is_enforcement_held(&mut self) -> bool {
-        let held = EnforceHold::load(&self.root);
-        log_changes::enforce_hold(self.status.pause.as_ref(), held.as_ref());
-        self.status.pause = held;
+        let pause = EnforceHold::load(&self.root);
+        log_changes::enforce_hold(self.status.pause.as_ref(), pause.as_ref());
+        self.status.pause = pause;
         self.status.pause.is_some()
     }
 

@@ -49,8 +49,8 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
     if let Some(hold) = &status.reboot.hold {
         let _ = writeln!(out, "  reboots  {hold}; {RELEASES}");
     }
-    if let Some(held) = &status.pause {
-        let _ = writeln!(out, "  paused   {}", held.describe());
+    if let Some(pause) = &status.pause {
+        let _ = writeln!(out, "  paused   {}", pause.describe());
     }
     let _ = writeln!(out, "  state    {}", status.state.name());
     if let Some(work) = &status.work {
@@ -180,8 +180,8 @@ pub(crate) fn reboot(status: &Status) -> String {
     if let Some(hold) = &reboot.hold {
         let _ = writeln!(out, "hold      {hold}; {RELEASES}");
     }
-    if let Some(held) = &status.pause {
-        let _ = writeln!(out, "paused    {}", held.describe());
+    if let Some(pause) = &status.pause {
+        let _ = writeln!(out, "paused    {}", pause.describe());
     }
     render_state(reboot, &mut out);
     if let Some(veto) = reboot.next_boot.as_ref().and_then(entry_veto) {

@@ -151,12 +151,12 @@ fn note_lines(plan: &Plan, kind: KindId, detail: Detail<'_>) -> Vec<String> {
     if shown < notes.len() {
         lines.push(format!("{sign} {} more notes (-v)", notes.len() - shown));
     }
-    let settled: Vec<_> = body.unchanged.iter().filter(|s| s.kind == kind).collect();
+    let unchanged: Vec<_> = body.unchanged.iter().filter(|s| s.kind == kind).collect();
     let sign = paint(GOOD, "✓");
     if detail.verbose {
-        lines.extend(settled.iter().map(|one| format!("{sign} {}: {}", one.subject, one.state)));
-    } else if !settled.is_empty() {
-        lines.push(format!("{sign} {} already correct", counted(settled.len(), "setting")));
+        lines.extend(unchanged.iter().map(|one| format!("{sign} {}: {}", one.subject, one.state)));
+    } else if !unchanged.is_empty() {
+        lines.push(format!("{sign} {} already correct", counted(unchanged.len(), "setting")));
     }
     lines
 }

@@ -87,10 +87,10 @@ fn off_on(
 /// Reports IOMMU states that need no argument as converged. An IOMMU that still translates and is off from the next
 /// boot on is pending.
 pub(crate) fn report(context: &Context, section: &mut KindPlan) {
-    let settled = &context.desired.cmdline.unchanged;
+    let unchanged = &context.desired.cmdline.unchanged;
     let on = context.facts.iommu.active.known().is_some_and(|units| !units.is_empty());
     match &context.facts.iommu.off_by {
-        Reading::Known(by) if on && !settled.is_empty() && translates(context) => {
+        Reading::Known(by) if on && !unchanged.is_empty() && translates(context) => {
             section.pending.push(Pending {
                 kind: NAME,
                 effect: Effect::ColdBoot,
@@ -99,7 +99,7 @@ pub(crate) fn report(context: &Context, section: &mut KindPlan) {
                 subject: "IOMMU".to_owned(),
             });
         }
-        _ => section.unchanged.extend(settled.iter().cloned()),
+        _ => section.unchanged.extend(unchanged.iter().cloned()),
     }
 }
 

@@ -68,10 +68,10 @@ pub(crate) fn load_list(context: &Context, section: &mut KindPlan) {
         return;
     }
     if names == ours {
-        let settled = names
+        let unchanged = names
             .into_iter()
             .map(|name| NAME.up_to_date(format!("{name} at boot"), format!("listed in {place}")));
-        section.unchanged.extend(settled);
+        section.unchanged.extend(unchanged);
         return;
     }
     let mut items: Vec<Item> = wanted

@@ -350,9 +350,10 @@ fn unwritten_changes_keep_need_from_idle() {
     let record = Record::default();
     let none = Situation { need: RebootNeed::None, planned: true, ..free(&settings, &record) };
     assert_eq!(decide(&none), RebootState::WaitingForChanges);
-    let held = Veto::new(WaitsFor::Pause, "enforcement is held");
-    let RebootState::Waiting { why, .. } = decide(&Situation { pause: Some(&held), ..none }) else {
+    let pause = Veto::new(WaitsFor::Pause, "enforcement is paused");
+    let RebootState::Waiting { why, .. } = decide(&Situation { pause: Some(&pause), ..none })
+    else {
         panic!("no wait")
     };
-    assert_eq!(why, [held]);
+    assert_eq!(why, [pause]);
 }

@@ -225,7 +225,7 @@ fn unchanged(body: &KindPlan, page: &mut Markup) {
                 let UpToDate { kind, subject, state } = setting;
                 vec![kind.name().to_owned(), subject.clone(), state.clone()]
             });
-            page::stacked(page, "settled", &["resource type", "setting", "state"], rows);
+            page::stacked(page, "unchanged", &["resource type", "setting", "state"], rows);
         });
     }
 }
