@@ -1,15 +1,10 @@
-//! Single faults, each put into a recording of a ready host (`tests/data/faults/*.toml`), and the result that `bedplate
-//! verify` must give. A host on which a job would break must not be ready; a healthy or recovered neighbour of a fault must
-//! cause no warning.
-//!
-//! Each row was written, with the source of its expectation, before it was run. Words in braces are replaced by a part of
-//! the host, see [`parts`].
+//! A recording of a ready host, changed as a fault changes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{self, Request, observe};
-use bedplate_core::verify::{Answer, Report, Selection, Verdict};
+use bedplate_core::verify::{Report, Selection};
 use bedplate_facts::Depth;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::topology::{Peer, Topology};
@@ -17,24 +12,10 @@ use bedplate_host::snapshot::{Config, Node, Snapshot};
 use bedplate_testhosts::HostSpec;
 use serde::Deserialize;
 
-/// The expectation of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Expected {
-    /// Not ready, by this check.
-    NotReady,
-    /// Ready, with a warning of this check.
-    Warning,
-    /// The check is unknown, and no other check fails.
-    Unknown,
-    /// Ready, without a warning.
-    Ready,
-}
-
 /// One change to a recording.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum Change {
+pub enum Change {
     /// Every read of this function's config space returns ones.
     Ones(String),
     /// Clears bits of a byte of config space: `["{gpu}", offset, bits]`.
@@ -69,80 +50,6 @@ enum Change {
     LogWrapped(bool),
     /// Adds a line to the host's description.
     Describe(String),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Neighbour {
-    change: Vec<Change>,
-    #[serde(default = "ready")]
-    expect: Expected,
-    by: Option<String>,
-}
-
-fn ready() -> Expected {
-    Expected::Ready
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Fault {
-    name: String,
-    /// Hosts on which the fault is tried.
-    #[serde(default = "hgx")]
-    on: Vec<String>,
-    /// Source of the expectation.
-    source: String,
-    change: Vec<Change>,
-    expect: Expected,
-    by: String,
-    /// Name in JSON of the required recovery.
-    recovery: Option<String>,
-    /// The same host after the fault, or with a similar change that is not a fault.
-    neighbour: Neighbour,
-}
-
-fn hgx() -> Vec<String> {
-    vec!["hgx".to_owned()]
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Good {
-    name: String,
-    host: String,
-    #[serde(default)]
-    change: Vec<Change>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    good: Vec<Good>,
-    #[serde(default)]
-    fault: Vec<Fault>,
-}
-
-/// The names of the files, without their extension.
-fn files() -> Vec<String> {
-    let entries = bedplate_tests::data("faults").read_dir().expect("tests/data/faults");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut names: Vec<String> = paths
-        .map(|path| path.file_stem().expect("a file").to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-fn file(name: &str) -> File {
-    let path = bedplate_tests::data(&format!("faults/{name}.toml"));
-    let text = std::fs::read_to_string(&path).expect("a readable file");
-    toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn goods() -> BTreeMap<String, Good> {
-    file("good").good.into_iter().map(|good| (good.name.clone(), good)).collect()
 }
 
 fn spec(text: &str) -> HostSpec {
@@ -183,14 +90,14 @@ fn parts(tree: &PciTree) -> BTreeMap<&'static str, String> {
 
 /// A recording under construction.
 #[derive(Clone)]
-struct Host {
+pub struct Host {
     snapshot: Snapshot,
     parts: BTreeMap<&'static str, String>,
     tree: PciTree,
 }
 
 /// Hosts by their descriptions, before any change. Most faults use the same few hosts.
-type Unchanged = BTreeMap<String, Host>;
+pub type Unchanged = BTreeMap<String, Host>;
 
 impl Host {
     fn unchanged(description: &HostSpec) -> Self {
@@ -200,11 +107,16 @@ impl Host {
         Host { snapshot, parts, tree }
     }
 
-    fn new(good: &Good, changes: &[Change], unchanged: &mut Unchanged) -> Self {
+    /// Builds the recording of a host with these changes.
+    pub fn new<'a>(
+        description: &str,
+        changes: impl Iterator<Item = &'a Change> + Clone,
+        unchanged: &mut Unchanged,
+    ) -> Self {
         let mut text = String::new();
         let mut log = Vec::new();
         let mut whole = true;
-        for change in good.change.iter().chain(changes) {
+        for change in changes.clone() {
             match change {
                 Change::Describe(line) => text = format!("{line}\n{text}"),
                 Change::Log(line) => log.push(line.clone()),
@@ -212,7 +124,7 @@ impl Host {
                 _ => {}
             }
         }
-        let text = format!("{text}{}", good.host);
+        let text = format!("{text}{description}");
         let mut described = spec(&text);
         let host = unchanged.entry(text).or_insert_with(|| Host::unchanged(&described));
         let mut host = host.clone();
@@ -221,7 +133,7 @@ impl Host {
             described.kernel_log_whole &= whole;
             host.snapshot = described.build();
         }
-        good.change.iter().chain(changes).for_each(|change| host.change(change));
+        changes.for_each(|change| host.change(change));
         host
     }
 
@@ -424,7 +336,8 @@ impl Host {
         }
     }
 
-    fn report(&self) -> Report {
+    /// Evaluates all checks.
+    pub fn report(&self) -> Report {
         let choice = Choice::HostOnly;
         let request = Request::dry_run(choice);
         engine::verify(&self.snapshot, &request, &Selection::default()).expect("a report").report
@@ -467,109 +380,3 @@ fn add_ats(bytes: &mut [u8]) {
     bytes[0xf00..0xf04].copy_from_slice(&0x0001_000f_u32.to_le_bytes());
     bytes[0xf04..0xf08].copy_from_slice(&0x20_u32.to_le_bytes());
 }
-
-fn warned(report: &Report) -> BTreeSet<&'static str> {
-    let all = report.checks.iter().filter(|judged| judged.verdict == Verdict::Warn);
-    all.map(|judged| judged.id).collect()
-}
-
-/// Returns the difference from the expectation. `usual`: warnings of the host without the fault.
-fn differs(
-    report: &Report,
-    (expect, by): (Expected, Option<&str>),
-    usual: &BTreeSet<&'static str>,
-) -> Option<String> {
-    let verdict = |id: &str| {
-        let judged = report.checks.iter().find(|judged| judged.id == id);
-        judged.unwrap_or_else(|| panic!("no check is called {id}")).verdict
-    };
-    for judged in &report.checks {
-        let found = matches!(judged.verdict, Verdict::Fail | Verdict::Warn);
-        assert!(!judged.finding.is_empty(), "{}: no words", judged.id);
-        assert_eq!(found, !judged.codes.is_empty(), "{}: {:?}", judged.id, judged.codes);
-    }
-    let more: Vec<&str> = warned(report).difference(usual).copied().collect();
-    let is_as_expected = match (expect, by) {
-        (Expected::NotReady, Some(by)) => {
-            report.answer == Answer::NotReady && verdict(by) == Verdict::Fail
-        }
-        (Expected::Warning, Some(by)) => {
-            report.answer == Answer::Ready && verdict(by) == Verdict::Warn
-        }
-        (Expected::Unknown, Some(by)) => {
-            report.answer != Answer::NotReady && verdict(by) == Verdict::Unknown
-        }
-        (Expected::Ready, _) => report.answer == Answer::Ready && more.is_empty(),
-        (_, None) => panic!("`by` is missing"),
-    };
-    let by = by.map(|by| format!("{by} is {:?}", verdict(by))).unwrap_or_default();
-    let because = report.reason.as_deref().unwrap_or_default();
-    (!is_as_expected).then(|| {
-        format!("expected {expect:?}, got {:?}: {because}; {by}; warned of {more:?}", report.answer)
-    })
-}
-
-#[test]
-fn good_hosts_are_ready_without_warnings() {
-    for good in goods().values() {
-        let report = Host::new(good, &[], &mut Unchanged::new()).report();
-        let warned = warned(&report);
-        assert_eq!(report.answer, Answer::Ready, "{}: {:?}", good.name, report.reason);
-        assert!(warned.is_empty(), "{}: {warned:?}", good.name);
-    }
-}
-
-/// Checks that each fault of a file has the result that its source states.
-fn assert_faults(name: &str) {
-    let (goods, faults, mut unchanged) = (goods(), file(name).fault, Unchanged::new());
-    let mut wrong = Vec::new();
-    assert!(!faults.is_empty(), "{name}.toml has no fault");
-    for fault in &faults {
-        assert!(!fault.source.is_empty(), "{}: no source", fault.name);
-        for on in &fault.on {
-            let good = goods.get(on).unwrap_or_else(|| panic!("{}: no host {on}", fault.name));
-            let usual = BTreeSet::new();
-            let report = Host::new(good, &fault.change, &mut unchanged).report();
-            let found = differs(&report, (fault.expect, Some(&fault.by)), &usual);
-            wrong.extend(found.map(|found| format!("{} on {on}: {found}", fault.name)));
-            if let Some(recovery) = &fault.recovery
-                && recovery != report.recovery.name()
-            {
-                wrong.push(format!("{} on {on}: recovery {}", fault.name, report.recovery.name()));
-            }
-            let Neighbour { change, expect, by } = &fault.neighbour;
-            let report = Host::new(good, change, &mut unchanged).report();
-            let found = differs(&report, (*expect, by.as_deref()), &usual);
-            wrong
-                .extend(found.map(|found| format!("neighbour of {} on {on}: {found}", fault.name)));
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), faults.len(), wrong.join("\n"));
-}
-
-/// Defines one test per file of faults, so that they run in parallel.
-macro_rules! faults {
-    ($($file:ident)*) => {
-        $(
-            #[test]
-            fn $file() {
-                assert_faults(stringify!($file));
-            }
-        )*
-
-        #[test]
-        fn every_file_has_a_test_and_fault_names_are_unique() {
-            let tested = BTreeSet::from([$(stringify!($file).to_owned()),*]);
-            let all: BTreeSet<String> = files().into_iter().filter(|name| name != "good").collect();
-            assert_eq!(tested, all);
-            let mut names = BTreeSet::new();
-            for fault in all.iter().flat_map(|name| file(name).fault) {
-                assert!(names.insert(fault.name.clone()), "two faults are called {}", fault.name);
-            }
-            assert!(file("good").fault.is_empty());
-            assert!(all.iter().all(|name| file(name).good.is_empty()));
-        }
-    };
-}
-
-faults! { devices driver fabric guests host links log nccl window }
