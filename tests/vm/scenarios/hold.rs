@@ -78,7 +78,8 @@ fn shortly_before(case: &mut Case) -> Result<()> {
     let node = waiting_node(case)?;
     let boot = node.boot_id()?;
     for lead in ["4", "2", "1"] {
-        node.ok("bedplate reboot schedule --in 20s")?;
+        // After `release` the daemon observes the host first: under emulation that takes up to half a minute.
+        node.ok("bedplate reboot schedule --in 60s")?;
         until(&node, "scheduled", SCHEDULED)?;
         // Wait until this number of seconds before logind's time.
         let wait = format!(
