@@ -250,3 +250,43 @@ fn profile_with_an_error_lint_is_shown_with_its_plan() {
         assert!(page.contains("amd_iommu=on") && !page.contains("hunter3"), "{page}");
     }
 }
+
+/// Returns class, value and notes of the tile with this name.
+fn tile<'a>(page: &'a str, name: &str) -> (&'a str, &'a str) {
+    let at = page.find(&format!("<dt>{name}</dt>")).expect("the tile");
+    let class = page[..at].rsplit_once("class=\"tile ").expect("a tile").1;
+    let rest = &page[at..];
+    (class.split('"').next().expect("a class"), &rest[..rest.find("</div>").expect("an end")])
+}
+
+/// A tile is not good if it rests on a value that was not read.
+#[test]
+fn tiles_show_doubt_about_unread_values() {
+    let session = Session::new();
+    let hgx = "machine = \"hgx\"\niommu = \"passthrough\"\nacs = false\ncmdline = \"iommu=pt\"\n";
+    let page = |denied: &str| {
+        session.host("h.bp", &format!("{hgx}denied = [{denied}]\n"));
+        text(&session.run(&["report", "--snapshot", "h.bp", "-o", "-"]).stdout)
+    };
+    let whole = page("");
+    let (class, iommu) = tile(&whole, "IOMMU");
+    assert!(class == "good" && iommu.contains(">passthrough<"), "{class}: {iommu}");
+    let (class, gpus) = tile(&whole, "GPUs");
+    assert!(class.is_empty() && gpus.contains(">8<"), "{class}: {gpus}");
+
+    let facts = session.run(&["inspect", "--json", "--snapshot", "h.bp"]).stdout;
+    let facts: serde_json::Value = serde_json::from_slice(&facts).expect("JSON");
+    let group = facts["iommu"]["groups"].as_object().and_then(|groups| groups.keys().next());
+    let group = group.expect("a group");
+    let partly = page(&format!("\"/sys/kernel/iommu_groups/{group}/type\""));
+    let (class, iommu) = tile(&partly, "IOMMU");
+    assert!(class == "doubt" && iommu.contains(">partly unknown<"), "{class}: {iommu}");
+    assert!(iommu.contains("1 group unreadable"), "{iommu}");
+
+    let partly = page("\"/sys/devices/pci0000:15/0000:15:01.0\"");
+    let (class, gpus) = tile(&partly, "GPUs");
+    assert!(class == "doubt" && gpus.contains("unreadable"), "{class}: {gpus}");
+
+    let (class, reboot) = tile(&whole, "Reboot");
+    assert!(class.is_empty() && reboot.contains(">no profile<"), "{class}: {reboot}");
+}
