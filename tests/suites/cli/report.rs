@@ -251,7 +251,7 @@ fn profile_with_an_error_lint_is_shown_with_its_plan() {
     }
 }
 
-/// Returns class, value and notes of the tile with this name.
+/// Returns class and markup of the tile with this name.
 fn tile<'a>(page: &'a str, name: &str) -> (&'a str, &'a str) {
     let at = page.find(&format!("<dt>{name}</dt>")).expect("the tile");
     let class = page[..at].rsplit_once("class=\"tile ").expect("a tile").1;
