@@ -12,7 +12,7 @@ use std::process::Command;
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Programs in [`PLACES`].
-const TOOLS: [&str; 28] = [
+const TOOLS: [&str; 29] = [
     "ansible-playbook",
     "busctl",
     "chromium",
@@ -31,6 +31,7 @@ const TOOLS: [&str; 28] = [
     "mmdebstrap",
     "perl",
     "promtool",
+    "qemu-aarch64-static",
     "rpm",
     "rpmlint",
     "setpriv",
@@ -47,7 +48,9 @@ const TOOLS: [&str; 28] = [
 const CARGO_TOOLS: [&str; 2] = ["cargo-deb", "cargo-generate-rpm"];
 
 /// Prerequisites other than programs, each with a probe in [`is_there`].
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 10] = [
+    "BEDPLATE_ARM64_PROGRAM",
+    "arm64",
     "devices",
     "hosts",
     "immutable-files",
@@ -58,23 +61,39 @@ const OTHERS: [&str; 8] = [
     "user-namespaces",
 ];
 
+/// Prerequisites that `tests/run` cannot install. Their tests are also ignored in CI.
+const ON_REQUEST: [&str; 1] = ["BEDPLATE_GRUBBY"];
+
+/// Variables that this script reads.
+const VARIABLES: [&str; 7] = [
+    "BEDPLATE_ARM64_PROGRAM",
+    "BEDPLATE_FIXTURES",
+    "BEDPLATE_GRUBBY",
+    "BEDPLATE_TESTS_WITHOUT",
+    "CI",
+    "HOME",
+    "USER",
+];
+
 /// Stamp that `tests/run` writes after a change that cargo cannot watch.
 const STAMP: &str = "../target/tests-machine";
 
 fn main() {
-    for name in ["CI", "BEDPLATE_FIXTURES", "BEDPLATE_TESTS_WITHOUT", "HOME", "USER"] {
+    for name in VARIABLES {
         println!("cargo::rerun-if-env-changed={name}");
     }
     println!("cargo::rerun-if-changed=build.rs");
     let without = env::var("BEDPLATE_TESTS_WITHOUT").unwrap_or_default();
     println!("cargo::rustc-env=BEDPLATE_TESTS_WITHOUT={without}");
-    let names: Vec<&str> = TOOLS.into_iter().chain(CARGO_TOOLS).chain(OTHERS).collect();
+    let names = TOOLS.into_iter().chain(CARGO_TOOLS).chain(OTHERS).chain(ON_REQUEST);
+    let names: Vec<&str> = names.collect();
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     println!("cargo::rustc-check-cfg=cfg(has, values({}))", quoted.join(", "));
 
     let is_hidden = |name: &str| without.split_whitespace().any(|hidden| hidden == name);
-    let (found, missing): (Vec<&str>, Vec<&str>) =
+    let (found, mut missing): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|name| !is_hidden(name) && is_there(name));
+    missing.retain(|name| !ON_REQUEST.contains(name));
     let is_ci = env::var("CI").as_deref() == Ok("true");
     for name in found.iter().chain(missing.iter().filter(|_| is_ci)) {
         println!("cargo::rustc-cfg=has={name:?}");
@@ -135,6 +154,14 @@ fn is_there(name: &str) -> bool {
             named.unwrap_or_else(|| PathBuf::from("../../shared")).join(name).is_dir()
         }
         "target/python" => Path::new("../target/python/bin/python").exists(),
+        "BEDPLATE_ARM64_PROGRAM" | "BEDPLATE_GRUBBY" => {
+            env::var_os(name).is_some_and(|path| Path::new(&path).is_file())
+        }
+        "arm64" => {
+            let emulator = Path::new("/proc/sys/fs/binfmt_misc/qemu-aarch64");
+            env::consts::ARCH == "aarch64" || emulator.exists()
+        }
+        "qemu-aarch64-static" => tool(name).is_some_and(|path| has_openat2(&path)),
         // strace is useless without permission to trace.
         "strace" => tool(name).is_some() && succeeds("strace", &["-o", "/dev/null", "true"]),
         // The script version with the plug-in that writes entries; newer versions are binaries.
@@ -149,6 +176,17 @@ fn is_there(name: &str) -> bool {
         }
         _ => tool(name).is_some(),
     }
+}
+
+/// Whether this qemu-user emulates openat2, which bedplate needs for `--root`: QEMU 9.2 or later.
+fn has_openat2(qemu: &Path) -> bool {
+    let output = Command::new(qemu).arg("--version").output();
+    let text = output.map(|done| String::from_utf8_lossy(&done.stdout).into_owned());
+    let text = text.unwrap_or_default();
+    let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1);
+    let mut numbers = version.unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());
+    let mut next = || numbers.next().flatten().unwrap_or(0);
+    (next(), next()) >= (9, 2)
 }
 
 fn is_root() -> bool {

@@ -60,6 +60,38 @@ pub fn cargo_tool(name: &str) {
     need(name, std::env::split_paths(&path).any(|place| place.join(name).exists()));
 }
 
+/// Static program for arm64 that `BEDPLATE_ARM64_PROGRAM` names: `packaging/build --static --target
+/// aarch64-unknown-linux-musl` makes one.
+///
+/// # Panics
+/// If the variable names no file.
+pub fn arm64_program() -> PathBuf {
+    named_by("BEDPLATE_ARM64_PROGRAM")
+}
+
+/// grubby of Fedora or RHEL, a shell script, that `BEDPLATE_GRUBBY` names. Debian has no package of it.
+///
+/// # Panics
+/// If the variable names no file.
+pub fn grubby() -> PathBuf {
+    named_by("BEDPLATE_GRUBBY")
+}
+
+/// The file that an environment variable names.
+fn named_by(variable: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
+    need(variable, path.is_some());
+    path.unwrap_or_default()
+}
+
+/// Checks that the kernel starts programs of arm64. `tests/vm/setup arm64` registers qemu-user.
+///
+/// # Panics
+/// If it does not.
+pub fn arm64() {
+    need("arm64", cfg!(has = "arm64"));
+}
+
 /// Python from the environment in which `tests/run` installs tests/requirements.txt.
 ///
 /// # Panics

@@ -7,6 +7,7 @@ pub mod damage;
 pub mod expected;
 pub mod fake;
 pub mod fixtures;
+pub mod image_root;
 #[path = "../vm/lab/mod.rs"]
 pub mod lab;
 pub mod parsers;

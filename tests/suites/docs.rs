@@ -10,7 +10,7 @@ use bedplate_tests::program;
 /// Documents that are cited by section, under the names used for citations.
 const CITED: [&str; 2] = ["handbook", "design"];
 /// Documents whose links and source paths must resolve.
-const LINKING: [&str; 27] = [
+const LINKING: [&str; 28] = [
     "CONTRIBUTING.md",
     "README.md",
     "docs/SUMMARY.md",
@@ -18,6 +18,7 @@ const LINKING: [&str; 27] = [
     "docs/comparison.md",
     "docs/daemon.md",
     "docs/design.md",
+    "docs/distributions.md",
     "docs/fabrics.md",
     "docs/handbook.md",
     "docs/hardware.md",

@@ -1,5 +1,5 @@
 //! Built-in defaults that apply when the kernel command line sets nothing. Read from the few lines of the build
-//! configuration (`/boot/config-RELEASE`, `/proc/config.gz`) that can make an argument unnecessary.
+//! configuration (`/boot/config-RELEASE`) that can make an argument unnecessary.
 
 use std::collections::BTreeMap;
 

@@ -68,6 +68,7 @@ pub fn apply(
     let found = store.ledger.clone();
     let mut report = ApplyReport { changes: Vec::new(), warnings: Vec::new() };
     report.warnings.extend(store.remove_stale_temporary_files(replaced_paths(plan)));
+    report.warnings.extend(store.finish_renewal());
     // Must precede all changes: a failed change is rolled back to the state that these tools ran on.
     let has_run = |tool: &SettledTool| tool.after.is_none();
     let has_paid = |kind: KindId| {

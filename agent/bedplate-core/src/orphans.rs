@@ -2,13 +2,19 @@
 //! Their original state is unknown. Pure, except for the reader.
 
 use crate::file_heading::HEADING;
-use crate::kind::{FileTool, KINDS, OwnFile, OwnMark, cmdline};
+use crate::kind::{FileTool, KINDS, OWED_LIMIT_S, OwnFile, OwnMark, cmdline, modules};
 use crate::ledger::{Generator, Ledger, Sha};
+use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::{KindId, Note, Orphan};
+use bedplate_facts::Facts;
 use bedplate_host::{HostKind, Reader};
 
-/// Returns bedplate's files that the ledger does not contain.
-pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
+/// Returns bedplate's files that the ledger does not contain. Calls `facts` only if a tool depends on them.
+pub fn orphans<'f>(
+    reader: &dyn Reader,
+    ledger: &Ledger,
+    facts: &dyn Fn() -> &'f Facts,
+) -> Vec<Orphan> {
     let files = KINDS.iter().flat_map(|kind| kind.files.iter().map(|file| (kind.id, file)));
     let unknown = files.filter(|(_, file)| !ledger.files.contains_key(file.path));
     let orphans = unknown.filter_map(|(kind, file)| {
@@ -23,13 +29,24 @@ pub fn orphans(reader: &dyn Reader, ledger: &Ledger) -> Vec<Orphan> {
             kind,
             path: file.path.to_owned(),
             content: is_whole.then(|| Sha::digest(&bytes)),
-            reader: tool(reader, kind, file),
+            reader: tool(reader, kind, file, facts),
         })
     });
     orphans.collect()
 }
 
-fn tool(reader: &dyn Reader, kind: KindId, file: &OwnFile) -> Option<Generator> {
+fn tool<'f>(
+    reader: &dyn Reader,
+    kind: KindId,
+    file: &OwnFile,
+    facts: &dyn Fn() -> &'f Facts,
+) -> Option<Generator> {
+    let purpose = format!("regenerate from {}", file.path);
+    if file.path == MODPROBE_PATH {
+        // If each kernel has a command of its own, this is an image, and an image has one kernel.
+        let argv = modules::initramfs_commands(reader, facts()).ok()?.into_iter().next()?;
+        return Some(Generator { argv, purpose, limit_s: OWED_LIMIT_S });
+    }
     let is_there = |tool: &&FileTool| reader.exists(tool.program) == Ok(true);
     // An image build may have the tool elsewhere. Without it, the tool that builds the initrds is unknown.
     let is_elsewhere = reader.kind() == HostKind::Image && kind == cmdline::NAME;
@@ -37,7 +54,7 @@ fn tool(reader: &dyn Reader, kind: KindId, file: &OwnFile) -> Option<Generator> 
     let FileTool { argv, limit_s, .. } = file.readers.iter().find(is_there).or_else(first)?;
     Some(Generator {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        purpose: format!("regenerate from {}", file.path),
+        purpose,
         limit_s: *limit_s,
     })
 }
@@ -68,7 +85,13 @@ pub(crate) fn ways(orphan: &Orphan) -> &'static str {
 mod tests {
     use super::*;
     use crate::ledger::{Author, FileState};
+    use bedplate_base::CpuVendor;
     use bedplate_host::snapshot::{Node, Snapshot};
+
+    fn of(host: &Snapshot, ledger: &Ledger) -> Vec<Orphan> {
+        let facts = Facts::of_vendor(CpuVendor::Intel);
+        orphans(host, ledger, &|| &facts)
+    }
 
     #[test]
     fn files_with_heading_are_orphans_until_recorded() {
@@ -82,14 +105,14 @@ mod tests {
         host.insert("/etc/nccl.conf", Node::File("# BEGIN bedplate\nA=1\n# END bedplate\n".into()));
         host.insert("/usr/sbin/update-grub", Node::File("".into()));
         let mut ledger = Ledger::default();
-        let found = orphans(&host, &ledger);
+        let found = of(&host, &ledger);
         let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();
         assert_eq!(paths, [drop_in, "/etc/nccl.conf"]);
         assert_eq!(found[0].reader.as_ref().unwrap().argv, ["update-grub"]);
         assert!(found[1].content.is_none());
         let author = Author { kind: KindId::Cmdline, change: "cmdline/x" };
         ledger.begin_file(drop_in, author, &FileState::Absent, None, &[]);
-        assert_eq!(orphans(&host, &ledger).len(), 1);
+        assert_eq!(of(&host, &ledger).len(), 1);
     }
 
     #[test]
@@ -103,11 +126,14 @@ mod tests {
                 host.insert(tool.program, Node::File("".into()));
             }
         }
+        host.insert("/usr/sbin/update-initramfs", Node::File("".into()));
         let mut ledger = Ledger::default();
-        for orphan in orphans(&host, &ledger.clone()) {
+        for orphan in of(&host, &ledger) {
             orphan.adopt(&mut ledger);
         }
         assert_eq!(ledger.files.len(), files.len());
+        let rebuild = &ledger.files[MODPROBE_PATH].readers[0];
+        assert_eq!(rebuild.argv[0], "update-initramfs");
         assert_eq!(crate::kind::outside_write_scope(&ledger), None);
     }
 }

@@ -28,6 +28,8 @@ bedplate_base::named! {
     pub enum Effect {
         /// Immediately and persistently.
         Now = "now",
+        /// At the first boot of the image.
+        FirstBoot = "first-boot",
         /// Immediately, but only until the next reboot: it must be repeated at every boot.
         EveryBoot = "every-boot",
         /// At the next start of the kernel.

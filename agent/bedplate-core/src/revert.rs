@@ -3,7 +3,9 @@
 //! individually, unless forced.
 
 mod boot_entry;
+mod initramfs;
 mod kernels;
+mod later_kernels;
 mod orphan;
 mod report;
 mod run;
@@ -19,7 +21,7 @@ use crate::apply::{find_file, saved_content};
 use crate::kind::{self, cmdline};
 use crate::ledger::{FileRecord, FileState, Ledger, PendingTool};
 use crate::orphans::orphans;
-use crate::plan::FileContent;
+use crate::plan::{FileContent, Orphan};
 use crate::restore_policy;
 use bedplate_base::{Reading, chain};
 use bedplate_facts::{Depth, observe};
@@ -67,27 +69,41 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
             false => plan.pending_tools.push(tool.argv.clone()),
         }
     }
-    let source = Source::find(reader, ledger, facts);
-    let tools = plan_files(&mut plan, (reader, writer), (ledger, source), force);
+    let orphans = orphans(reader, ledger, &facts);
+    let kept = initramfs::refuse(&mut plan, (reader, writer), (ledger, force), &facts);
+    let source = Source::find(reader, ledger, &facts);
+    let mut tools =
+        plan_files(&mut plan, (reader, writer), (ledger, source, orphans, &kept), force);
+    let later = later_kernels::plan(&mut plan, (reader, ledger), (source, &tools), &facts);
+    tools.extend(later);
     if writer.runs_tools() {
         plan.steps.extend(tools.into_iter().map(|(tool, makes)| Step::Tool {
+            makes: initramfs::made_by(&tool.argv, makes, reader),
             argv: tool.argv,
             purpose: tool.purpose,
-            makes: makes.into_iter().collect(),
             limit_s: tool.limit_s,
         }));
     } else {
         plan.pending_tools.extend(tools.into_keys().map(|tool| tool.argv));
     }
-    plan_owed(&mut plan, ledger, (reader, writer));
+    plan_owed(&mut plan, ledger, (reader, writer), &kept);
     let deepest_first = ledger.directories.iter().rev();
     plan.steps.extend(deepest_first.map(|path| Step::Directory { path: path.clone() }));
     plan
 }
 
-/// Plans pending tools of an image: their output is older than its configuration, independent of the revert.
-fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Reader, &dyn Writer)) {
-    for tool in ledger.owed.iter().filter(|_| reader.kind() == HostKind::Image) {
+/// Plans pending tools of an image, except those in `kept`: their output is older than its configuration, independent
+/// of the revert.
+fn plan_owed(
+    plan: &mut RevertPlan,
+    ledger: &Ledger,
+    (reader, writer): (&dyn Reader, &dyn Writer),
+    kept: &BTreeSet<String>,
+) {
+    let is_due = |tool: &&PendingTool| {
+        reader.kind() == HostKind::Image && !kept.contains(&tool.argv.join(" "))
+    };
+    for tool in ledger.owed.iter().filter(is_due) {
         let PendingTool { argv, purpose, .. } = tool.clone();
         let is_planned = plan
             .steps
@@ -96,8 +112,8 @@ fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Rea
         match writer.runs_tools() {
             true if is_planned => {}
             true => {
-                let (makes, limit_s) = (Vec::new(), kind::OWED_LIMIT_S);
-                plan.steps.push(Step::Tool { argv, purpose, makes, limit_s });
+                let makes = initramfs::made_by(&argv, BTreeSet::new(), reader);
+                plan.steps.push(Step::Tool { argv, purpose, makes, limit_s: kind::OWED_LIMIT_S });
             }
             false => plan.pending_tools.push(argv),
         }
@@ -106,16 +122,17 @@ fn plan_owed(plan: &mut RevertPlan, ledger: &Ledger, (reader, writer): (&dyn Rea
     plan.pending_tools.retain(|argv| seen.insert(argv.clone()));
 }
 
-/// Plans the files. Returns the tools to run after their restoration, each with its output files. Generated files are
-/// never restored from the ledger: the kernels that they name may be removed, and the machine boots from them.
+/// Plans the files, except those in `kept`. Returns the tools to run after their restoration, each with its output
+/// files. Generated files are never restored from the ledger: the kernels that they name may be removed, and the
+/// machine boots from them.
 fn plan_files(
     plan: &mut RevertPlan,
     (reader, writer): (&dyn Reader, &dyn Writer),
-    (ledger, source): (&Ledger, Source),
+    (ledger, source, orphans, kept): (&Ledger, Source, Vec<Orphan>, &BTreeSet<String>),
     force: bool,
 ) -> Tools {
     let mut tools = Tools::new();
-    for (path, record) in &ledger.files {
+    for (path, record) in ledger.files.iter().filter(|(path, _)| !kept.contains(*path)) {
         if !force && source.is_needed(path) {
             plan.refuse(path, ONLY_LINE, MAKE_IMAGES);
             continue;
@@ -131,7 +148,7 @@ fn plan_files(
             tools.entry(tool.clone()).or_default();
         }
     }
-    for orphan in orphans(reader, ledger) {
+    for orphan in orphans {
         orphan::plan(plan, reader, &orphan, force);
         if force && let Some(tool) = orphan.reader {
             tools.entry(tool).or_default();

@@ -1,11 +1,17 @@
 //! Detects the boot-loader family, which owns the kernel command line (handbook §10.4). Detectors run in table order;
 //! the first match wins. An unrecognised loader is `Unknown` with the evidence that was checked, never a default.
 
+mod blscfg;
+mod sdbootutil;
+
 use serde::Serialize;
 
 use super::os::Os;
+use bedplate_cmdline::boot::completeness::SECTION_MARKS;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::{HostKind, Reader};
+use blscfg::uses_entries;
+pub use blscfg::{KEEP_ENTRIES, LINUX_SCRIPT, MenuEffect, menu_effect, script_mark};
 
 /// Owner of the kernel command line on this host (handbook §10.4).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,7 +21,8 @@ pub enum BootLoader {
     GrubDebian,
     /// RHEL, Fedora and derivatives with BLS entries read by GRUB.
     GrubBls,
-    /// RHEL family without BLS (GRUB_ENABLE_BLSCFG not true): /etc/default/grub and grub2-mkconfig.
+    /// RHEL family without BLS (GRUB_ENABLE_BLSCFG false, or not set before RHEL 9): /etc/default/grub and
+    /// grub2-mkconfig.
     GrubRhel,
     /// SUSE: /etc/default/grub and grub2-mkconfig / update-bootloader.
     GrubSuse,
@@ -55,12 +62,13 @@ const LOADER_GUID: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 /// One detector; `None`: no match.
 type Detector = fn(&Host) -> Option<BootLoader>;
 
-const DETECTORS: [Detector; 9] = [
+const DETECTORS: [Detector; 10] = [
     talos,
     physical_root,
+    composefs,
     ostree,
     proxmox,
-    sdbootutil,
+    sdbootutil::detect,
     running_systemd_boot,
     suse,
     red_hat,
@@ -99,16 +107,6 @@ impl Host<'_> {
     /// Returns an EFI variable of the boot loader interface as text. The data is four bytes of attributes, then UTF-16.
     fn loader_variable(&self, name: &str) -> Option<String> {
         loader_variable(self.reader, name)
-    }
-
-    /// Whether /etc/default/grub enables BLS entries by a plain assignment (the last one wins).
-    fn grub_blscfg(&self) -> bool {
-        // Comments by other tools and admins need not be UTF-8.
-        let bytes = self.reader.read("/etc/default/grub").unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let value =
-            text.lines().rev().find_map(|line| line.trim().strip_prefix("GRUB_ENABLE_BLSCFG="));
-        value.is_some_and(|value| value.trim().trim_matches(['"', '\'']) == "true")
     }
 
     /// Whether there are boot entries. An unreadable directory counts as having some; otherwise they would seem
@@ -185,6 +183,29 @@ fn physical_root(host: &Host) -> Option<BootLoader> {
     })
 }
 
+/// Whether bootc installed the system with its composefs backend: the running command line has the digest of the root,
+/// and there is no /run/ostree-booted; or boot entries have bootc's names (bootc, crates/lib/src/bootc_composefs).
+pub fn is_bootc_composefs(reader: &dyn Reader) -> bool {
+    let line = reader.text("/proc/cmdline").unwrap_or_default();
+    let line = CommandLine::parse(line.trim_end());
+    let is_booted = reader.kind() != HostKind::Image
+        && reader.exists("/run/ostree-booted") != Ok(true)
+        && ["composefs", "composefs.digest"].iter().any(|name| line.named(name).next().is_some());
+    let entries = reader.list("/boot/loader/entries").unwrap_or_default();
+    is_booted || entries.iter().any(|name| name.starts_with("bootc_"))
+}
+
+/// Detects bootc's composefs backend. rpm-ostree cannot change its boot entries, and an upgrade replaces them.
+fn composefs(host: &Host) -> Option<BootLoader> {
+    is_bootc_composefs(host.reader).then(|| BootLoader::Unmanaged {
+        reason: "bootc (composefs backend) writes this system's boot entries; kernel arguments belong to the image"
+            .to_owned(),
+        fix: "run `bedplate apply --root` in the image build: it adds the arguments as a file in \
+                 /usr/lib/bootc/kargs.d; then run `bootc upgrade` and reboot"
+            .to_owned(),
+    })
+}
+
 fn ostree(host: &Host) -> Option<BootLoader> {
     let running = host.has("/run/ostree-booted");
     // A container that will be a bootable image has the /ostree link of every deployment; the link dangles until then.
@@ -193,7 +214,15 @@ fn ostree(host: &Host) -> Option<BootLoader> {
             .link("/ostree")
             .is_ok_and(|target| target.trim_start_matches('/') == "sysroot/ostree")
     };
-    let image = host.reader.kind() == HostKind::Image && (host.has("/sysroot/ostree") || link());
+    // An image for the composefs backend may lack that link, but every image has /sysroot; the package of bootc does not
+    // contain it. An image has no boot configuration; an installed system has one.
+    let bootc_image = || {
+        ["/usr/bin/bootc", "/sysroot"].into_iter().all(|path| host.has(path))
+            && !host.has("/etc/default/grub")
+            && !host.has_entries()
+    };
+    let image = host.reader.kind() == HostKind::Image
+        && (host.has("/sysroot/ostree") || link() || bootc_image());
     if !running && !image {
         return None;
     }
@@ -215,21 +244,6 @@ fn ostree(host: &Host) -> Option<BootLoader> {
     })
 }
 
-/// Detects SUSE with entries on the EFI system partition that only sdbootutil makes. GRUB reads no grub.cfg of this
-/// system there.
-fn sdbootutil(host: &Host) -> Option<BootLoader> {
-    const PATH: &str = "/etc/sysconfig/bootloader";
-    let bytes = host.reader.read(PATH).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let value = text.lines().rev().find_map(|line| line.trim().strip_prefix("LOADER_TYPE="))?;
-    let loader = value.trim().trim_matches(['"', '\'']);
-    match loader {
-        "grub2-bls" => Some(BootLoader::Sdbootutil { grub: true }),
-        "systemd-boot" => Some(BootLoader::Sdbootutil { grub: false }),
-        _ => None,
-    }
-}
-
 fn running_systemd_boot(host: &Host) -> Option<BootLoader> {
     // GRUB sets LoaderInfo too, so the text decides, not the presence of the variable.
     let stub =
@@ -248,11 +262,22 @@ fn red_hat(host: &Host) -> Option<BootLoader> {
     if !host.os.is_any(&RED_HAT) {
         return None;
     }
-    let defaults = host.has("/etc/default/grub");
-    match (defaults, defaults && host.grub_blscfg(), host.has_entries()) {
-        (_, true, _) | (false, _, true) => Some(BootLoader::GrubBls),
-        (true, false, _) => Some(BootLoader::GrubRhel),
-        (false, false, false) => None,
+    match (host.has("/etc/default/grub"), host.has_entries()) {
+        (true, _) => Some(red_hat_grub(host)),
+        (false, true) => Some(BootLoader::GrubBls),
+        (false, false) => None,
+    }
+}
+
+/// Returns the family of Red Hat's GRUB with /etc/default/grub.
+fn red_hat_grub(host: &Host) -> BootLoader {
+    match uses_entries(host.reader) {
+        Ok(true) => BootLoader::GrubBls,
+        Ok(false) => BootLoader::GrubRhel,
+        Err(error) => BootLoader::Unknown {
+            reason: format!("cannot tell whether GRUB reads boot entries: {error}"),
+            fix: "run bedplate as root".to_owned(),
+        },
     }
 }
 
@@ -299,7 +324,7 @@ fn grub_by_tools(host: &Host) -> Option<BootLoader> {
     let made = |path: &str| match host.reader.read(path) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
-            text.trim().is_empty() || text.contains("### BEGIN /etc/grub.d/")
+            text.trim().is_empty() || text.contains(SECTION_MARKS[0])
         }
         Err(error) => error.is_absent(),
     };
@@ -308,7 +333,7 @@ fn grub_by_tools(host: &Host) -> Option<BootLoader> {
         return Some(BootLoader::GrubDebian);
     }
     let red_hat = host.has("/usr/sbin/grub2-mkconfig") && made("/boot/grub2/grub.cfg");
-    red_hat.then(|| if host.grub_blscfg() { BootLoader::GrubBls } else { BootLoader::GrubRhel })
+    red_hat.then(|| red_hat_grub(host))
 }
 
 fn unknown_grub(host: &Host) -> Option<BootLoader> {

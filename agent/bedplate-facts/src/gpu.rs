@@ -170,6 +170,18 @@ pub(crate) fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> 
     config.clone().map(|text| text.lines().any(|one| one.trim() == line))
 }
 
+/// Whether the kernel was built with the boolean `option`. Unknown if its configuration does not name the option, as in
+/// snapshots of earlier versions.
+pub(crate) fn is_set(config: &Reading<String>, option: &str) -> Reading<bool> {
+    let (on, off) = (format!("{option}=y"), format!("# {option} is not set"));
+    config.clone().and_then(|text| {
+        match text.lines().map(str::trim).find(|line| *line == on || *line == off) {
+            Some(line) => Reading::Known(line == on),
+            None => Reading::unknown(format!("the kernel's build configuration has no {option}")),
+        }
+    })
+}
+
 fn peer_client(reader: &dyn Reader) -> Reading<&'static str> {
     let mut found = Reading::Absent;
     for path in PEER_CLIENT {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::pci::PciTree;
 use super::process::Daemon;
+use super::superchip::RACK_GPUS;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
 
@@ -25,8 +26,6 @@ pub const FIB_TRIE: &str = "/proc/net/fib_trie";
 pub const IF_INET6: &str = "/proc/net/if_inet6";
 /// Line below an address of this host in [`FIB_TRIE`] (net/ipv4/fib_trie.c).
 pub const LOCAL: &str = "/32 host LOCAL";
-/// GB200 and GB300 in rack trays (README of open-gpu-kernel-modules).
-const TRAYS: [u16; 4] = [0x2941, 0x31a1, 0x31c2, 0x31c3];
 const DAEMON: Daemon = Daemon {
     unit: "nvidia-imex",
     pid_file: "/run/nvidia-imex.pid",
@@ -80,7 +79,7 @@ pub fn record(reader: &dyn Reader, tree: Option<&PciTree>) {
 fn is_set_up(reader: &dyn Reader, tree: Option<&PciTree>) -> bool {
     let is_tray = |tree: &PciTree| {
         let mut all = tree.functions.values();
-        all.any(|gpu| gpu.vendor.0 == 0x10de && TRAYS.contains(&gpu.device.0) && !gpu.vfio)
+        all.any(|gpu| gpu.vendor.0 == 0x10de && RACK_GPUS.contains(&gpu.device.0) && !gpu.vfio)
     };
     let is_there = |path: &str| reader.exists(path).is_ok_and(|there| there);
     tree.is_some_and(is_tray) && is_there(PROGRAM) && is_there(CONFIG)

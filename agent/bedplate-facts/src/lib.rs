@@ -17,6 +17,7 @@ pub mod flow_control;
 pub mod gpu;
 pub mod imex;
 pub mod iommu_groups;
+pub mod iort;
 pub mod kernel_defaults;
 pub mod kernel_log;
 pub mod legacy_modules;

@@ -18,6 +18,8 @@ const LIMITS: &str = "/etc/security/limits.conf";
 const LIMITS_D: &str = "/etc/security/limits.d";
 /// Huge pages in sysfs, one directory per size.
 pub const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
+/// Memory statistics.
+const MEMINFO: &str = "/proc/meminfo";
 /// List of mounts.
 pub const MOUNTS: &str = "/proc/mounts";
 /// POSIX shared memory.
@@ -40,6 +42,8 @@ pub struct Limits {
     pub numa_balancing: Reading<u32>,
     /// Number of huge pages by size in bytes; `Absent`: not supported by this kernel.
     pub huge_pages: Reading<BTreeMap<u128, Reading<u64>>>,
+    /// Size in bytes of the huge pages that the running kernel uses by default; `Absent`: not reported.
+    pub default_huge_page: Reading<u128>,
     /// Whether nvidia-persistenced runs.
     pub persistenced: Reading<bool>,
     /// Device nodes that jobs open, and whether they exist.
@@ -79,6 +83,8 @@ pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
         shm,
         numa_balancing: super::scan::number(reader, "/proc/sys/kernel/numa_balancing"),
         huge_pages: Reading::from_result(huge_pages(reader)),
+        default_huge_page: Reading::from_result(reader.text(MEMINFO))
+            .and_then(|text| Reading::from_option(default_huge_page(&text))),
         persistenced: Reading::from_result(reader.exists(PERSISTENCED)),
         nodes: tree.map(|tree| nodes(reader, tree)).unwrap_or_default(),
     }
@@ -94,6 +100,13 @@ fn huge_pages(reader: &dyn Reader) -> Result<BTreeMap<u128, Reading<u64>>, ReadE
         Some((kib(name)? << 10, super::scan::number(reader, &path)))
     });
     Ok(sizes.collect())
+}
+
+/// Parses `Hugepagesize:     524288 kB` (fs/proc/meminfo.c, hugetlb_report_meminfo).
+fn default_huge_page(meminfo: &str) -> Option<u128> {
+    let size = meminfo.lines().find_map(|line| line.strip_prefix("Hugepagesize:"))?;
+    let kib: u64 = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(u128::from(kib) << 10)
 }
 
 fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {
@@ -202,6 +215,15 @@ mod tests {
         assert_eq!(mounted("tmpfs /run tmpfs rw 0 0\n"), None);
         let default = mounted("tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n").unwrap();
         assert_eq!(default.size, None);
+    }
+
+    #[test]
+    fn default_huge_page_is_in_meminfo() {
+        let text = "MemTotal:       2113384448 kB\nHugePages_Free:        0\nHugepagesize:     524288 kB\n";
+        assert_eq!(default_huge_page(text), Some(512 << 20));
+        for other in ["", "HugePages_Total:       0\n", "Hugepagesize:\n", "Hugepagesize: 2 MB\n"] {
+            assert_eq!(default_huge_page(other), None, "{other}");
+        }
     }
 
     #[test]

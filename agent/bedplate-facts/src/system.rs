@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::iort;
 use super::pci::{Function, PciTree};
 use bedplate_base::{Arch, CpuVendor, ReadError, Reading};
 use bedplate_host::Reader;
@@ -51,7 +52,7 @@ pub struct Dmi {
 pub struct IommuFacts {
     /// Names in /sys/class/iommu (`dmar0`, `ivhd0`, `smmu3.0x…`); empty: no active IOMMU.
     pub active: Reading<Vec<String>>,
-    /// ACPI table that describes an IOMMU: DMAR, IVRS or IORT in /sys/firmware/acpi/tables.
+    /// ACPI table that describes an IOMMU: DMAR, IVRS, or IORT with an SMMU, in /sys/firmware/acpi/tables.
     pub firmware: Reading<String>,
     /// Setting that disables the IOMMU at the next boot (`intel_iommu=off`, or the kernel's build); `Absent`: enabled.
     /// Like the next kernel, the resource type for the command line sets this (`engine::observe`).
@@ -83,7 +84,7 @@ pub(crate) fn unknown<T>() -> Reading<T> {
 const FIRST_CHUNK: usize = 4096;
 
 /// Names of well-known Arm server cores: (implementer, part) as in `/proc/cpuinfo`, from arch/arm64/include/asm/cputype.h.
-const ARM_CORES: [(u32, u32, &str); 9] = [
+const ARM_CORES: [(u32, u32, &str); 10] = [
     (0x41, 0xd0c, "Neoverse N1"),
     (0x41, 0xd40, "Neoverse V1"),
     (0x41, 0xd49, "Neoverse N2"),
@@ -93,6 +94,7 @@ const ARM_CORES: [(u32, u32, &str); 9] = [
     (0x41, 0xd87, "Cortex-A725"),
     (0x4e, 0x010, "NVIDIA Olympus"),
     (0xc0, 0xac3, "Ampere-1"),
+    (0xc0, 0xac4, "Ampere-1A"),
 ];
 
 /// Reads the entry of the first CPU in `/proc/cpuinfo`. An image has no such file.
@@ -232,6 +234,7 @@ pub(crate) fn dmi(reader: &dyn Reader) -> Dmi {
 
 /// Reads active IOMMUs and the firmware table that describes them.
 pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
+    let active = Reading::from_result(reader.list("/sys/class/iommu"));
     let firmware = match reader.list("/sys/firmware/acpi/tables") {
         Ok(names) => {
             let mut tables = names.into_iter();
@@ -241,11 +244,32 @@ pub(crate) fn iommu(reader: &dyn Reader) -> IommuFacts {
         // Without the directory the table is unknown: a device tree, or a dump without it.
         Err(error) => Reading::unknown(error),
     };
+    // An active IOMMU proves that the table describes one. Unlike the table, it is visible without root.
+    let is_active = active.known().is_some_and(|units| !units.is_empty());
+    let firmware = match is_active {
+        true => firmware,
+        false => firmware.and_then(|table| with_iommu(reader, table)),
+    };
     IommuFacts {
-        active: Reading::from_result(reader.list("/sys/class/iommu")),
+        active,
         firmware,
         off_by: Reading::unknown("the command line was not inspected"),
         groups: BTreeMap::new(),
+    }
+}
+
+/// Returns the table if it describes an IOMMU. DMAR and IVRS always do.
+fn with_iommu(reader: &dyn Reader, table: String) -> Reading<String> {
+    if table != "IORT" {
+        return Reading::Known(table);
+    }
+    match reader.read(iort::PATH) {
+        Ok(bytes) => match iort::describes_smmu(&bytes) {
+            Some(true) => Reading::Known(table),
+            Some(false) => Reading::Absent,
+            None => Reading::unknown(format!("{} is truncated or malformed", iort::PATH)),
+        },
+        Err(error) => Reading::unknown(error),
     }
 }
 
@@ -272,6 +296,7 @@ mod tests {
     #[test]
     fn arm_model_is_named_or_numbered() {
         assert_eq!(arm_model("0x41", "0xd4f"), "Neoverse V2");
+        assert_eq!(arm_model("0xc0", "0xac4"), "Ampere-1A");
         assert_eq!(arm_model("0x99", "0x1"), "Arm implementer 0x99 part 0x1");
     }
 

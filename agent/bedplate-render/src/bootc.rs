@@ -84,8 +84,8 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     rendered.add(agent.rest);
     if uses_modprobe(build) {
         rendered.notes.push(
-            "options of modules in the initramfs take effect only after a rebuild: run dracut in the image build \
-            (dracut(8); handbook §9)"
+            "options of modules in the initramfs take effect only after a rebuild: run `dracut --force --no-hostonly \
+            --add ostree /usr/lib/modules/RELEASE/initramfs.img RELEASE` in the image build (dracut(8); handbook §9)"
                 .to_owned(),
         );
     }

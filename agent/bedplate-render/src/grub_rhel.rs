@@ -11,6 +11,8 @@ use bedplate_core::image_config::ImageConfig;
 
 pub(super) const SCRIPT: &str = "bedplate-grubby.sh";
 pub(super) const APPEND: &str = "default-grub.append";
+/// Command line of kernels that are installed later.
+const LINE: &str = "/etc/kernel/cmdline";
 
 pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
@@ -18,19 +20,21 @@ pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResu
     rendered.inexpressible.extend(lost.iter().filter_map(lost_argument));
     let words = grub_words(&carried)?.join(" ");
     let (removed, _) = removable(build);
-    if !words.is_empty() || !removed.is_empty() {
-        let text = script(&words, &removed.join(" "), &preamble(build, "# "));
-        rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
-        rendered.notes.push(format!(
-            "run {SCRIPT} in the image after its kernel is installed; it changes every boot entry"
-        ));
-    }
     if !words.is_empty() {
         rendered
             .files
             .push(OutFile::new(APPEND, write_drop_in(CMDLINE, &carried, &heading(build, ""))?));
         rendered.notes.push(format!(
-            "append {APPEND} once to /etc/default/grub, for kernels installed later"
+            "append {APPEND} once to /etc/default/grub, before the script runs, for kernels installed later"
+        ));
+    }
+    if !words.is_empty() || !removed.is_empty() {
+        let has_all = argument_tests(&carried, &removed)?;
+        let removed = removed.join(" ");
+        let text = script((words.as_str(), &removed), &has_all, &preamble(build, "# "));
+        rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
+        rendered.notes.push(format!(
+            "run {SCRIPT} in the image after its kernel is installed; it changes every boot entry"
         ));
     }
     if carried.iter().any(|token| token.name() == "pci") {
@@ -53,8 +57,15 @@ fn is_carried(token: &Token) -> bool {
 /// [`RenderError::Grub`].
 pub(super) fn entry_test(build: &ImageConfig, tokens: &[Token]) -> Result<String, RenderError> {
     let carried: Vec<Token> = tokens.iter().filter(|token| is_carried(token)).cloned().collect();
-    let (removed, _) = removable(build);
-    let wanted = grub_words(&carried)?;
+    let read = "info=$(grubby --info=DEFAULT) || exit 1\n\
+                args=$(printf '%s\\n' \"$info\" | sed -n 's/^args=\"\\(.*\\)\"$/\\1/p')\n\
+                [ -n \"$args\" ] || exit 1\n";
+    Ok(read.to_owned() + &argument_tests(&carried, &removable(build).0)?)
+}
+
+/// Returns lines of a shell script that exit with status 1 unless `$args` has these arguments and none of the `removed`.
+fn argument_tests(carried: &[Token], removed: &[String]) -> Result<String, RenderError> {
+    let wanted = grub_words(carried)?;
     let wanted = wanted.iter().map(|word| {
         let word = in_shell_single_quotes(word);
         format!("case \" $args \" in *\" \"{word}\" \"*) ;; *) exit 1 ;; esac\n")
@@ -68,23 +79,31 @@ pub(super) fn entry_test(build: &ImageConfig, tokens: &[Token]) -> Result<String
         };
         format!("case \" $args \" in *\" \"{quoted}\" \"*{valued}) exit 1 ;; esac\n")
     });
-    let read = "info=$(grubby --info=DEFAULT) || exit 1\n\
-                args=$(printf '%s\\n' \"$info\" | sed -n 's/^args=\"\\(.*\\)\"$/\\1/p')\n\
-                [ -n \"$args\" ] || exit 1\n";
-    Ok(std::iter::once(read.to_owned()).chain(wanted).chain(removed).collect())
+    Ok(wanted.chain(removed).collect())
 }
 
-/// Returns the script. With `--no-etc-grub-update`, because grubby would copy the quotes into /etc/default/grub without the
-/// backslashes that a shell script needs there, and `;` would start a command the next time it is sourced. It goes last,
-/// behind the option that it qualifies.
-fn script(words: &str, removed: &str, preamble: &str) -> String {
+/// Returns the script. With `--no-etc-grub-update`, because grubby would copy the quotes into /etc/default/grub without
+/// the backslashes that a shell script needs there, and `;` would start a command the next time it is sourced. It goes
+/// last, behind the option that it qualifies. Afterwards /etc/kernel/cmdline is newer than /etc/default/grub; otherwise
+/// the next installation of a kernel would drop the arguments that only /etc/kernel/cmdline has (handbook §10.3). A
+/// file that had all arguments and was older stays older, as in `bedplate apply`: an operator has edited
+/// /etc/default/grub since, and that edit must reach it.
+fn script((words, removed): (&str, &str), has_all: &str, preamble: &str) -> String {
     let mut command = "grubby --update-kernel=ALL".to_owned();
     for (option, value) in [("--remove-args", removed), ("--args", words)] {
         if !value.is_empty() {
             command.push_str(&format!(" {option}={}", in_shell_single_quotes(value)));
         }
     }
-    format!("#!/bin/sh\n{preamble}set -eu\n{command} --no-etc-grub-update\n")
+    format!(
+        "#!/bin/sh\n{preamble}set -eu\n\
+         # Whether {LINE} has all arguments, and /etc/default/grub was edited since.\n\
+         is_outdated() (\n\
+         [ -n \"$(find /etc/default/grub -newer {LINE} 2>/dev/null)\" ] || exit 1\n\
+         args=$(cat {LINE})\n{has_all})\n\
+         age=now\nif is_outdated; then age=@0; fi\n\
+         {command} --no-etc-grub-update\ntouch -c -d \"$age\" {LINE}\n"
+    )
 }
 
 /// Returns the reason why grubby (a shell script around sed) would change an argument.
@@ -147,9 +166,20 @@ mod tests {
         assert!(script.text.starts_with("#!/bin/sh\n# written by bedplate from profile hgx;"));
         assert!(
             script.text.ends_with(
-                "set -eu\ngrubby --update-kernel=ALL --remove-args='nomodeset iommu=off' --args='iommu=pt \
+                "\ngrubby --update-kernel=ALL --remove-args='nomodeset iommu=off' --args='iommu=pt \
                  pci=realloc,config_acs=\"xx000x0@0000:17:00.0;xx000x0@0000:3a:00.0\" hugepages=64' \
-                 --no-etc-grub-update\n"
+                 --no-etc-grub-update\ntouch -c -d \"$age\" /etc/kernel/cmdline\n"
+            ),
+            "{}",
+            script.text
+        );
+        assert!(
+            script.text.contains(
+                "\nset -eu\n# Whether /etc/kernel/cmdline has all arguments, and /etc/default/grub was edited since.\n\
+                 is_outdated() (\n\
+                 [ -n \"$(find /etc/default/grub -newer /etc/kernel/cmdline 2>/dev/null)\" ] || exit 1\n\
+                 args=$(cat /etc/kernel/cmdline)\n\
+                 case \" $args \" in *\" \"'iommu=pt'\" \"*) ;; *) exit 1 ;; esac\n"
             ),
             "{}",
             script.text

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::spec::{HostSpec, IommuState, Loader, Machine, ModuleState, Nvidia};
 use bedplate_base::CpuVendor;
+use bedplate_facts::iort;
 use bedplate_host::kmsg::Line;
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::{KernelLog, snapshot_paths};
@@ -104,12 +105,12 @@ fn installed_kernel(spec: &HostSpec, kernel: &str, snapshot: &mut Snapshot) {
          CONFIG_PCI_REALLOC_ENABLE_AUTO=y\nCONFIG_DMA_SHARED_BUFFER=y\nCONFIG_DMABUF_MOVE_NOTIFY=y\nCONFIG_PCI_P2PDMA=y\n",
         if spec.iommu == IommuState::Off { "n" } else { "y" },
     );
-    let pages = match (spec.cpu_vendor(), kernel.ends_with("64k")) {
-        (CpuVendor::Arm, true) => "CONFIG_ARM64_64K_PAGES=y\n",
-        (CpuVendor::Arm, false) => "CONFIG_ARM64_4K_PAGES=y\n",
+    let of_arm = match (spec.cpu_vendor(), kernel.ends_with("64k")) {
+        (CpuVendor::Arm, true) => "CONFIG_ARM64_64K_PAGES=y\nCONFIG_ARM_SMMU_V3_SVA=y\n",
+        (CpuVendor::Arm, false) => "CONFIG_ARM64_4K_PAGES=y\nCONFIG_ARM_SMMU_V3_SVA=y\n",
         _ => "",
     };
-    put(snapshot, &format!("/boot/config-{kernel}"), &(config + pages));
+    put(snapshot, &format!("/boot/config-{kernel}"), &(config + of_arm));
     for name in ["vmlinuz", "initrd.img"] {
         snapshot.insert(&format!("/boot/{name}-{kernel}"), Node::Present);
     }
@@ -267,13 +268,18 @@ fn iommu(spec: &HostSpec, snapshot: &mut Snapshot) {
     snapshot.insert("/sys/class/iommu", Node::Dir(None));
     snapshot.insert("/sys/kernel/iommu_groups", Node::Dir(None));
     snapshot.insert("/sys/firmware/acpi/tables/FACP", Node::Present);
-    let (table, units): (_, &[&str]) = match spec.cpu_vendor() {
-        CpuVendor::Amd => ("IVRS", &["ivhd0", "ivhd1", "ivhd2", "ivhd3"]),
-        CpuVendor::Arm => ("IORT", &["smmu3.0x0000000011000000", "smmu3.0x0000000012000000"]),
-        CpuVendor::Intel | CpuVendor::Other => ("DMAR", &["dmar0", "dmar1"]),
+    let present = (spec.iommu != IommuState::None).then_some(Node::Present);
+    let (table, node, units): (_, _, &[&str]) = match spec.cpu_vendor() {
+        CpuVendor::Amd => ("IVRS", present, &["ivhd0", "ivhd1", "ivhd2", "ivhd3"]),
+        CpuVendor::Arm => (
+            "IORT",
+            Some(iort_table(spec)),
+            &["smmu3.0x0000000011000000", "smmu3.0x0000000012000000"],
+        ),
+        CpuVendor::Intel | CpuVendor::Other => ("DMAR", present, &["dmar0", "dmar1"]),
     };
-    if spec.iommu != IommuState::None {
-        snapshot.insert(&format!("/sys/firmware/acpi/tables/{table}"), Node::Present);
+    if let Some(node) = node {
+        snapshot.insert(&format!("/sys/firmware/acpi/tables/{table}"), node);
     }
     if spec.group_type().is_some() {
         for unit in units {
@@ -282,6 +288,12 @@ fn iommu(spec: &HostSpec, snapshot: &mut Snapshot) {
             snapshot.insert(&format!("/sys/class/iommu/{unit}"), Node::Link(target));
         }
     }
+}
+
+/// Returns the IORT: an interrupt controller and a root complex, and an SMMUv3 if the firmware offers one.
+fn iort_table(spec: &HostSpec) -> Node {
+    let types: &[u8] = if spec.iommu == IommuState::None { &[0, 2] } else { &[0, 4, 2] };
+    if spec.unprivileged { Node::Denied } else { Node::File(iort::with_nodes(types)) }
 }
 
 fn loaded_modules(spec: &HostSpec, snapshot: &mut Snapshot) {

@@ -217,6 +217,18 @@ fn iommu_state_sets_links_types_and_acs() {
 }
 
 #[test]
+fn iort_without_smmu_offers_no_iommu() {
+    let firmware = |more: &str| facts(&format!("machine = \"gb200\"\n{more}")).iommu.firmware;
+    let table = Reading::Known("IORT".to_owned());
+    assert_eq!(firmware("iommu = \"none\""), Reading::Absent);
+    assert_eq!(firmware("iommu = \"off\""), table);
+    assert_eq!(firmware("unprivileged = true"), table, "an SMMU is in use");
+    assert!(matches!(firmware("iommu = \"off\"\nunprivileged = true"), Reading::Unknown(_)));
+    let unknown_use = "unrecorded = [\"/sys/class/iommu\"]\niommu = \"none\"";
+    assert_eq!(firmware(unknown_use), Reading::Absent);
+}
+
+#[test]
 fn every_loader_is_recognised() {
     for (loader, family) in [
         ("debian", BootLoader::GrubDebian),
@@ -234,6 +246,18 @@ fn every_loader_is_recognised() {
         assert_eq!(image.boot, family, "{loader} as an image");
     }
     assert!(matches!(facts("loader = \"talos\"").boot, BootLoader::Unmanaged { .. }));
+    let composefs = "loader = \"bootc\"\nremove = [\"/run/ostree-booted\"]\n";
+    let booted = facts(&format!("{composefs}running-cmdline = \"composefs=1\""));
+    assert!(matches!(booted.boot, BootLoader::Unmanaged { .. }));
+    let with_bootc = |file: &str| {
+        facts(&format!(
+            "loader = 'none'\nrunning = false\n[files]\n'/usr/bin/bootc' = ''\n'{file}' = ''"
+        ))
+        .boot
+    };
+    assert_eq!(with_bootc("/sysroot/x"), BootLoader::Bootc);
+    // The package of bootc has this directory.
+    assert!(matches!(with_bootc("/usr/lib/bootc/install/x"), BootLoader::Unknown { .. }));
     let BootLoader::Unknown { reason, .. } = facts("loader = \"none\"").boot else {
         panic!("guessed")
     };
@@ -242,6 +266,20 @@ fn every_loader_is_recognised() {
         "loader = \"rhel9\"\n[files]\n\"/etc/default/grub\" = \"GRUB_ENABLE_BLSCFG=false\\n\"",
     );
     assert_eq!(no_bls.boot, BootLoader::GrubRhel);
+    let without_setting = |keys: &str, files: &str| {
+        facts(&format!(
+            "machine = 'plain'\nloader = 'rhel9'\n{keys}\n[files]\n'/etc/default/grub' = 'GRUB_TIMEOUT=5'\n{files}"
+        ))
+        .boot
+    };
+    let unset = |files: &str| without_setting("", files);
+    let script = "'/etc/grub.d/10_linux' = 'GRUB_ENABLE_BLSCFG=\"true\"'\n";
+    assert_eq!(unset(script), BootLoader::GrubBls);
+    assert_eq!(unset("'/etc/grub.d/10_linux' = 'if [ x = x ]'\n"), BootLoader::GrubRhel);
+    let old_grubby = format!("{script}'/usr/sbin/new-kernel-pkg' = ''\n");
+    assert_eq!(unset(&old_grubby), BootLoader::GrubRhel);
+    let unread = without_setting("denied = ['/etc/grub.d']", "");
+    assert!(matches!(unread, BootLoader::Unknown { .. }));
     let strange = facts("[files]\n\"/etc/os-release\" = \"ID=void\\n\"");
     assert!(matches!(strange.boot, BootLoader::Unknown { .. }));
     // GRUB sets LoaderInfo too.
@@ -250,6 +288,37 @@ fn every_loader_is_recognised() {
         "[files]\n\"/sys/firmware/efi/efivars/LoaderInfo-{guid}\" = \"\\u0006\\u0000\\u0000\\u0000G\\u0000R\\u0000\""
     ));
     assert_eq!(grub.boot, BootLoader::GrubDebian);
+}
+
+#[test]
+fn loader_of_sdbootutil_needs_no_setting() {
+    const MARK: &str = "installed_by_sdbootutil' = ''\n";
+    let family = |setting: &str, files: &str| {
+        facts(&format!(
+            "machine = 'plain'\nloader = 'suse'\n[files]\n'/etc/sysconfig/bootloader' = '{setting}'\n{files}"
+        ))
+        .boot
+    };
+    let tool = "'/usr/bin/sdbootutil' = ''\n";
+    let systemd = "'/usr/lib/systemd/boot/efi/systemd-bootx64.efi' = ''\n";
+    let grub = "'/usr/share/grub2/x86_64-efi/grubbls.efi' = ''\n";
+    let marks = ["systemd", "suse", "BOOT"].map(|name| format!("'/boot/efi/EFI/{name}/{MARK}"));
+    let [of_systemd, of_suse, of_medium] = marks.each_ref().map(String::as_str);
+    for setting in ["", "LOADER_TYPE=\"\""] {
+        let of = |files: &[&str]| family(setting, &(tool.to_owned() + &files.concat()));
+        assert_eq!(of(&[systemd, of_systemd]), BootLoader::Sdbootutil { grub: false });
+        assert_eq!(of(&[grub, of_suse]), BootLoader::Sdbootutil { grub: true });
+        assert_eq!(of(&[grub, systemd, of_suse]), BootLoader::Sdbootutil { grub: true });
+        assert_eq!(of(&[grub, of_medium]), BootLoader::Sdbootutil { grub: true });
+        // Not installed, or another loader than the tool would use.
+        let others: [&[&str]; 4] = [&[], &[grub], &[of_suse], &[grub, systemd, of_systemd]];
+        for files in others {
+            assert!(matches!(of(files), BootLoader::Unknown { .. }), "{files:?}");
+        }
+        assert_eq!(family(setting, ""), BootLoader::GrubSuse);
+    }
+    let named = family("LOADER_TYPE=\"grub2-efi\"", &(tool.to_owned() + grub + of_suse));
+    assert_eq!(named, BootLoader::GrubSuse, "the tool trusts the setting");
 }
 
 #[test]

@@ -120,7 +120,8 @@ fn all(as_image: bool) -> [u32; 4] {
     for (name, directory) in bedplate_tests::case::directories("cases") {
         let Some(case) = Case::open(&directory, as_image) else { continue };
         let before = files(&case);
-        let orphans = orphans::orphans(case.reader().as_ref(), &Ledger::default());
+        let facts = observe(case.reader().as_ref(), Depth::Plan);
+        let orphans = orphans::orphans(case.reader().as_ref(), &Ledger::default(), &|| &facts);
         let (_, report) = case.apply();
         applied += 1;
         for change in &report.changes {

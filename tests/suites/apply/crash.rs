@@ -2,11 +2,13 @@
 //! restores everything.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::time::{Duration, SystemTime};
 
 use bedplate_tests::fake::tree::{foreign, leftovers, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
-use crate::scenario::{WANTED, apply, assert_done, contents, ledger, machine, revert};
+use crate::scenario::{DEFAULT, WANTED, apply, assert_done, contents, ledger, machine, revert};
 
 /// Loading a module is not undone: everything else must be as before.
 fn assert_undone(machine: &Machine, before: &BTreeMap<String, String>, context: &str) {
@@ -134,6 +136,42 @@ fn revert_killed_at_any_step_is_finished_by_the_next() {
         assert!(plan.refused.is_empty() && report.succeeded(), "{context}: {plan:#?} {report:#?}");
         assert_undone(&machine, &before, &context);
         step += 1;
+    }
+}
+
+/// Red Hat's kernel-install treats /etc/kernel/cmdline as outdated if it is older than /etc/default/grub.
+#[test]
+fn kernel_cmdline_stays_newer_after_a_kill() {
+    const LINE: &str = "/etc/kernel/cmdline";
+    for kills_revert in [false, true] {
+        let run = |machine: &Machine, fuse: &Fuse| match kills_revert {
+            true => drop(revert(machine, fuse, false)),
+            false => drop(apply(machine, fuse)),
+        };
+        for step in 0.. {
+            let machine = machine();
+            machine.put("/usr/lib/kernel/install.d/20-grub.install", "");
+            machine.put(LINE, "root=/dev/r ro\n");
+            if kills_revert {
+                assert!(apply(&machine, &Fuse::none()).succeeded());
+            }
+            for (path, age) in [(DEFAULT, 1), (LINE, 2)] {
+                let file = File::options().write(true).open(machine.at(path)).unwrap();
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(age)).unwrap();
+            }
+            let fuse = Fuse::at(step);
+            run(&machine, &fuse);
+            if !fuse.blown() {
+                assert!(step > 20, "only {step} steps");
+                break;
+            }
+            run(&machine, &Fuse::none());
+            let context = format!("killed at step {step}, after {:?}", fuse.trail().last());
+            let modified = |path| machine.at(path).metadata().unwrap().modified().unwrap();
+            assert!(modified(LINE) >= modified(DEFAULT), "{context}");
+            assert_eq!(machine.text(LINE), "root=/dev/r ro\n", "{context}");
+            assert!(!ledger(&machine).files.contains_key(LINE), "{context}");
+        }
     }
 }
 

@@ -21,7 +21,7 @@ fn entry(kernel: &str, options: &str) -> String {
     )
 }
 
-/// A root whose only normal entry has this `options` line, and whose grub.cfg has these commands before `blscfg`.
+/// Root with one normal entry, which has this `options` line. Its grub.cfg has these commands before `blscfg`.
 fn rocky(options: &str, commands: &str) -> Root {
     let root = Root::new(ROCKY, &["iommu=pt"], &["quiet"]);
     root.put("etc/default/grub", "GRUB_CMDLINE_LINUX=\"rhgb\"\nGRUB_ENABLE_BLSCFG=true\n");
@@ -106,6 +106,103 @@ fn blank_kernel_cmdline_is_refused() {
     assert_refused(&root, "/etc/kernel/cmdline is empty");
 }
 
+/// Root with the plugin of kernel-install that reads /etc/kernel/cmdline, and compares its age with /etc/default/grub.
+fn with_plugin(options: &str) -> Root {
+    let root = rocky(options, "");
+    root.put("usr/lib/kernel/install.d/20-grub.install", "#!/bin/bash\n");
+    root
+}
+
+#[test]
+fn kernel_cmdline_stays_newer_than_default_grub() {
+    let line = "root=/dev/r ro rd.lvm.lv=r/root iommu=pt\n";
+    let root = with_plugin(&format!("options quiet {line}"));
+    // Already without the argument that the profile removes.
+    root.put("etc/kernel/cmdline", line);
+    root.put(
+        "etc/default/grub",
+        "GRUB_CMDLINE_LINUX=\"rhgb quiet iommu=pt\"\nGRUB_ENABLE_BLSCFG=true\n",
+    );
+    let (main, line) = (root.at("etc/default/grub"), root.at("etc/kernel/cmdline"));
+    let age = |path| std::fs::metadata(path).expect("a file").modified().expect("a time");
+    let before = root.text("etc/kernel/cmdline");
+    for command in ["apply", "revert"] {
+        let ran = match command {
+            "apply" => root.apply(&[]),
+            _ => root.image(command, &["--yes"]),
+        };
+        assert_eq!(ran.code, Some(0), "{}", ran.text);
+        let is_applied = !root.text("etc/default/grub").contains("quiet");
+        assert_eq!(is_applied, command == "apply", "{}", ran.text);
+        assert!(age(&line) >= age(&main), "{}", ran.text);
+        assert_eq!(root.text("etc/kernel/cmdline"), before);
+    }
+    // An operator's edit of /etc/default/grub must reach the older file.
+    let old = std::fs::File::options().write(true).open(&line).expect("ours");
+    old.set_modified(std::time::UNIX_EPOCH).expect("ours");
+    assert_eq!(root.apply(&[]).code, Some(0));
+    assert_eq!(age(&line), std::time::UNIX_EPOCH);
+}
+
+#[test]
+fn edit_that_changes_the_order_of_ages_is_noted() {
+    let root = with_plugin("options root=/dev/r ro\n");
+    root.put("etc/kernel/cmdline", "root=/dev/r ro\n");
+    let set_age = |path: &str, seconds| {
+        let file = std::fs::File::options().write(true).open(root.at(path)).expect("ours");
+        let age = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        file.set_modified(age).expect("ours");
+    };
+    for (age, is_noted) in [(1, true), (3, false)] {
+        set_age("etc/default/grub", 2);
+        set_age("etc/kernel/cmdline", age);
+        let plan = root.plan();
+        let note = "this change makes it newer than /etc/default/grub";
+        assert_eq!(plan.text.contains(note), is_noted, "{}", plan.text);
+    }
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn missing_kernel_cmdline_is_created_from_the_entry() {
+    let root = with_plugin("options root=/dev/r ro quiet $tuned_params\n");
+    let before = root.files();
+    let done = root.live(&["apply", "--yes"]);
+    assert_eq!(done.code, Some(3), "{}", done.text);
+    let line = root.text("etc/kernel/cmdline");
+    assert!(line.starts_with("root=/dev/r ro ") && !line.contains("quiet"), "{line}");
+    assert!(line.contains(" $tuned_params") && line.contains(" iommu=pt"), "{line}");
+    let back = root.live(&["revert", "--yes"]);
+    assert!(matches!(back.code, Some(0 | 3)), "{}", back.text);
+    assert!(!root.has("etc/kernel/cmdline"), "{}", back.text);
+    let after = root.files();
+    for (path, bytes) in &before {
+        assert_eq!(after.get(path), Some(bytes), "{}", path.display());
+    }
+    // Nothing reads the file if entries use `kernelopts` (RHEL 8), or without the plugin.
+    let root = with_plugin("options $kernelopts\n");
+    root.put("boot/grub2/grub.cfg", &format!("{HEADER}{FALLBACK}blscfg\n"));
+    let other = rocky("options root=/dev/r ro\n", "");
+    for root in [root, other] {
+        let done = root.live(&["apply", "--yes"]);
+        assert_eq!(done.code, Some(3), "{}", done.text);
+        assert!(!root.has("etc/kernel/cmdline"), "{}", done.text);
+    }
+}
+
+/// The builder may put the image on other file systems.
+#[test]
+fn image_gets_no_kernel_cmdline_with_the_root_of_its_entry() {
+    let root = with_plugin("options root=/dev/r ro quiet\n");
+    assert_eq!(root.apply(&[]).code, Some(0));
+    assert!(root.text(NORMAL).contains("iommu=pt") && !root.has("etc/kernel/cmdline"));
+    // New kernels would get the vendor's line, even after the first boot.
+    let root = with_plugin("options root=/dev/r ro quiet\n");
+    root.put("usr/lib/kernel/cmdline", "root=/dev/v ro\n");
+    assert_eq!(root.apply(&[]).code, Some(0));
+    assert_eq!(root.text("etc/kernel/cmdline"), "root=/dev/v ro iommu=pt\n");
+}
+
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn rescue_entry_is_not_changed() {
@@ -178,6 +275,7 @@ fn image_without_configuration_takes_the_newest_entry() {
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn live_host_without_menu_is_not_rebooted() {
     let root = rocky("options root=/dev/r ro\n", "");
+    root.put("etc/grub.d/10_linux", "if [ \"x${GRUB_GRUBENV_UPDATE}\" = \"xyes\" ]; then\n");
     let done = root.live(&["apply", "--yes"]);
     assert_eq!(done.code, Some(3), "{}", done.text);
     let cfg = root.at("boot/grub2/grub.cfg");

@@ -49,6 +49,38 @@ fn tools_with_red_hats_names_tell_the_family() {
     }
 }
 
+/// Root with the layout of Azure Linux: its grub-mkconfig reads no drop-ins.
+fn azure(main: &str) -> Root {
+    let root = root("azurelinux");
+    root.put("etc/default/grub", main);
+    let kdump = "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX crashkernel=256M\"\n";
+    root.put("etc/default/grub.d/70-kdump.cfg", kdump);
+    let made = MADE.replace("ro rhgb", "ro rd.auto=1 crashkernel=256M rhgb");
+    root.put("boot/grub2/grub.cfg", &made);
+    let tool = script("\"$2\"");
+    let tool: Vec<&str> = tool.lines().filter(|line| !line.starts_with("for ")).collect();
+    root.tool("usr/sbin/grub2-mkconfig", &(tool.join("\n") + "\n"));
+    root
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn drop_ins_that_the_main_file_sources_are_read() {
+    fixtures::root();
+    let main = "GRUB_CMDLINE_LINUX=\"rd.auto=1\"\nGRUB_CMDLINE_LINUX_DEFAULT=\"rhgb $kernelopts\"\n\
+                for x in /etc/default/grub.d/*.cfg ; do\n  if [ -e \"${x}\" ]; then\n    . \"${x}\"\n  fi\ndone\n";
+    let root = azure(main);
+    root.programs(&["/bin/sh", "/bin/cat"]);
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let edited = main.replace("rd.auto=1", "rd.auto=1 iommu=pt");
+    assert_eq!(root.text("etc/default/grub"), edited, "{}", done.text);
+    let menu = root.text("boot/grub2/grub.cfg");
+    assert!(menu.contains("rd.auto=1 iommu=pt crashkernel=256M rhgb"), "{menu}");
+    assert_eq!(root.plan().code, Some(0));
+    assert_refused(&azure(&format!("{main}GRUB_DEFAULT=0\n")), "as one plain assignment");
+}
+
 #[test]
 fn debians_package_of_grub_tells_the_family() {
     let root = root("pve");

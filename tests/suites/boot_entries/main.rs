@@ -5,6 +5,7 @@
 mod bls;
 mod families;
 mod ostree;
+mod real_tools;
 mod reverted;
 mod rhel_grub;
 mod root;

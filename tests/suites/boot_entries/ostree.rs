@@ -1,5 +1,7 @@
 //! ostree and bootc roots of each form. No real tools are run.
 
+use bedplate_tests::fixtures;
+
 use crate::root::Root;
 
 const KARGS: &str = "usr/lib/bootc/kargs.d/50-bedplate.toml";
@@ -141,4 +143,107 @@ fn kargs_file_of_another_architecture_is_ignored() {
 fn kargs_that_are_too_long_are_refused() {
     let long = "x".repeat(2100);
     assert_refused(&with_vendor_kargs(&format!("kargs = [\"{long}\"]\n")), &["the kernel drops"]);
+}
+
+#[test]
+fn root_of_the_composefs_backend_is_refused() {
+    let root = fedora();
+    root.tool("usr/bin/bootc", "");
+    root.put(
+        "boot/loader/entries/bootc_fedora-43-1.conf",
+        "linux /boot/x\noptions root=/dev/r composefs=1 quiet\n",
+    );
+    assert_refused(&root, &["composefs", "/usr/lib/bootc/kargs.d"]);
+}
+
+#[test]
+fn bootc_image_without_ostree_gets_kargs() {
+    let root = fedora();
+    root.tool("usr/bin/bootc", "");
+    root.put("usr/lib/bootc/install/00-image.toml", "");
+    // The package of bootc alone makes no such image.
+    assert_refused(&root, &["no boot loader recognised"]);
+    root.put("sysroot/x", "");
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert_eq!(root.text(KARGS), "kargs = [\"iommu=pt\"]\n");
+}
+
+const MODPROBE: &str = "etc/modprobe.d/zz-bedplate.conf";
+
+/// Image with a module option in its profile, and with a kernel.
+fn image_with_options() -> Root {
+    let root = fedora();
+    root.put(
+        "etc/bedplate/profile.toml",
+        "schema = 1\nname = \"t\"\n[modules.options]\nnvidia = { NVreg_EnableMSI = \"1\" }\n",
+    );
+    root.tool("usr/bin/bootc", "");
+    root.put("sysroot/ostree/x", "");
+    root.put("usr/lib/modules/6.12.0-1/vmlinuz", "image");
+    root.put("usr/lib/modules/6.12.0-1/initramfs.img", "old");
+    std::os::unix::fs::symlink("usr/lib", root.at("lib")).expect("ours");
+    root.put("usr/lib/dracut/modules.d/98ostree/module-setup.sh", "");
+    let dracut = "#!/bin/sh\nset -e\ntest \"$2 $3 $4\" = '--no-hostonly --add ostree'\n\
+                  test -e \"$6\"\necho new > \"$7\"\n";
+    root.tool("usr/bin/dracut", dracut);
+    root
+}
+
+#[test]
+fn missing_kernel_of_an_image_is_named() {
+    let root = image_with_options();
+    std::fs::remove_file(root.at("usr/lib/modules/6.12.0-1/vmlinuz")).expect("ours");
+    let plan = root.plan();
+    assert!(plan.text.contains("/usr/lib/modules/RELEASE/vmlinuz not found"), "{}", plan.text);
+    assert!(!plan.text.contains("dracut not found"), "{}", plan.text);
+    std::fs::remove_file(root.at("usr/bin/dracut")).expect("ours");
+    let plan = root.plan();
+    assert!(plan.text.contains("dracut not found"), "{}", plan.text);
+}
+
+#[test]
+fn image_without_dracut_module_for_deployments_is_refused() {
+    let root = image_with_options();
+    std::fs::remove_dir_all(root.at("usr/lib/dracut")).expect("ours");
+    assert_refused(&root, &["/usr/lib/dracut/modules.d has neither ostree nor bootc"]);
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn revert_on_a_host_leaves_initramfs_of_its_image() {
+    let root = image_with_options();
+    root.programs(&["/bin/sh"]);
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    // On a host /usr is read-only.
+    root.put("run/ostree-booted", "");
+    root.tool("usr/bin/dracut", "#!/bin/sh\nexit 1\n");
+    let refused = root.live(&["revert", "--yes"]);
+    assert_eq!(refused.code, Some(4), "{}", refused.text);
+    assert!(refused.text.contains("profile of the image build"), "{}", refused.text);
+    assert!(root.has(MODPROBE), "{}", refused.text);
+    // A new image has removed the file.
+    std::fs::remove_file(root.at(MODPROBE)).expect("ours");
+    let reverted = root.live(&["revert", "--yes"]);
+    assert_eq!(reverted.code, Some(0), "{}", reverted.text);
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn initramfs_of_an_image_is_rebuilt_beside_its_kernel() {
+    fixtures::root();
+    let root = image_with_options();
+    root.programs(&["/bin/sh"]);
+    let owed = root.apply(&[]);
+    assert_eq!(owed.code, Some(6), "{}", owed.text);
+    assert!(
+        owed.text.contains("/usr/lib/modules/6.12.0-1/initramfs.img 6.12.0-1"),
+        "{}",
+        owed.text
+    );
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert_eq!(root.text("usr/lib/modules/6.12.0-1/initramfs.img"), "new\n");
+    assert_eq!(root.plan().code, Some(0));
 }

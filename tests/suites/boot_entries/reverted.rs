@@ -133,3 +133,76 @@ fn entry_file_with_its_kernel_is_restored_when_forced() {
     assert_code(&root.image("revert", &["--yes", "--force"]), &[0]);
     assert_eq!(root.text(NEWER), before);
 }
+
+const PROFILE: &str = "etc/bedplate/profile.toml";
+
+/// Installs a kernel with an entry that has this one's arguments, as packages do.
+fn install_newer(root: &Root) -> String {
+    let entry = root.text(NORMAL).replace("5.14.0", "5.15.0");
+    root.put(NEWER, &entry);
+    entry
+}
+
+/// bedplate cannot tell whether the argument is its own or was added by hand.
+#[test]
+fn later_entry_that_keeps_an_argument_is_listed() {
+    let root = rocky();
+    std::fs::remove_file(root.at(NEWER)).expect("ours");
+    let before = root.text(NORMAL);
+    assert_code(&root.apply(&[]), &[0]);
+    let later = install_newer(&root);
+    assert!(later.contains("iommu=pt"), "{later}");
+    let ran = root.image("revert", &["--yes"]);
+    assert_code(&ran, &[4]);
+    let fix = "`grubby --update-kernel=/boot/vmlinuz-5.15.0 --remove-args=\"iommu=pt\"`";
+    assert!(ran.text.contains(fix), "{}", ran.text);
+    assert_eq!((root.text(NORMAL), root.text(NEWER)), (before, later), "{}", ran.text);
+    let again = root.image("revert", &["--yes"]);
+    assert_code(&again, &[0]);
+    assert!(again.text.contains("nothing to revert"), "{}", again.text);
+}
+
+/// An operator runs the command of the fix, and an image may be hostile.
+#[test]
+fn later_entry_of_a_hostile_image_gives_no_command() {
+    let root = rocky();
+    std::fs::remove_file(root.at(NEWER)).expect("ours");
+    assert_code(&root.apply(&[]), &[0]);
+    let kernel = "5.15.0;x";
+    root.put(&format!("boot/vmlinuz-{kernel}"), "image");
+    root.put(NEWER, &root.text(NORMAL).replace("5.14.0", kernel));
+    let ran = root.image("revert", &["--yes"]);
+    assert_code(&ran, &[4]);
+    assert!(ran.text.contains("remove `iommu=pt` from the `options` line of"), "{}", ran.text);
+    assert!(!ran.text.contains("grubby"), "{}", ran.text);
+}
+
+/// A second change has recorded the entry with an argument of the first one.
+#[test]
+fn argument_of_an_earlier_change_is_noted() {
+    let root = rocky();
+    std::fs::remove_file(root.at(NEWER)).expect("ours");
+    assert_code(&root.apply(&[]), &[0]);
+    let later = install_newer(&root);
+    let profile = root.text(PROFILE).replace("\"iommu=pt\"", "\"iommu=pt\", \"nosmt\"");
+    root.put(PROFILE, &profile);
+    assert_code(&root.apply(&[]), &[0]);
+    assert!(root.text(NEWER).contains("iommu=pt nosmt"), "{}", root.text(NEWER));
+    let ran = root.image("revert", &["--yes"]);
+    assert_code(&ran, &[0]);
+    assert_eq!(root.text(NEWER), later, "{}", ran.text);
+    assert!(ran.text.contains("0123-5.15.0.conf keeps `iommu=pt`"), "{}", ran.text);
+}
+
+#[test]
+fn entry_with_the_argument_before_apply_is_not_listed() {
+    let root = rocky();
+    let own = root.text(NEWER).replace("root=/dev/r ro", "root=/dev/r ro iommu=pt");
+    root.put(NEWER, &own);
+    assert_code(&root.apply(&[]), &[0]);
+    assert!(root.text(NORMAL).contains("iommu=pt"));
+    let ran = root.image("revert", &["--yes"]);
+    assert_code(&ran, &[0]);
+    assert!(!ran.text.contains("keeps `iommu=pt`"), "{}", ran.text);
+    assert_eq!(root.text(NEWER), own);
+}

@@ -14,6 +14,11 @@ const TOOL: &str = "#!/bin/sh\nset -e\n[ \"$*\" = update-all-entries ]\nread -r 
                     for entry in /boot/efi/loader/entries/*.conf; do\n\
                     sed -i \"s|^options .*|options $line root=UUID=1 rootflags=subvol=@/.snapshots/3/snapshot|\" \"$entry\"\ndone\n";
 
+/// Profile that needs a rebuild of the initramfs.
+const OPTIONS: &str =
+    "schema = 1\nname = \"t\"\n[modules.options]\nnvidia = { NVreg_EnableMSI = \"1\" }\n";
+const MODPROBE: &str = "etc/modprobe.d/zz-bedplate.conf";
+
 fn entry(kernel: &str) -> String {
     format!(
         "title openSUSE\nversion {kernel}\noptions quiet splash root=UUID=1 rootflags=subvol=@/.snapshots/3/snapshot\n\
@@ -86,6 +91,214 @@ fn every_entry_is_generated_from_the_file() {
             assert!(text.contains("options quiet splash root=UUID=1"), "{loader}: {text}");
         }
     }
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn initramfs_is_rebuilt_by_sdbootutil() {
+    fixtures::root();
+    let root = leap("grub2-bls");
+    root.put("etc/bedplate/profile.toml", OPTIONS);
+    root.tool("usr/bin/dracut", "#!/bin/sh\nexit 1\n");
+    let tool = "#!/bin/sh\nset -e\n[ \"$*\" = mkinitrd ]\n\
+                for kernel in /boot/efi/opensuse-leap/*; do\necho new > \"$kernel/initrd\"\ndone\n";
+    root.tool("usr/bin/sdbootutil", tool);
+    root.programs(&["/bin/sh"]);
+    let plan = root.plan();
+    assert_eq!(plan.code, Some(2), "{}", plan.text);
+    assert!(plan.text.contains("run sdbootutil mkinitrd"), "{}", plan.text);
+    assert!(!plan.text.contains("dracut"), "{}", plan.text);
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert_eq!(root.text("boot/efi/opensuse-leap/6.12.0-1-default/initrd"), "new\n");
+    assert_eq!(root.plan().code, Some(0));
+}
+
+#[test]
+fn initramfs_rebuild_from_unclear_arguments_is_refused() {
+    for (path, text, reason) in [
+        (CMDLINE, "\n", "is empty"),
+        (CMDLINE, "# mine\nquiet splash\n", "has a comment line"),
+        (CMDLINE, "quiet splash systemd.unit=rescue.target\n", "the default boot entry lacks"),
+        ("etc/kernel/cmdline.d/x.conf", "rd.luks.uuid=1\n", "adds arguments"),
+        ("etc/kernel/tries", "3\n", "sets a boot counter"),
+        // sdbootutil copies it.
+        ("usr/lib/modules/6.11.0-1-default/initrd", "image", "instead of building an initramfs"),
+    ] {
+        let root = leap("grub2-bls");
+        root.put("etc/bedplate/profile.toml", OPTIONS);
+        root.put(path, text);
+        assert_refused(&root, reason);
+    }
+}
+
+/// Part of the tool that builds every initramfs.
+const BUILDS: &str =
+    "for kernel in /boot/efi/opensuse-leap/*; do\necho new > \"$kernel/initrd\"\ndone\n";
+/// The same part of the real tool, which names an initramfs by its content and removes the one that no entry names.
+const RENAMES: &str = "for kernel in /boot/efi/opensuse-leap/*; do\n\
+                       echo new > \"$kernel/initrd-2\"\nrm \"$kernel/initrd\"\ndone\n\
+                       sed -i 's|/initrd$|/initrd-2|' /boot/efi/loader/entries/*.conf\n";
+
+/// Sets the tool: it makes the entries again, with this line, and every initramfs.
+fn set_mkinitrd(root: &Root, line: &str, builds: &str) {
+    let tool = TOOL.replace("update-all-entries", "mkinitrd").replace("$line", line);
+    root.tool("usr/bin/sdbootutil", &(tool + builds));
+}
+
+/// Host that needs a rebuild of the initramfs. Its tool also makes the entries again, with this line.
+fn with_options(line: &str) -> Root {
+    let root = leap("grub2-bls");
+    root.put("etc/bedplate/profile.toml", OPTIONS);
+    set_mkinitrd(&root, line, BUILDS);
+    root.programs(&["/bin/sh", "/bin/sed", "/bin/rm"]);
+    root
+}
+
+fn entries(root: &Root) -> [String; 2] {
+    ENTRIES.map(|path| root.text(path))
+}
+
+/// Adds an argument to the entries only, as an operator may do.
+fn add_to_entries(root: &Root) {
+    for path in ENTRIES {
+        root.put(path, &root.text(path).replace("quiet splash", "quiet splash nosmt"));
+    }
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn later_argument_of_entry_survives_revert() {
+    fixtures::root();
+    let root = with_options("$line");
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    add_to_entries(&root);
+    let before = root.files();
+    let refused = root.image("revert", &["--yes", "--chroot-tools"]);
+    assert_eq!(refused.code, Some(4), "{}", refused.text);
+    assert!(refused.text.contains("the default boot entry has `nosmt`"), "{}", refused.text);
+    assert_eq!(root.files(), before);
+    root.put(CMDLINE, "quiet splash nosmt\n");
+    let back = root.image("revert", &["--yes", "--chroot-tools"]);
+    assert_eq!(back.code, Some(0), "{}", back.text);
+    assert!(!root.has(MODPROBE), "{}", back.text);
+    for path in ENTRIES {
+        assert!(root.text(path).contains("options quiet splash nosmt root=UUID=1"), "{path}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn later_argument_of_entry_blocks_pending_rebuild() {
+    fixtures::root();
+    let root = with_options("$line");
+    let owed = root.apply(&[]);
+    assert_eq!(owed.code, Some(6), "{}", owed.text);
+    add_to_entries(&root);
+    let before = root.files();
+    let refused = root.apply(&["--chroot-tools"]);
+    assert_eq!(refused.code, Some(4), "{}", refused.text);
+    assert!(refused.text.contains("the default boot entry has `nosmt`"), "{}", refused.text);
+    assert_eq!(root.files(), before);
+    let reverted = root.image("revert", &["--yes", "--chroot-tools"]);
+    assert_eq!(reverted.code, Some(4), "{}", reverted.text);
+    assert_eq!(root.files(), before);
+}
+
+/// A power cut during the rebuild leaves files on FAT without content.
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn interrupted_rebuild_replaces_empty_entries() {
+    fixtures::root();
+    for loader in ["grub2-bls", "systemd-boot"] {
+        let root = with_options("$line");
+        root.put("etc/sysconfig/bootloader", &format!("LOADER_TYPE=\"{loader}\"\n"));
+        let owed = root.apply(&[]);
+        assert_eq!(owed.code, Some(6), "{loader}: {}", owed.text);
+        let before = entries(&root);
+        let mut tool = "#!/bin/sh\nset -e\n[ \"$*\" = mkinitrd ]\n".to_owned();
+        for (path, entry) in ENTRIES.iter().zip(&before) {
+            tool += &format!("cat > /{path} <<'X'\n{entry}X\n");
+            root.put(path, "");
+        }
+        root.tool("usr/bin/sdbootutil", &(tool + BUILDS));
+        root.programs(&["/bin/cat"]);
+        let done = root.apply(&["--chroot-tools"]);
+        assert_eq!(done.code, Some(0), "{loader}: {}", done.text);
+        assert_eq!(entries(&root), before, "{loader}: {}", done.text);
+    }
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn rebuild_that_drops_an_argument_fails() {
+    fixtures::root();
+    let root = with_options("quiet");
+    let before = entries(&root);
+    let failed = root.apply(&["--chroot-tools"]);
+    assert_eq!(failed.code, Some(1), "{}", failed.text);
+    assert!(failed.text.contains("the entry lost splash"), "{}", failed.text);
+    assert!(!root.has(MODPROBE), "{}", failed.text);
+    assert_eq!(entries(&root), before, "{}", failed.text);
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn restored_entry_names_the_new_initrd() {
+    fixtures::root();
+    let root = with_options("quiet");
+    set_mkinitrd(&root, "quiet", RENAMES);
+    let failed = root.apply(&["--chroot-tools"]);
+    assert_eq!(failed.code, Some(1), "{}", failed.text);
+    assert!(failed.text.contains("the entry lost splash"), "{}", failed.text);
+    for entry in entries(&root) {
+        assert!(entry.contains("\noptions quiet splash root=UUID=1 rootflags="), "{entry}");
+        assert!(entry.ends_with("/initrd-2\n"), "{entry}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn lossy_revert_restores_entries() {
+    fixtures::root();
+    let root = with_options("$line");
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let before = entries(&root);
+    set_mkinitrd(&root, "quiet", BUILDS);
+    let failed = root.image("revert", &["--yes", "--chroot-tools"]);
+    assert_eq!(failed.code, Some(1), "{}", failed.text);
+    assert!(failed.text.contains("the entry lost splash"), "{}", failed.text);
+    assert_eq!(entries(&root), before, "{}", failed.text);
+    set_mkinitrd(&root, "$line", BUILDS);
+    let back = root.image("revert", &["--yes", "--chroot-tools"]);
+    assert_eq!(back.code, Some(0), "{}", back.text);
+    assert!(!root.has(MODPROBE), "{}", back.text);
+    assert_eq!(entries(&root), before, "{}", back.text);
+}
+
+/// The entry of another snapshot does not replace the entry that the tool has renamed.
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn renamed_entry_survives_revert() {
+    const RENAMED: &str = "boot/efi/loader/entries/system-opensuse-leap-6.12.0-1-default-4.conf";
+    fixtures::root();
+    let root = leap("grub2-bls");
+    let tool = format!(
+        "#!/bin/sh\nset -e\nread -r line < /etc/kernel/cmdline\n[ ! -e /{old} ] || mv /{old} /{RENAMED}\n\
+         sed -i \"s|^options .*|options $line root=UUID=1 rootflags=subvol=@/.snapshots/3/snapshot|\" /{RENAMED}\n",
+        old = ENTRIES[0]
+    );
+    root.tool("usr/bin/sdbootutil", &tool);
+    root.programs(&["/bin/sh", "/bin/sed", "/bin/mv"]);
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert!(root.text(RENAMED).contains("options splash iommu=pt root=UUID=1"), "{}", done.text);
+    let back = root.image("revert", &["--yes", "--chroot-tools"]);
+    assert_eq!(back.code, Some(0), "{}", back.text);
+    assert!(root.has(RENAMED), "{}", back.text);
+    assert!(root.text(RENAMED).contains("options quiet splash root=UUID=1"), "{}", back.text);
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! Whole image roots: a second `apply` changes nothing, and `revert` restores the tree byte for byte. Debian's roots are
-//! real, made by mmdebstrap and cached as archives below `target/image-roots`; the rest are written by hand in their
-//! distribution's form.
+//! real ([`DebianRoot`]); the rest are written by hand in their distribution's form.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use bedplate_tests::fake::tree::{everything, times};
-use bedplate_tests::fixtures;
+use bedplate_tests::image_root::{DebianRoot, NATIVE};
 
 use crate::root::Root;
 
@@ -95,31 +93,8 @@ fn suse_image_is_restored() {
 
 /// A real root of this suite, with GRUB's tools but no menu.
 fn debian(suite: &str) -> Root {
-    let mmdebstrap = fixtures::tool("mmdebstrap");
-    fixtures::root();
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let cache = tests.join("../target/image-roots");
-    std::fs::create_dir_all(&cache).expect("ours");
-    let archive = cache.join(format!("{suite}.tar"));
-    if !archive.exists() {
-        let mirror = Command::new(tests.join("vm/mirror")).output().expect("it runs");
-        let mirror = String::from_utf8_lossy(&mirror.stdout).trim().to_owned();
-        let unfinished = cache.join(format!("{suite}.{}.tar", std::process::id()));
-        let made = Command::new(mmdebstrap)
-            .args(["--quiet", "--variant=essential", "--include=grub2-common"])
-            .arg("--aptopt=APT::Install-Recommends \"false\"")
-            .args([Path::new(suite), &unfinished, Path::new(&mirror)])
-            .output()
-            .expect("mmdebstrap runs");
-        if !made.status.success() {
-            _ = std::fs::remove_file(&unfinished);
-            panic!("no root of {suite}: {}", String::from_utf8_lossy(&made.stderr));
-        }
-        std::fs::rename(unfinished, &archive).expect("ours");
-    }
     let root = Root::new("", &[], &[]);
-    let unpacked = Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(root.path()).status();
-    assert!(unpacked.expect("tar runs").success());
+    DebianRoot { suite, architecture: NATIVE, packages: &["grub2-common"] }.unpack(root.path());
     root.put("etc/bedplate/profile.toml", PROFILE);
     // As written by grub-pc and grub-efi-amd64 when they are configured.
     root.put("etc/default/grub", &root.text("usr/share/grub/default/grub"));

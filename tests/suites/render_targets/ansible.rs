@@ -193,11 +193,26 @@ fn failed_step_is_done_by_the_next_run() {
 fn entries_of_rhel_are_read_back() {
     let playbook = playbook();
     let host = Host::new("rhel");
+    fs::create_dir_all(host.at("root/etc/kernel")).unwrap();
+    fs::write(host.at("root/etc/kernel/cmdline"), "ro quiet\n").unwrap();
     let first = host.play(&playbook, &["grubby"]);
     assert!(!first.status.success() && host.read("args") == "ro quiet\n", "{}", text_of(&first));
     let second = host.play(&playbook, &[]);
     assert!(second.status.success(), "{}", text_of(&second));
     assert!(host.read("args").contains("iommu=pt"), "{}", host.read("args"));
+    let age = |path: &str| fs::metadata(host.at(path)).unwrap().modified().unwrap();
+    assert!(age("root/etc/kernel/cmdline") >= age("root/etc/default/grub"));
     let third = host.play(&playbook, &[]);
     assert!(third.status.success() && !changed(&third), "{}", text_of(&third));
+    // An operator's later edit of /etc/default/grub must reach the older file.
+    let line = host.at("root/etc/kernel/cmdline");
+    fs::write(&line, host.read("args")).unwrap();
+    let file = fs::File::options().write(true).open(&line).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let fourth = host.play(&playbook, &[]);
+    assert!(fourth.status.success() && !changed(&fourth), "{}", text_of(&fourth));
+    fs::write(host.at("args"), "ro quiet\n").unwrap();
+    let fifth = host.play(&playbook, &[]);
+    assert!(fifth.status.success() && changed(&fifth), "{}", text_of(&fifth));
+    assert!(age("root/etc/kernel/cmdline") < age("root/etc/default/grub"));
 }

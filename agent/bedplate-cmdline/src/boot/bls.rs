@@ -251,6 +251,20 @@ impl BlsEntry {
         text
     }
 
+    /// Returns the text with the `options` of another entry in place of its own.
+    pub fn with_options_of(&self, other: &BlsEntry) -> String {
+        let own: Vec<&Field> = self.all("options").collect();
+        let start = own.first().map_or(self.text.len(), |field| field.line.start);
+        let mut text = self.text.clone();
+        for field in own.iter().rev() {
+            text.replace_range(field.line.clone(), "");
+        }
+        let gap = if start == 0 || text[..start].ends_with('\n') { "" } else { "\n" };
+        let lines = other.options().into_iter().map(|options| format!("options {options}\n"));
+        text.insert_str(start, &format!("{gap}{}", lines.collect::<String>()));
+        text
+    }
+
     fn field(&self, key: &str) -> Option<&str> {
         self.all(key).next().map(|field| &self.text[field.value.clone()])
     }

@@ -4,6 +4,9 @@ use super::bls::BlsEntry;
 use super::grub_script;
 use bedplate_base::lossless_text;
 
+/// Beginnings of the lines around what a script of /etc/grub.d wrote (GRUB, util/grub-mkconfig.in).
+pub const SECTION_MARKS: [&str; 2] = ["### BEGIN /etc/grub.d/", "### END /etc/grub.d/"];
+
 /// Whether the content is complete; `None` means that the file is missing. A missing entry file is fine, because it was
 /// removed with its kernel. A missing menu is lost.
 pub fn is_whole(path: &str, content: Option<&[u8]>) -> bool {
@@ -23,15 +26,13 @@ fn is_whole_entry(path: &str, text: &str) -> bool {
 
 /// Whether a menu closes all its commands, has an entry, and ends every section of grub-mkconfig.
 fn is_whole_menu(text: &str) -> bool {
-    let marks = |mark: &str| text.lines().filter(|line| line.starts_with(mark)).count();
+    let [begun, ended] =
+        SECTION_MARKS.map(|mark| text.lines().filter(|line| line.starts_with(mark)).count());
     let has_entry = text.lines().any(|line| {
         let word = line.split_whitespace().next();
         word.is_some_and(|word| ["menuentry", "submenu", "blscfg", "linux"].contains(&word))
     });
-    has_entry
-        && marks("### BEGIN ") == marks("### END ")
-        && text.ends_with('\n')
-        && grub_script::parse(text).is_ok()
+    has_entry && begun == ended && text.ends_with('\n') && grub_script::parse(text).is_ok()
 }
 
 #[cfg(test)]

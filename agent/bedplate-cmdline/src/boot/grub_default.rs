@@ -16,6 +16,8 @@ const REMEDY: &str = "write the literal value, or move the assignment to a separ
 
 /// The main file.
 pub const MAIN: &str = "/etc/default/grub";
+/// Directory of drop-ins.
+pub const DROP_INS: &str = "/etc/default/grub.d";
 /// Arguments of all Linux entries.
 pub const CMDLINE: &str = "GRUB_CMDLINE_LINUX";
 /// Arguments of ordinary entries, behind those of [`CMDLINE`]; recovery entries do not get them.
@@ -26,6 +28,8 @@ pub const CMDLINE_DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
 pub struct GrubDefault {
     text: String,
     shell: Shell,
+    /// Offset of the loop that sources the drop-ins, if that is the last command. `events` does not contain it.
+    drop_ins_at: Option<usize>,
     events: Vec<Event>,
 }
 
@@ -57,7 +61,18 @@ pub fn parse(text: &str) -> GrubDefault {
 
 /// Parses a file that a known shell reads.
 pub fn parse_for(shell: Shell, text: &str) -> GrubDefault {
-    GrubDefault { text: text.to_owned(), shell, events: scan(text) }
+    GrubDefault { text: text.to_owned(), shell, drop_ins_at: None, events: scan(text) }
+}
+
+/// Parses the main file for a grub-mkconfig that reads no drop-ins. If the file ends with a loop that sources all of
+/// [`DROP_INS`], the caller must read them after it ([`GrubDefault::sources_drop_ins`]).
+pub fn parse_main(shell: Shell, text: &str) -> GrubDefault {
+    let mut main = parse_for(shell, text);
+    if let Some(Event::DropIns { at, .. }) = main.events.last() {
+        main.drop_ins_at = Some(*at);
+        main.events.pop();
+    }
+    main
 }
 
 /// Returns the value of a variable after sourcing the files in order: the main file, then drop-ins in the shell's glob
@@ -84,7 +99,15 @@ impl GrubDefault {
 
     /// Creates the same file with another text.
     pub fn with_text(&self, text: &str) -> GrubDefault {
-        parse_for(self.shell, text)
+        match self.drop_ins_at {
+            Some(_) => parse_main(self.shell, text),
+            None => parse_for(self.shell, text),
+        }
+    }
+
+    /// Whether this main file itself sources the drop-ins, as its last command.
+    pub fn sources_drop_ins(&self) -> bool {
+        self.drop_ins_at.is_some()
     }
 
     /// Returns the value of a variable after this file; `inherited` is the value before it. `None` if it is never set.
@@ -150,7 +173,7 @@ impl GrubDefault {
     }
 
     /// Returns the text with another value for a variable, every other byte kept. Changes the last assignment, or adds
-    /// one at the end. `inherited` is the value before this file.
+    /// one behind all others. `inherited` is the value before this file.
     ///
     /// # Errors
     /// [`NotUnderstood`] if this file does not simply set the value.
@@ -169,8 +192,9 @@ impl GrubDefault {
                 let why = format!("the new value of {name} has a line end");
                 return Err(NotUnderstood::at(&self.text, 0, why));
             }
-            let gap = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
-            return Ok(format!("{}{gap}{name}={}\n", self.text, in_double_quotes(value)));
+            let (own, rest) = self.text.split_at(self.drop_ins_at.unwrap_or(self.text.len()));
+            let gap = if own.is_empty() || own.ends_with('\n') { "" } else { "\n" };
+            return Ok(format!("{own}{gap}{name}={}\n{rest}", in_double_quotes(value)));
         };
         Ok(self.with(vec![self.with_part(
             last,

@@ -2,6 +2,7 @@
 //! running it. Reports everything but plain top-level assignments as an event instead of following it.
 
 mod command;
+mod drop_in_loop;
 mod word;
 
 use std::ops::Range;
@@ -93,6 +94,11 @@ pub(super) enum Event {
     },
     /// A command that may change any variable.
     Anything {
+        at: usize,
+        why: &'static str,
+    },
+    /// Loop that sources all drop-ins, as the last command. Drop-ins may change any variable.
+    DropIns {
         at: usize,
         why: &'static str,
     },

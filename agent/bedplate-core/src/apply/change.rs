@@ -201,6 +201,10 @@ fn finish(
         }
         for (argv, _) in parts.tools() {
             ledger.remove_pending_tool(change.kind, argv);
+            // The boot entries were saved only for a rollback: a rebuild of the initramfs keeps their arguments.
+            if modules::is_mkinitrd(argv) {
+                ledger.forget_products(change.kind);
+            }
         }
         Ok(())
     };

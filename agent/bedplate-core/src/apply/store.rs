@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 
 use super::error::{ContentError, StepError};
+use crate::kind::cmdline::{self, ENTRY_PLUGIN, KERNEL_CMDLINE};
 use crate::ledger::{self, FileState, Ledger, Sha};
 use crate::restore_policy;
-use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
+use bedplate_base::{ReadError, chain};
+use bedplate_cmdline::boot::grub_default::MAIN;
 use bedplate_host::{Expected, Reader, Writer, boot_id};
 
 /// Current state of a file.
@@ -112,7 +114,8 @@ impl<'a> Store<'a> {
         Ok(self.writer.replace_file(&sha.blob(), bytes, 0o600)?)
     }
 
-    /// Restores content, owner, mode, and attributes of a file that still is as `found`.
+    /// Restores content, owner, mode, and attributes of a file that still is as `found`. A boot entry whose earlier
+    /// initrds are gone keeps the present ones.
     pub fn restore_file(
         &mut self,
         path: &str,
@@ -122,11 +125,13 @@ impl<'a> Store<'a> {
         if found.state == *to {
             return Ok(());
         }
+        let newer = self.kernel_cmdline_beside(path);
         let expected = Expected::Content(found.bytes.as_deref());
-        match to {
+        let mut to = to.clone();
+        match &mut to {
             FileState::Absent => self.writer.remove_expected(path, expected),
             FileState::File { sha256, meta } => {
-                let content = saved_content(self.reader, sha256)?;
+                let mut content = saved_content(self.reader, sha256)?;
                 if let Some(what) = restore_policy::refusal(path, &content, found.bytes.as_deref())
                 {
                     let blob = sha256.blob();
@@ -134,10 +139,69 @@ impl<'a> Store<'a> {
                         "{path} left unchanged: {what}; to restore it anyway, copy it from {blob}"
                     )));
                 }
+                let now = found.bytes.as_deref();
+                if let Some(entry) = cmdline::entry_with_initrds(self.reader, path, &content, now) {
+                    *sha256 = Sha::digest(&entry);
+                    content = entry;
+                }
                 self.writer.restore_expected(path, &content, meta, expected)
             }
         }?;
-        expect_written(self.file(path)?.state == *to, path)
+        self.renew_kernel_cmdline(newer)?;
+        expect_written(self.file(path)?.state == to, path)
+    }
+
+    /// Returns the content of /etc/kernel/cmdline if a write of `path` (/etc/default/grub) would make it the older
+    /// file, on a host with a kernel-install that compares the two. `None` if it is the older file already: then an
+    /// operator has edited /etc/default/grub, and that edit must reach it.
+    pub(crate) fn kernel_cmdline_beside(&self, path: &str) -> Option<Vec<u8>> {
+        if path != MAIN
+            || self.reader.exists(ENTRY_PLUGIN) != Ok(true)
+            || self.is_kernel_cmdline_older()?
+        {
+            return None;
+        }
+        self.reader.read(KERNEL_CMDLINE).ok()
+    }
+
+    /// Whether /etc/kernel/cmdline is older than /etc/default/grub. `None`: it does not exist.
+    fn is_kernel_cmdline_older(&self) -> Option<bool> {
+        let written = self.reader.modified(KERNEL_CMDLINE).ok()?;
+        Some(self.reader.modified(MAIN).is_ok_and(|main| written < main))
+    }
+
+    /// Saves /etc/kernel/cmdline and returns its state if a write of `path` makes a renewal necessary. The caller
+    /// records that state as unfinished: it shows a later run that this one was killed between the two writes.
+    pub(crate) fn state_to_renew(&mut self, path: &str) -> Result<Option<FileState>, StepError> {
+        if self.kernel_cmdline_beside(path).is_none() {
+            return Ok(None);
+        }
+        let found = self.file(KERNEL_CMDLINE)?;
+        self.save_content(&found)?;
+        Ok(Some(found.state))
+    }
+
+    /// Renews /etc/kernel/cmdline if an earlier run was killed after it wrote /etc/default/grub, unless another program
+    /// has edited /etc/default/grub since. Returns a warning if that fails.
+    pub(crate) fn finish_renewal(&mut self) -> Option<String> {
+        let files = &self.ledger.files;
+        files.get(KERNEL_CMDLINE)?.unfinished.as_ref()?;
+        let main = files.get(MAIN)?;
+        let is_ours = self.file(MAIN).is_ok_and(|found| main.knows(found.state.sha()));
+        let line = self.reader.read(KERNEL_CMDLINE).ok();
+        let line = line.filter(|_| is_ours && self.is_kernel_cmdline_older() == Some(true));
+        let error = self.renew_kernel_cmdline(line).err()?;
+        Some(format!("cannot renew {KERNEL_CMDLINE}: {}", chain(&error)))
+    }
+
+    /// Writes the content from [`Store::kernel_cmdline_beside`] again, so that /etc/kernel/cmdline is the newer file.
+    pub(crate) fn renew_kernel_cmdline(
+        &mut self,
+        content: Option<Vec<u8>>,
+    ) -> Result<(), StepError> {
+        let Some(bytes) = content else { return Ok(()) };
+        let expected = Expected::Content(Some(bytes.as_slice()));
+        Ok(self.writer.replace_expected(KERNEL_CMDLINE, &bytes, 0o644, expected)?)
     }
 
     /// Returns the missing directories above `path`, outermost first.

@@ -3,30 +3,20 @@
 
 use crate::kind::sriov;
 use crate::verify::{
-    AcsFinding, CommandLineFinding, DeviceFinding, DeviceKind, Finding, Judged, LimitsFinding,
-    LogFinding, PcieLinkFinding, ProfileFinding, RdmaFinding, Severity, SriovFinding, Verdict,
+    AcsFinding, CommandLineFinding, DeviceFinding, DeviceKind, Finding, IommuFinding, Judged,
+    LimitsFinding, LogFinding, PcieLinkFinding, ProfileFinding, RdmaFinding, Severity,
+    SriovFinding, Verdict,
 };
 use bedplate_base::value::PciAddress;
 use bedplate_facts::Facts;
 use bedplate_facts::kernel_log::MessageKind;
 use bedplate_facts::pci::Function;
-use bedplate_facts::superchip::{Superchip, superchip};
 
 const MELLANOX: u16 = 0x15b3;
 
 /// Always holds.
 pub(super) fn always(_: &Facts, _: &Judged) -> bool {
     true
-}
-
-/// Whether the host has an Arm CPU of NVIDIA and a kernel on which only translated DMA works.
-pub(super) fn on_old_grace(facts: &Facts, _: &Judged) -> bool {
-    matches!(superchip(facts), Superchip::Translated)
-}
-
-/// Whether the host is of any other type: there, translation is the fault.
-pub(super) fn elsewhere(facts: &Facts, judged: &Judged) -> bool {
-    !on_old_grace(facts, judged)
 }
 
 /// Whether the host has Data Direct functions.
@@ -100,6 +90,12 @@ macro_rules! conditions {
 }
 
 conditions! {
+    /// The kernel gives CUDA no PASID for GPUs of an NVIDIA Arm CPU, whatever the IOMMU's mode.
+    of_pasids: Finding::Iommu(IommuFinding::NoSva { .. } | IommuFinding::PasidsRefused { .. }),
+    /// DMA passes through, but only translated DMA works on this host: an NVIDIA Arm CPU with an old kernel.
+    of_passthrough: Finding::Iommu(IommuFinding::DmaPassesThrough { .. }),
+    /// DMA is translated, but must pass through on this host.
+    of_translation: Finding::Iommu(IommuFinding::DmaTranslated { .. }),
     /// Device nodes of GPUs are missing.
     of_gpu_nodes: Finding::Limits(LimitsFinding::NodeMissing { kind: DeviceKind::Gpu, .. }),
     /// A NIC lacks ATS where guests need it. A NIC with needless ATS still works.

@@ -90,7 +90,7 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
     }
     append(&mut body, planned);
     if facts.host != HostKind::Live {
-        defer_live_changes(facts.host, &mut body.changes);
+        wait_for_first_boot(facts.host, &mut body.changes);
     }
     let found = cmdline::soundness(reader, facts);
     let next_boot = found.next_boot();
@@ -117,15 +117,16 @@ fn append(body: &mut KindPlan, more: KindPlan) {
     body.overridden.extend(more.overridden);
 }
 
-/// Defers runtime changes in an image to its first boot: an image is not running.
-/// A snapshot keeps the plan of the host it was recorded from.
-fn defer_live_changes(host: HostKind, changes: &mut [Change]) {
+/// Marks the changes of an image, which is not running: runtime changes are deferred to its first boot, and the others
+/// take effect then. A snapshot keeps the plan of the host it was recorded from.
+fn wait_for_first_boot(host: HostKind, changes: &mut [Change]) {
     if host != HostKind::Image {
         return;
     }
     for change in changes.iter_mut().filter(|change| change.deferred.is_none()) {
-        if change.actions.iter().any(crate::plan::Action::is_live) {
-            change.deferred = Some(Deferred::to_first_boot());
+        match change.actions.iter().any(crate::plan::Action::is_live) {
+            true => change.deferred = Some(Deferred::to_first_boot()),
+            false => change.effect = Effect::FirstBoot,
         }
     }
 }
@@ -165,7 +166,7 @@ pub fn waits_for(plan: &Plan) -> RebootNeed {
 
 fn need_of(effect: Effect) -> RebootNeed {
     match effect {
-        Effect::Now | Effect::EveryBoot => RebootNeed::None,
+        Effect::Now | Effect::FirstBoot | Effect::EveryBoot => RebootNeed::None,
         Effect::NextBoot => RebootNeed::Reboot,
         Effect::ColdBoot => RebootNeed::Cold,
     }

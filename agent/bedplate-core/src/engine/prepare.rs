@@ -169,7 +169,7 @@ pub(super) fn planned(
     let ChosenProfile { loaded, files } = chosen;
     // Without the ledger, every file of bedplate's own would look like an orphan.
     let orphans = match unknown {
-        None => orphans::orphans(reader, &ledger),
+        None => orphans::orphans(reader, &ledger, &|| &facts),
         Some(_) => Vec::new(),
     };
     let mut as_paid = Cow::Borrowed(&ledger);

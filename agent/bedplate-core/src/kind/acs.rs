@@ -45,6 +45,7 @@ use super::{Context, Kind, Privacy, Watch, WriteScope, cmdline, no_labels, some_
 
 pub(crate) use guests::guests_exposed;
 pub(crate) use isolation::isolation_gone;
+pub(crate) use merged_groups::{SharedGroup, pasids_in_shared_group};
 pub use resolve::resolve;
 pub(crate) use resolved::{Ats, ResolvedAcs};
 pub use section::for_direct_traffic;

@@ -6,12 +6,18 @@ use crate::plan::{Action, Change, Effect, Item, KindId, ToolUndo};
 /// Ten minutes: a rebuild of every initramfs on a slow disk with many kernels takes several.
 pub(crate) const LIMIT_S: u32 = 600;
 
-/// Returns the change that runs a pending tool. `subject` names the tool's output.
-pub(crate) fn change(kind: KindId, tool: &PendingTool, subject: &str, item: Item) -> Change {
+/// Returns the change that runs a pending tool. `subject` names the tool's output; `touches` are the files to save.
+pub(crate) fn change(
+    kind: KindId,
+    tool: &PendingTool,
+    subject: &str,
+    item: Item,
+    touches: Vec<String>,
+) -> Change {
     let run = Action::RunTool {
         argv: tool.argv.clone(),
         purpose: tool.purpose.clone(),
-        touches: Vec::new(),
+        touches,
         undo: ToolUndo::Repeat,
         limit_s: LIMIT_S,
     };

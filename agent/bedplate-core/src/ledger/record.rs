@@ -59,6 +59,11 @@ impl Ledger {
         record.unfinished.iter_mut().for_each(|cut| cut.wrote.push(to.clone()));
     }
 
+    /// Records that a file is about to be written again with its own content.
+    pub fn begin_renewal(&mut self, path: &str, author: Author, now: &FileState) {
+        self.begin_file(path, author, now, now.sha().cloned(), &[]);
+    }
+
     /// Records that a tool is about to rewrite a file. `now` is the current state; `generator` is set if the tool
     /// generates the file from others. If the file is incomplete, keeps the state from before the run that left it.
     pub fn begin_tool_file(
@@ -73,7 +78,8 @@ impl Ledger {
             record.forget_cut_run(author, now);
         }
         let record = self.begin(path, author, now);
-        if fresh || record.generator.is_some() {
+        // A file of another resource type keeps its generator.
+        if fresh || (record.generator.is_some() && record.kind == author.kind) {
             record.generator = generator;
         }
     }
@@ -146,6 +152,11 @@ impl Ledger {
             record.edited = true;
             record.ours = wrote.last().or(record.ours.last()).cloned().into_iter().collect();
         }
+    }
+
+    /// Drops the files that the tools of a resource type have generated and that a revert does not have to restore.
+    pub fn forget_products(&mut self, kind: KindId) {
+        self.files.retain(|_, record| record.kind != kind || record.generator.is_none());
     }
 
     /// Records that the change of a file is rolled back, and the file has its previous content. `earlier` is the record
@@ -269,6 +280,26 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn product_of_another_kind_keeps_its_generator() {
+        let mut ledger = Ledger::default();
+        let absent = (&FileState::Absent, true);
+        let mut run = |kind, paths: &[&str], tool: &str| {
+            let argv = vec!["sdbootutil".to_owned(), tool.to_owned()];
+            let generator = Generator { argv, purpose: String::new(), limit_s: 60 };
+            for path in paths {
+                let author = Author { kind, change: "x" };
+                ledger.begin_tool_file(path, author, absent, Some(generator.clone()));
+            }
+        };
+        run(KindId::Cmdline, &["/a.conf"], "update-all-entries");
+        run(KindId::Modules, &["/a.conf", "/b.conf"], "mkinitrd");
+        ledger.forget_products(KindId::Modules);
+        let tools = ledger.files.values().filter_map(|record| record.generator.as_ref());
+        let tools: Vec<&str> = tools.map(|tool| tool.argv[1].as_str()).collect();
+        assert_eq!((ledger.files.len(), tools), (1, vec!["update-all-entries"]));
+    }
 
     #[test]
     fn repeated_tool_gets_new_time_limit() {

@@ -12,6 +12,7 @@ mod masker;
 mod nccl;
 mod profile;
 mod script;
+mod settings;
 mod uki;
 
 use std::collections::BTreeMap;

@@ -91,7 +91,9 @@ fn roll_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &m
                 put_back(store, path, &[to.sha().cloned()], before)
             }
             Step::Tool { makes, .. } if !makes.is_empty() => {
-                makes.iter().try_for_each(|path| put_back_made(store, path))
+                // All of them, even if one fails.
+                let back: Vec<_> = makes.iter().map(|path| put_back_made(store, path)).collect();
+                back.into_iter().collect()
             }
             _ => continue,
         };

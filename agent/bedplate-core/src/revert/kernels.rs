@@ -37,8 +37,14 @@ impl Source {
         if !goes || reader.exists(VENDOR_CMDLINE) == Ok(true) {
             return Source::File;
         }
-        let is_image = matches!(facts().boot, BootLoader::SystemdBoot { uki: true });
-        if is_image || has_later_entries(reader, ledger) { Source::Needed } else { Source::Lost }
+        let facts = facts();
+        match facts.boot {
+            // Each entry of GRUB has its own line, and the host had no such file before.
+            BootLoader::GrubBls => Source::Lost,
+            BootLoader::SystemdBoot { uki: true } => Source::Needed,
+            _ if has_later_entries(reader, ledger, facts) => Source::Needed,
+            _ => Source::Lost,
+        }
     }
 
     /// Whether the tool generates its files as before.
@@ -53,14 +59,12 @@ impl Source {
 }
 
 /// Whether packages may have generated entries with bedplate's arguments since.
-fn has_later_entries(reader: &dyn Reader, ledger: &Ledger) -> bool {
+fn has_later_entries(reader: &dyn Reader, ledger: &Ledger, facts: &Facts) -> bool {
     let Some(paths) = cmdline::entries(reader) else { return true };
     let owned = cmdline::owned(ledger);
     let carries = |path: &String| {
-        let text = reader.text(path);
-        text.map_or(true, |text| {
-            text.split_whitespace().any(|word| owned.iter().any(|own| *own == word))
-        })
+        let line = cmdline::file_line(reader, path, facts);
+        line.is_none_or(|line| !cmdline::carried(&line, &owned, facts).is_empty())
     };
     let is_entry = |path: &&String| path.ends_with(".conf") && !ledger.files.contains_key(*path);
     paths.iter().filter(is_entry).any(carries)
@@ -90,4 +94,47 @@ pub(super) fn assign(plan: &mut RevertPlan, reader: &dyn Reader, tools: Tools) -
         assigned.insert(tool, entries.iter().filter(is_own).cloned().collect());
     }
     assigned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Author;
+    use bedplate_facts::{Depth, observe};
+    use bedplate_testhosts::HostSpec;
+
+    /// Returns the source on a host where bedplate has created the file with the argument `own`. A package has since
+    /// made an entry with these options.
+    fn source(loader: &str, own: &str, options: &str) -> Source {
+        let entry = format!("version 6.99.0\noptions {options}\nlinux /x\n");
+        let host = format!(
+            "machine = 'plain'\nloader = '{loader}'\n[files]\n\
+             '/boot/loader/entries/0123-6.99.0.conf' = '''\n{entry}'''\n"
+        );
+        let host = HostSpec::from_toml(&host).unwrap().build();
+        let facts = observe(&host, Depth::Plan);
+        let owned = [(cmdline::NAME, vec![own.to_owned()])].into();
+        let mut ledger = Ledger { owned, ..Ledger::default() };
+        let author = Author { kind: cmdline::NAME, change: "cmdline/x" };
+        ledger.begin_file(KERNEL_CMDLINE, author, &FileState::Absent, None, &[]);
+        Source::find(&host, &ledger, || &facts)
+    }
+
+    #[test]
+    fn later_entry_with_the_argument_needs_the_file() {
+        for (own, options, expected) in [
+            ("iommu=pt", "root=/dev/r ro iommu=pt", Source::Needed),
+            ("iommu=pt", "root=/dev/r ro", Source::Lost),
+            // As part of a list.
+            ("pci=realloc", "root=/dev/r ro pci=noats,realloc", Source::Needed),
+            ("pci=realloc", "root=/dev/r ro pci=noats", Source::Lost),
+        ] {
+            assert_eq!(source("systemd-boot", own, options), expected, "{own}: {options}");
+        }
+    }
+
+    #[test]
+    fn later_entry_of_grub_does_not_need_the_file() {
+        assert_eq!(source("rhel9", "iommu=pt", "root=/dev/r ro iommu=pt"), Source::Lost);
+    }
 }

@@ -9,10 +9,13 @@ use super::{RevertPlan, Step};
 use crate::apply::action::{file, setting, tool, vf_attributes};
 use crate::apply::{StepError, Store};
 use crate::kind::{cmdline, kind_of_command, modules};
-use crate::ledger::{self, Entry, EntryResult, Generator, Ledger, PendingTool, Sha, Unfinished};
+use crate::ledger::{
+    self, Author, Entry, EntryResult, Generator, Ledger, PendingTool, Sha, Unfinished,
+};
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::KindId;
 use bedplate_base::chain;
+use bedplate_cmdline::boot::grub_default::MAIN;
 use bedplate_host::{HostKind, Reader, Writer};
 
 /// Executes `plan`. `ledger` is the one it was made from, under the same lock; `now` is written into the history.
@@ -25,7 +28,8 @@ pub fn run(
     now: jiff::Timestamp,
 ) -> RevertReport {
     let mut store = Store::new(reader, writer, ledger);
-    let warnings = store.remove_stale_temporary_files(std::iter::empty());
+    let mut warnings = store.remove_stale_temporary_files(std::iter::empty());
+    warnings.extend(store.finish_renewal());
     let mut report =
         RevertReport { steps: Vec::new(), pending_tools: plan.pending_tools.clone(), warnings };
     let guard = Guard::new(reader, store.ledger, plan);
@@ -95,6 +99,10 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
             }
         }
     }
+    let renewed = match found.contains_key(MAIN) {
+        true => store.state_to_renew(MAIN)?,
+        false => None,
+    };
     let owed = pending_tools(store, plan);
     let outputs = outputs(store, &found);
     store.update_ledger(|ledger| {
@@ -106,6 +114,10 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
             if let Some(record) = ledger.files.get_mut(path) {
                 record.unfinished.get_or_insert_with(|| Unfinished::new(REVERT, before.clone()));
             }
+        }
+        if let Some(now) = &renewed {
+            let author = Author { kind: cmdline::NAME, change: REVERT };
+            ledger.begin_renewal(cmdline::KERNEL_CMDLINE, author, now);
         }
     })?;
     Ok(found)
@@ -185,7 +197,7 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
         Step::Tool { argv, purpose, makes, limit_s } => {
             let tool =
                 Generator { argv: argv.clone(), purpose: purpose.clone(), limit_s: *limit_s };
-            let Some(kind) = kind_of_step(store.ledger, argv, makes) else {
+            let Some(kind) = kind_of_step(store.ledger, argv) else {
                 return Ok(Some("no resource type runs this tool".to_owned()));
             };
             tool::repeat(store, kind, &tool, makes)?;
@@ -200,11 +212,11 @@ fn run_step(store: &mut Store, step: &Step) -> Result<Option<String>, StepError>
     Ok(None)
 }
 
-/// Returns the resource type of a tool: that of the change it undoes or of its output files, else of its command.
-fn kind_of_step(ledger: &Ledger, argv: &[String], makes: &[String]) -> Option<KindId> {
+/// Returns the resource type of a tool: that of the change it undoes, else of its command. Its output files do not show
+/// the type: tools of several types make the entries of sdbootutil.
+fn kind_of_step(ledger: &Ledger, argv: &[String]) -> Option<KindId> {
     let undone = ledger.undo.iter().find(|tool| tool.argv == argv).map(|tool| tool.kind);
-    let made = || makes.iter().find_map(|path| ledger.files.get(path)).map(|record| record.kind);
-    undone.or_else(made).or_else(|| kind_of_command(argv))
+    undone.or_else(|| kind_of_command(argv))
 }
 
 /// Returns the subjects whose records stay: refused ones, failed ones, and the inputs of failed tools.
@@ -218,15 +230,14 @@ fn kept_subjects(plan: &RevertPlan, report: &RevertReport, ledger: &Ledger) -> B
         stays.insert(step.subject());
         if let Step::Tool { argv, makes, .. } = step {
             stays.extend(makes.iter().cloned());
-            let reads =
-                |record: &ledger::FileRecord| record.readers.iter().any(|tool| tool.argv == *argv);
-            stays.extend(
-                ledger
-                    .files
-                    .iter()
-                    .filter(|(_, record)| reads(record))
-                    .map(|(path, _)| path.clone()),
-            );
+            // Kernels that were installed after the change are not among the readers.
+            let is_kernel_install = cmdline::installed_release(argv).is_some();
+            let reads = |path: &str, record: &ledger::FileRecord| {
+                record.readers.iter().any(|tool| tool.argv == *argv)
+                    || is_kernel_install && path == cmdline::KERNEL_CMDLINE
+            };
+            let inputs = ledger.files.iter().filter(|(path, record)| reads(path, record));
+            stays.extend(inputs.map(|(path, _)| path.clone()));
         }
     }
     stays
@@ -290,5 +301,24 @@ fn history(plan: &RevertPlan, report: &RevertReport, now: jiff::Timestamp) -> En
         command: "revert".into(),
         profile: None,
         results: steps.chain(refused).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::FileState;
+
+    #[test]
+    fn tool_has_the_type_of_its_command() {
+        const ENTRY: &str = "/boot/efi/loader/entries/a-6.1.conf";
+        let mut ledger = Ledger::default();
+        let author = Author { kind: cmdline::NAME, change: "cmdline/x" };
+        ledger.begin_file(ENTRY, author, &FileState::Absent, None, &[]);
+        for (command, kind) in [("mkinitrd", modules::NAME), ("update-all-entries", cmdline::NAME)]
+        {
+            let argv = ["sdbootutil", command].map(str::to_owned);
+            assert_eq!(kind_of_step(&ledger, &argv), Some(kind), "{command}");
+        }
     }
 }

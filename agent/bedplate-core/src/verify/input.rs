@@ -29,7 +29,7 @@ use bedplate_facts::storage::{self, Storage};
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::topology::{Pair, Peer, Topology};
 use bedplate_facts::vfs::{self, VfFacts};
-use bedplate_facts::{Facts, aer, legacy_modules, rdma, rebar};
+use bedplate_facts::{Facts, aer, legacy_modules, rdma, rebar, superchip};
 use bedplate_host::{HostKind, KernelLog, Reader, module};
 use bedplate_nccl::Library;
 
@@ -68,6 +68,9 @@ pub struct HostReadings {
     pub limits: Limits,
     /// VFs of NICs.
     pub vfs: VfFacts,
+    /// Whether the running kernel was built with the option that GPUs of NVIDIA's Arm CPUs need. `Absent`: the host has
+    /// none of these GPUs.
+    pub smmu_sva: Reading<bool>,
     /// Topology check of the NVIDIA driver.
     pub topo_check: TopoCheck,
     /// Whether nvidia_peermem is loaded.
@@ -105,6 +108,7 @@ impl HostReadings {
             window: BTreeMap::new(),
             ports: Vec::new(),
             congestion: Congestion::none(),
+            smmu_sva: superchip::smmu_sva(reader, facts),
             topo_check: topo_check::observe(reader),
             peermem: is_live(reader, "nvidia_peermem"),
             vfs: VfFacts::default(),

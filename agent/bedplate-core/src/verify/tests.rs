@@ -69,6 +69,42 @@ fn unknown_check_blocks_ready_unless_warn_level() {
     assert!(both.next.unwrap().contains("as root"));
 }
 
+/// The release does not show which fixes the vendor took.
+#[test]
+fn pasids_of_vendor_kernel_are_unknown_only_beside_bridge() {
+    const SHARED: &str = "[[pci]]\nat = \"0008:02:03.0\"\ngroup-with = \"0008:06:00.0\"\n";
+    let verdict = |kernel: &str, groups: &str| {
+        let host = format!("machine = \"gb300\"\nkernel = \"{kernel}\"\n{groups}");
+        report(&host, &["iommu.mode"]).checks[0].verdict
+    };
+    for kernel in ["6.14.0-1007-nvidia-64k", "6.12.0-55.el10.aarch64+64k"] {
+        assert_eq!(verdict(kernel, SHARED), Verdict::Unknown, "{kernel}");
+        assert_eq!(verdict(kernel, ""), Verdict::Pass, "{kernel}");
+    }
+    assert_eq!(verdict("6.12.50", SHARED), Verdict::Fail);
+    assert_eq!(verdict("6.12.93", SHARED), Verdict::Pass);
+}
+
+#[test]
+fn smmu_event_of_platform_device_is_no_finding() {
+    let verdict = |event: &str| {
+        let log = "arm-smmu-v3 arm-smmu-v3.0.auto: event";
+        let host = format!(
+            "machine = \"gb200\"\nkernel = \"6.17.0-1008-nvidia-64k\"\n\
+             kernel-log = [\"{log} 0x10 received:\"{event}]\n"
+        );
+        report(&host, &["iommu.log"]).checks[0].verdict
+    };
+    let named = |client: &str| {
+        format!(
+            ", \"arm-smmu-v3 arm-smmu-v3.0.auto: event: F_TRANSLATION client: {client} sid: 0x1 ssid: 0x0\""
+        )
+    };
+    assert_eq!(verdict(""), Verdict::Warn);
+    assert_eq!(verdict(&named("0008:01:00.0")), Verdict::Warn);
+    assert_eq!(verdict(&named("fc900000.iommu")), Verdict::Pass);
+}
+
 #[test]
 fn fix_omits_settings_that_the_profile_has() {
     let fix = |profile: &str| {

@@ -76,6 +76,9 @@ pub enum ScheduledShutdown {
 /// A request that is older than this was blocked, or bedplate was not running at its time.
 const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
 
+/// Shortest notice of a reboot for which an operator has requested a delay of this length or more.
+const LEAST_NOTICE: SignedDuration = SignedDuration::from_secs(10);
+
 /// Reason after one boot that did not help.
 const NO_HELP: &str = "rebooted, but the change is still not in effect";
 
@@ -258,7 +261,7 @@ fn window(situation: &Situation<'_>) -> Result<Option<Timestamp>, (String, Optio
 }
 
 /// Returns the reboot time: after the delay and this host's share of the jitter, or after the delay alone if the window
-/// closes before. An operator's request has no jitter and ignores the window.
+/// closes before. An operator's request has no jitter and ignores the window. Users get notice unless it is for now.
 fn time(
     situation: &Situation<'_>,
     asked: Option<&RebootRequest>,
@@ -266,10 +269,15 @@ fn time(
 ) -> Result<Timestamp, String> {
     let settings = situation.settings;
     if let Some(asked) = asked {
+        // A busy daemon may decide only when the requested delay is over.
+        let own = asked.at.duration_since(asked.since);
+        let mut least = own.clamp(SignedDuration::ZERO, LEAST_NOTICE);
         // A veto has ended unnoticed by operators, so the announcement gets its full delay.
         let old = asked.at.duration_since(situation.now) < -AT_ONCE;
-        let least = if asked.waited || old { i64::from(settings.delay_s) } else { 0 };
-        let least = situation.now.saturating_add(SignedDuration::from_secs(least));
+        if asked.waited || old {
+            least = least.max(SignedDuration::from_secs(i64::from(settings.delay_s)));
+        }
+        let least = situation.now.saturating_add(least);
         return Ok(asked.at.max(least.unwrap_or(Timestamp::MAX)));
     }
     let jitter = i64::from(settings.jitter_s);

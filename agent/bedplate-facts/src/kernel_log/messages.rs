@@ -22,7 +22,16 @@ pub(super) enum Part {
     SXid,
     /// The word `ERROR`.
     Error,
+    /// Number of an SMMU event: `10 received:`.
+    EventNumber,
+    /// Name of an SMMU event and its device: `F_TRANSLATION client: 0009:01:00.0`.
+    Event,
 }
+
+/// Start of the record of an SMMU event. The record does not name the device.
+pub(super) const EVENT_RECORD: &str = "event 0x";
+/// Start of the line with the device of an SMMU event.
+pub(super) const EVENT: &str = "event: ";
 
 pub(super) struct MessagePattern {
     /// Meaning.
@@ -65,8 +74,10 @@ pub(super) const MESSAGES: &[MessagePattern] = &[
     // drivers/iommu/amd/iommu.c amd_iommu_report_page_fault
     pattern(MessageKind::DmaFault, Part::Nothing, "AMD-Vi: Event logged [IO_PAGE_FAULT device=", Part::Function),
     pattern(MessageKind::DmaFault, Part::Function, "AMD-Vi: Event logged [IO_PAGE_FAULT", Part::Nothing),
-    // drivers/iommu/arm/arm-smmu-v3/arm-smmu-v3.c, 6.14 on
-    pattern(MessageKind::DmaFault, Part::Nothing, "event: F_TRANSLATION client: ", Part::Function),
+    // drivers/iommu/arm/arm-smmu-v3/arm-smmu-v3.c arm_smmu_evtq_thread; 6.14 on: arm_smmu_dump_raw_event
+    pattern(MessageKind::DmaFault, Part::Nothing, EVENT_RECORD, Part::EventNumber),
+    // the same, 6.14 on: arm_smmu_dump_event, after the record
+    pattern(MessageKind::DmaFault, Part::Nothing, EVENT, Part::Event),
     // kernel/module/version.c check_version
     pattern(MessageKind::WrongBuild, Part::Name, ": disagrees about version of symbol ", Part::Name),
     // kernel/module/main.c resolve_symbol_wait, simplify_symbols

@@ -18,7 +18,7 @@ mod messages;
 mod tests;
 pub mod xid;
 
-use messages::{MESSAGES, MessagePattern, Part};
+use messages::{EVENT, EVENT_RECORD, MESSAGES, MessagePattern, Part};
 
 /// Meaning of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -96,6 +96,27 @@ const ACTIONS: [(Recovery, &str); 6] = [
     (Recovery::None, "(None)"),
 ];
 
+/// Names of SMMU events (drivers/iommu/arm/arm-smmu-v3/arm-smmu-v3.c, `event_str`).
+const EVENTS: [&str; 13] = [
+    "C_BAD_STREAMID",
+    "F_STE_FETCH",
+    "C_BAD_STE",
+    "F_STREAM_DISABLED",
+    "C_BAD_SUBSTREAMID",
+    "F_CD_FETCH",
+    "C_BAD_CD",
+    "F_TRANSLATION",
+    "F_ADDR_SIZE",
+    "F_ACCESS",
+    "F_PERMISSION",
+    "F_VMS_FETCH",
+    "UNKNOWN",
+];
+/// Text in place of the device, if no driver uses its stream.
+const NO_CLIENT: &str = "(unassigned sid)";
+/// Text in place of the name of a device other than a PCI function: the name may identify the host.
+const PLATFORM: &str = "(platform device)";
+
 /// Recognised content of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelMessage {
@@ -161,9 +182,8 @@ impl MessagePattern {
             _ => {}
         }
         match self.after {
-            Part::Nothing => {}
             Part::End if !rest.trim_end().is_empty() => return None,
-            Part::End => {}
+            Part::Nothing | Part::End => {}
             Part::Function => {
                 let at = addresses(rest).next()?;
                 message.function = Some(at);
@@ -190,6 +210,8 @@ impl MessagePattern {
             Part::Xid => message.xid(rest)?,
             Part::SXid => message.sxid(rest)?,
             Part::Error => message.text.push_str(rest.find("ERROR").map(|_| "ERROR")?),
+            Part::EventNumber => message.event_number(rest)?,
+            Part::Event => message.event(rest)?,
         }
         Some(message)
     }
@@ -241,6 +263,48 @@ impl KernelMessage {
         let severity = if is_fatal { "Fatal" } else { "Non-fatal" };
         self.text.push_str(&format!("{at}): {number}, {severity}"));
         Some(())
+    }
+
+    /// Parses `10 received:`.
+    fn event_number(&mut self, rest: &str) -> Option<()> {
+        let number = word(rest, |c| c.is_ascii_hexdigit())?;
+        if rest[number.len()..].trim_end() != " received:" {
+            return None;
+        }
+        self.text.push_str(&format!("{number} received:"));
+        Some(())
+    }
+
+    /// Parses `F_TRANSLATION client: 0009:01:00.0 sid: 0x10000 …`, also with a platform device (`fc900000.iommu`).
+    fn event(&mut self, rest: &str) -> Option<()> {
+        let (name, client) = rest.split_once(" client: ")?;
+        let name = EVENTS.iter().find(|event| **event == name)?;
+        let other = [NO_CLIENT, PLATFORM].into_iter().find(|other| client.starts_with(*other));
+        let is_whole = client.contains(" sid: 0x");
+        self.function = addresses(client.split(' ').next()?).next().filter(|_| other.is_none());
+        let client = match (self.function, other) {
+            (Some(at), _) => at.to_string(),
+            (None, Some(other)) => other.to_owned(),
+            (None, None) if is_whole => PLATFORM.to_owned(),
+            (None, None) => return None,
+        };
+        self.text.push_str(&format!("{name} client: {client}"));
+        Some(())
+    }
+
+    /// Whether this is the record of an SMMU event. The record does not name the device.
+    pub fn is_event_record(&self) -> bool {
+        self.text.starts_with(EVENT_RECORD)
+    }
+
+    /// Whether this is the line with the device of an SMMU event. Linux 6.14 and later print it after the record.
+    pub fn is_named_event(&self) -> bool {
+        self.text.starts_with(EVENT)
+    }
+
+    /// Whether this is an SMMU event of a device other than a PCI function, which carries no GPUDirect traffic.
+    pub fn is_platform_event(&self) -> bool {
+        self.is_named_event() && self.text.ends_with(PLATFORM)
     }
 
     /// Returns the recovery action for this message: the GPU's own request, else that of the Xid, else that of the kind.

@@ -18,6 +18,7 @@ const SAID: &str = r#"
     DMAR: [DMA Read] Request device [18:00.0] fault addr 0 => DMAR: [DMA Read] Request device [0000:18:00.0
     AMD-Vi: Event logged [IO_PAGE_FAULT device=0000:18:00.0 domain=0x0000 address=0x1] => AMD-Vi: Event logged [IO_PAGE_FAULT device=0000:18:00.0
     nvidia 0000:18:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x000e] => 0000:18:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT
+    arm-smmu-v3 arm-smmu-v3.0.auto: event 0x10 received: => event 0x10 received:
     arm-smmu-v3 arm-smmu-v3.0.auto: event: F_TRANSLATION client: 0009:01:00.0 sid: 0x10000 => event: F_TRANSLATION client: 0009:01:00.0
     nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client =>
     nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22) => nvidia_peermem: Unknown symbol ib_register_peer_memory_client
@@ -78,6 +79,48 @@ fn lost_gpu_is_reported_and_program_fault_is_not() {
         (MessageKind::OffTheBus, "NVRM: Xid (PCI:0000:18:00.0): 79")
     );
     assert_eq!(classify("NVRM: Xid (PCI:0000:18:00): 31, pid=1, name=python, MMU Fault"), None);
+}
+
+#[test]
+fn smmu_events_name_their_pci_function() {
+    let event = |text: &str| classify(&format!("arm-smmu-v3 arm-smmu-v3.2.auto: {text}"));
+    for name in EVENTS {
+        let line = format!(
+            "event: {name} client: 0009:01:00.0 sid: 0x100 ssid: 0x0 iova: 0xff9bc000 ipa: 0x0"
+        );
+        let found = event(&line).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(found.kind, MessageKind::DmaFault, "{name}");
+        assert_eq!(found.function, "0009:01:00.0".parse().ok(), "{name}");
+        assert!(found.is_named_event() && !found.is_event_record(), "{name}");
+    }
+    let unassigned =
+        event("event: C_BAD_STREAMID client: (unassigned sid) sid: 0x900 ssid: 0x0").unwrap();
+    assert_eq!(unassigned.text, "event: C_BAD_STREAMID client: (unassigned sid)");
+    assert_eq!(unassigned.function, None);
+    assert_eq!(classify(&unassigned.text).as_ref(), Some(&unassigned));
+    let platform =
+        event("event: F_TRANSLATION client: fc900000.iommu sid: 0x100 ssid: 0x0").unwrap();
+    assert_eq!(platform.text, "event: F_TRANSLATION client: (platform device)");
+    assert!(platform.is_named_event() && platform.is_platform_event());
+    assert!(!unassigned.is_platform_event());
+    assert_eq!(classify(&platform.text).as_ref(), Some(&platform));
+    let record = event("event 0x02 received:").unwrap();
+    assert_eq!((record.kind, record.function), (MessageKind::DmaFault, None));
+    assert!(record.is_event_record() && !record.is_named_event());
+    for other in [
+        "event: F_TRANSLATION client: hunter2",
+        "event: hunter2 client: 0009:01:00.0 sid: 0x100",
+        "event: F_TRANSLATION",
+        "event 0x10 sent:",
+        "event 0x received:",
+        "\t0x0000350100000010",
+    ] {
+        assert_eq!(event(other), None, "{other}");
+    }
+    assert_eq!(
+        classify("mlx5_core 0000:01:00.1: Port module event: module 1, Cable plugged"),
+        None
+    );
 }
 
 #[test]

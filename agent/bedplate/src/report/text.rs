@@ -272,6 +272,7 @@ fn reason(why: &Rationale, with_source: bool) -> String {
 pub(crate) fn when(effect: Effect) -> &'static str {
     match effect {
         Effect::Now => "now",
+        Effect::FirstBoot => "at first boot",
         Effect::EveryBoot => "now (lost at reboot)",
         Effect::NextBoot => "after reboot",
         Effect::ColdBoot => "after cold reboot",
@@ -303,12 +304,11 @@ pub(super) fn reboot(plan: &Plan) -> String {
 
 /// Counts changes by the time at which they take effect: `21 changes: 20 now, 1 after reboot`.
 fn counted_changes(changes: &[&Change], reboot: RebootNeed) -> String {
-    let effects = [Effect::Now, Effect::EveryBoot, Effect::NextBoot, Effect::ColdBoot];
     let count = |effect| changes.iter().filter(|change| change.effect == effect).count();
-    let counts = effects.map(|effect| (effect, count(effect)));
+    let counts = Effect::ALL.map(|effect| (effect, count(effect)));
     let counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count > 0).collect();
     let total = counted(changes.len(), "change");
-    // An image needs no reboot: its changes take effect when it boots.
+    // A reboot into a broken or unknown boot entry must not be announced.
     let waits = |effect: &Effect| matches!(effect, Effect::NextBoot | Effect::ColdBoot);
     match counts.as_slice() {
         _ if reboot == RebootNeed::None && changes.iter().any(|one| waits(&one.effect)) => total,

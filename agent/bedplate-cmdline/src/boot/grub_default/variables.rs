@@ -22,6 +22,10 @@ const FROM_MKCONFIG: [&str; 8] = [
     "GRUB_EARLY_INITRD_LINUX_STOCK",
 ];
 
+/// Variable of GRUB's environment block. The main file of Azure Linux expands it in the shell, where nothing sets it,
+/// so that it is empty (azurelinux, toolkit/resources/assets/grub2/grub).
+const KERNELOPTS: &str = "kernelopts";
+
 const READ_ONLY: &str =
     "a variable is made read-only here and set again later, which stops the shell";
 
@@ -114,7 +118,7 @@ impl Variables {
                 self.known.insert(name.clone(), Err(found(*at, why)));
             }
             Event::ReadOnly { name, at } => self.freeze(name, found(*at, READ_ONLY)),
-            Event::Anything { at, why } => {
+            Event::Anything { at, why } | Event::DropIns { at, why } => {
                 self.known.clear();
                 self.anything = Some(found(*at, why));
             }
@@ -148,7 +152,7 @@ impl Variables {
                     Event::Assign(Assignment { name, .. }) | Event::Touch { name, .. } => {
                         self.known.insert(name, Err(found(&why)));
                     }
-                    Event::Anything { .. } => {
+                    Event::Anything { .. } | Event::DropIns { .. } => {
                         self.known.clear();
                         self.anything = Some(found(&why));
                     }
@@ -211,15 +215,15 @@ impl Variables {
         Ok(out)
     }
 
-    /// Returns the value of a variable inside a value. An unset `GRUB_` variable is empty; any other may come from the
-    /// environment.
+    /// Returns the value of a variable inside a value. An unset `GRUB_` variable and [`KERNELOPTS`] are empty; any other
+    /// may come from the environment.
     fn variable(&self, file: usize, name: &str, at: usize) -> Result<Option<String>, Unknown> {
         match self.get(name)? {
             None if FROM_MKCONFIG.contains(&name) => {
                 let why = format!("grub-mkconfig sets ${name} from the machine's disks");
                 Err(Unknown { file, at, why })
             }
-            None if !name.starts_with("GRUB_") => {
+            None if !name.starts_with("GRUB_") && name != KERNELOPTS => {
                 let why = format!("${name} is not set in these files");
                 Err(Unknown { file, at, why })
             }

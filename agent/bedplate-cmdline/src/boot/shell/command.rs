@@ -66,6 +66,7 @@ impl Scanner<'_> {
                     self.after_operator = true;
                     self.at += 1;
                 }
+                'f' if self.drop_in_loop() => {}
                 _ => self.command()?,
             }
         }

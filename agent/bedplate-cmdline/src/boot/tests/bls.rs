@@ -101,6 +101,16 @@ fn edit_changes_only_options() {
 }
 
 #[test]
+fn options_of_another_entry_replace_own_lines() {
+    let text = entry(EL9).with_options_of(&entry(ARCH));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[4..6], ["options root=UUID=1-2 rw", "options quiet a=\"b;c\""]);
+    assert_eq!(lines.len(), EL9.lines().count() + 1);
+    let added = entry("linux /x").with_options_of(&entry("options quiet\n"));
+    assert_eq!(added, "linux /x\noptions quiet\n");
+}
+
+#[test]
 fn entry_without_options_starts_from_the_default() {
     let wish = edit(&["iommu=pt"], &["quiet"]);
     let lookup = |name: &str| match name {

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::super::grub_default::{
-    CMDLINE, CMDLINE_DEFAULT, DropInError, evaluate, parse, parse_drop_in, parse_for, write_drop_in,
+    CMDLINE, CMDLINE_DEFAULT, DropInError, evaluate, parse, parse_drop_in, parse_for, parse_main,
+    write_drop_in,
 };
 use super::super::grub_quote::kernel_line;
 use super::super::shell::Shell;
@@ -47,6 +48,19 @@ GRUB_CMDLINE_LINUX=\"crashkernel=1G-4G:192M rd.lvm.lv=rl/root\"
 GRUB_DISABLE_RECOVERY=\"true\"
 GRUB_ENABLE_BLSCFG=true
 GRUB_CMDLINE_LINUX_DEFAULT=\"${GRUB_CMDLINE_LINUX_DEFAULT:+$GRUB_CMDLINE_LINUX_DEFAULT }\\$tuned_params\"
+";
+
+/// Azure Linux's layout.
+const AZURE: &str = "GRUB_TIMEOUT=0
+GRUB_CMDLINE_LINUX=\"rd.auto=1 lockdown=integrity\"
+GRUB_CMDLINE_LINUX_DEFAULT=\"console=ttyS0 $kernelopts\"
+
+# Drop-ins.
+for x in /etc/default/grub.d/*.cfg ; do
+    if [ -e \"${x}\" ]; then
+        . \"${x}\"
+    fi
+done
 ";
 
 fn value(text: &str, name: &str) -> Option<String> {
@@ -96,6 +110,29 @@ fn drop_ins_apply_after_main_file() {
         value(&[&main, &broken, &cloud], CMDLINE_DEFAULT).as_deref(),
         Some("console=tty1 console=ttyS0")
     );
+}
+
+#[test]
+fn final_loop_over_drop_ins_is_followed() {
+    let main = parse_main(Shell::Bash, AZURE);
+    assert!(main.sources_drop_ins());
+    let kdump = parse("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX crashkernel=256M\"\n");
+    let value = |name: &str| evaluate(&[&main, &kdump], name).expect("understood");
+    assert_eq!(value(CMDLINE).as_deref(), Some("rd.auto=1 lockdown=integrity crashkernel=256M"));
+    assert_eq!(value(CMDLINE_DEFAULT).as_deref(), Some("console=ttyS0 "));
+    let edited = main.edited("GRUB_DEFAULT", "0", None).expect("plain");
+    assert!(edited.contains("# Drop-ins.\nGRUB_DEFAULT=\"0\"\nfor x in"), "{edited}");
+    assert!(main.with_text(&edited).sources_drop_ins());
+    // Debian's grub-mkconfig would source them a second time.
+    assert!(parse(AZURE).value(CMDLINE, None).is_err());
+    for text in [
+        format!("if true; then\n{AZURE}"),
+        format!("f()\n{}", &AZURE[AZURE.find("for x").expect("the loop")..]),
+        format!("true &&\n{}", &AZURE[AZURE.find("for x").expect("the loop")..]),
+        format!("{AZURE}GRUB_CMDLINE_LINUX=quiet\n"),
+    ] {
+        assert!(!parse_main(Shell::Bash, &text).sources_drop_ins(), "{text}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::{
     FoundFile, Operation, StepError, Store, Task, UndoList, expect, expect_written, generators,
 };
+use crate::kind::cmdline::KERNEL_CMDLINE;
 use crate::ledger::{Author, FileRecord, FileState, Ledger, Sha, Unfinished};
 use crate::plan::FileContent;
 use bedplate_base::unified_diff;
@@ -80,6 +81,9 @@ impl Operation for ReplaceFile<'_> {
         let author = Author { kind: task.change.kind, change: &task.change.id };
         let readers = generators(task.change);
         ledger.begin_file(self.path, author, &found.state, to_be, &readers);
+        if let Some(now) = store.state_to_renew(self.path)? {
+            ledger.begin_renewal(KERNEL_CMDLINE, author, &now);
+        }
         if self.after.is_some() {
             ledger.directories.extend(store.missing_directories(self.path)?);
         }
@@ -98,6 +102,7 @@ impl Operation for ReplaceFile<'_> {
         }
         expect(has_content(&now, self.before), self.path, "other content")?;
         store.written.insert(self.path.to_owned());
+        let newer = store.kernel_cmdline_beside(self.path);
         let expected = Expected::Content(now.bytes.as_deref());
         match self.after {
             Some(content) => {
@@ -105,6 +110,7 @@ impl Operation for ReplaceFile<'_> {
             }
             None => store.writer.remove_expected(self.path, expected),
         }?;
+        store.renew_kernel_cmdline(newer)?;
         let now = store.file(self.path)?;
         expect_written(has_content(&now, self.after), self.path)
     }

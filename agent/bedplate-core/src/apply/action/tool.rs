@@ -2,6 +2,7 @@
 
 use super::made_files::{self, Listing};
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file, program};
+use crate::kind::cmdline;
 use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, KindId, ToolUndo};
 use bedplate_cmdline::boot::completeness::is_whole;
@@ -213,7 +214,11 @@ pub(crate) fn repeat(
 ) -> Result<(), StepError> {
     save_touched(store, Author { kind, change: "revert" }, makes, Some(tool))?;
     let Err(mut failure) = run_touching(store, &tool.argv, tool.limit_s, makes) else {
-        return remove_surplus(store, makes);
+        // Among all entries, those that existed before bedplate may be of other snapshots.
+        return match cmdline::makes_all_entries(&tool.argv) {
+            true => Ok(()),
+            false => remove_surplus(store, makes),
+        };
     };
     for path in makes {
         if let Err(why) = put_back(store, path) {
@@ -228,7 +233,7 @@ pub(crate) fn repeat(
 }
 
 /// Removes files that did not exist before bedplate, if another file in `made` still exists that did: the machine needs
-/// the tool's output.
+/// the tool's output. A rollback may restore them.
 fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
     let was_absent = |path: &&String| {
         store.ledger.files.get(*path).is_some_and(|record| record.original == FileState::Absent)
@@ -240,6 +245,7 @@ fn remove_surplus(store: &mut Store, made: &[String]) -> Result<(), StepError> {
     for path in surplus {
         let found = store.file(path)?;
         store.restore_file(path, &found, &FileState::Absent)?;
+        store.ledger.tool_left(path, None);
     }
     Ok(())
 }

@@ -96,10 +96,15 @@ pub(super) const NO_CUDA_DEVICE: Symptom = Symptom {
     ],
     causes: &[
         when(
-            conditions::on_old_grace,
+            conditions::of_passthrough,
             "iommu.mode",
             "on NVIDIA Arm CPUs before Linux 6.11, with ACS on, the driver cannot bind a process to a GPU whose DMA passes \
              through",
+        ),
+        when(
+            conditions::of_pasids,
+            "iommu.mode",
+            "on NVIDIA Arm CPUs the driver binds a process to a GPU by a PASID, which this kernel does not give",
         ),
         because("modules.driver", "CUDA does not see a GPU without its vendor's driver"),
         when(

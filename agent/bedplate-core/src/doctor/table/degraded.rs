@@ -37,7 +37,9 @@ pub(super) const DMA_FAULTS: Symptom = Symptom {
     lines: &[
         has(&["DMAR: [DMA ", "fault addr"]),
         has(&["AMD-Vi: Event logged [IO_PAGE_FAULT"]),
-        has(&["event: F_TRANSLATION"]),
+        has(&["event: F_", "client: "]),
+        has(&["event: C_", "client: "]),
+        has(&["event 0x", "received:"]),
     ],
     causes: &[
         because("iommu.log", "the kernel log names the function whose DMA was refused"),
@@ -157,7 +159,7 @@ pub(super) const LOW_BANDWIDTH: Symptom = Symptom {
     causes: &[
         because("acs.path", "ACS redirect sends peer-to-peer traffic up to the CPU and back"),
         when(
-            conditions::elsewhere,
+            conditions::of_translation,
             "iommu.mode",
             "translated DMA between peers goes through the root complex",
         ),

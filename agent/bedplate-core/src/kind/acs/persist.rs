@@ -8,6 +8,7 @@ use bedplate_facts::Os;
 
 use super::NAME;
 use super::fabric::Target;
+use super::merged_groups;
 use super::resolved::ResolvedAcs;
 use super::section::{self, AcsPersist};
 use super::support::{Support, kernel_acs_support, of_next_boot};
@@ -60,15 +61,28 @@ fn remark_on_the_rest(wanted: &[WantedAcs], resolved: &mut ResolvedAcs) {
     }
 }
 
-/// Chooses how the bits persist, and sets ports and argument accordingly.
+/// Reason why the kernel command line cannot make the bits persistent, and the kernels with which it can.
+struct ArgumentObstacle {
+    reason: String,
+    kernels: &'static str,
+}
+
+impl From<String> for ArgumentObstacle {
+    fn from(reason: String) -> Self {
+        ArgumentObstacle { reason, kernels: "6.12.23, 6.13.11, 6.14.2, 6.15 or newer" }
+    }
+}
+
+/// Chooses how the bits persist, and sets ports and argument accordingly. `opens_data_direct`: whether the ports belong to
+/// a Data Direct path.
 pub(crate) fn persist(
     profile: &section::Acs,
     os: &Os,
-    redirect_only: RedirectOnly,
+    (redirect_only, opens_data_direct): (RedirectOnly, bool),
     ports: &dyn Fn(AcsPersistence) -> Vec<WantedAcs>,
     resolved: &mut ResolvedAcs,
 ) {
-    let chosen = choose(profile, os, redirect_only).and_then(|persistence| {
+    let chosen = choose(profile, os, redirect_only, opens_data_direct).and_then(|persistence| {
         let wanted = ports(persistence);
         // An argument that would remove a VM's isolation at the next boot is refused like the runtime write.
         let allowed = wanted.iter().filter(|port| !port.exposes_guests());
@@ -79,7 +93,8 @@ pub(crate) fn persist(
                 "the argument for {} ports would exceed {} bytes of the kernel command line",
                 allowed.len(),
                 token::TOKEN_LIMIT
-            )),
+            )
+            .into()),
             text => Ok((persistence, wanted, text)),
         }
     });
@@ -90,19 +105,32 @@ pub(crate) fn persist(
             if persistence == AcsPersistence::DisableAcsRedir {
                 remark_on_the_rest(&wanted, resolved);
             }
+            if persistence == AcsPersistence::ConfigAcs
+                && opens_data_direct
+                && let Ok((release, _)) = of_next_boot(os)
+            {
+                merged_groups::remark_on_fix(release, os, resolved);
+            }
             resolved.acs.persistence = persistence;
             resolved.acs.ports = wanted;
             resolved.arg = text.map_or(Reading::Absent, |token| {
-                Reading::Known(KernelArg { token, why: argument_why(profile), from: ArgSource::Acs })
+                Reading::Known(KernelArg {
+                    token,
+                    why: argument_why(profile),
+                    from: ArgSource::Acs,
+                })
             });
         }
-        Err(reason) if profile.persistence == AcsPersist::Cmdline => resolved.blockers.push(NAME.blocker(
-            "acs.persistence",
-            format!("the kernel command line cannot make ACS bits persistent: {reason}"),
-            "boot Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer, or set acs.persistence = \"auto\" to write the bits \
-             at runtime after every boot",
-        )),
-        Err(reason) => {
+        Err(ArgumentObstacle { reason, kernels }) if profile.persistence == AcsPersist::Cmdline => {
+            resolved.blockers.push(NAME.blocker(
+                "acs.persistence",
+                format!("the kernel command line cannot make ACS bits persistent: {reason}"),
+                format!(
+                    "boot Linux {kernels}, or set acs.persistence = \"auto\" to write the bits at runtime after every boot"
+                ),
+            ));
+        }
+        Err(ArgumentObstacle { reason, .. }) => {
             resolved.acs.ports = ports(AcsPersistence::Live);
             let text = format!("written at runtime after every boot: {reason}");
             resolved.note("acs.persistence", text);
@@ -157,20 +185,32 @@ fn choose(
     profile: &section::Acs,
     os: &Os,
     redirect_only: RedirectOnly,
-) -> Result<AcsPersistence, String> {
+    opens_data_direct: bool,
+) -> Result<AcsPersistence, ArgumentObstacle> {
     if profile.persistence == AcsPersist::Live {
         return Ok(AcsPersistence::Live);
     }
     let (release, support) = of_next_boot(os).map_err(|error| error.to_string())?;
     match support {
-        Support::ConfigAcs => Ok(AcsPersistence::ConfigAcs),
+        Support::ConfigAcs => {
+            // Runtime writes change no IOMMU group, so the GPUs keep their PASIDs.
+            let is_insisted_on = profile.persistence == AcsPersist::Cmdline;
+            let refusal = merged_groups::refusal(release, os, is_insisted_on);
+            match refusal.filter(|_| opens_data_direct) {
+                Some(reason) => {
+                    Err(ArgumentObstacle { reason, kernels: merged_groups::ACCEPTING })
+                }
+                None => Ok(AcsPersistence::ConfigAcs),
+            }
+        }
         Support::DisableAcsRedir if redirect_only.is_used(profile) => {
             Ok(AcsPersistence::DisableAcsRedir)
         }
         Support::DisableAcsRedir => Err(format!(
             "Linux {release} supports only pci=disable_acs_redir=, which clears RR, CR and EC together and nothing else"
-        )),
-        Support::Neither => Err(format!("Linux {release} supports no pci= argument for ACS")),
-        Support::Unsure(reason) => Err(reason),
+        )
+        .into()),
+        Support::Neither => Err(format!("Linux {release} supports no pci= argument for ACS").into()),
+        Support::Unsure(reason) => Err(reason.into()),
     }
 }

@@ -177,7 +177,16 @@ fn on_tree(
     if later != readable {
         resolved.note("IOMMU", changes_shape(beside.iommu.next));
     }
-    plan_persistence(profile, facts, (beside, &guests), tree, (&readable, &later), resolved);
+    let opens = opens_data_direct(profile.policy, root_port, &fabrics);
+    plan_persistence(profile, facts, (beside, &guests, opens), tree, (&readable, &later), resolved);
+}
+
+/// Whether ports of a Data Direct path get other bits. Set at boot, these put the GPU into one IOMMU group with
+/// bridges.
+fn opens_data_direct(policy: AcsPolicy, root_port: bool, fabrics: &[Fabric<'_>]) -> bool {
+    let is_opened =
+        |fabric: &Fabric<'_>| policy == AcsPolicy::Clear || !fabric.targets(root_port).is_empty();
+    fabrics.iter().any(|fabric| fabric.is_data_direct() && is_opened(fabric))
 }
 
 fn changes_shape(next: bool) -> &'static str {
@@ -198,7 +207,11 @@ fn changes_shape(next: bool) -> &'static str {
 fn plan_persistence(
     profile: &section::Acs,
     facts: &Facts,
-    (beside, guests): (PlanContext<'_>, &BTreeMap<PciAddress, Vec<PciAddress>>),
+    (beside, guests, opens_data_direct): (
+        PlanContext<'_>,
+        &BTreeMap<PciAddress, Vec<PciAddress>>,
+        bool,
+    ),
     tree: &PciTree,
     (today, later): (&ReadablePorts, &ReadablePorts),
     resolved: &mut ResolvedAcs,
@@ -220,7 +233,7 @@ fn plan_persistence(
     }
     let unread = tree.unread();
     if !resolved.unknowns.is_empty() || !unread.is_empty() || !live.is_empty() {
-        persist(profile, &facts.os, redirect_only, &ports, resolved);
+        persist(profile, &facts.os, (redirect_only, opens_data_direct), &ports, resolved);
     }
     if later != today && !resolved.acs.ports.is_empty() {
         let refused = resolved.acs.ports.drain(..).filter(WantedAcs::exposes_guests);

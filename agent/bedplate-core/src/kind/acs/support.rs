@@ -92,21 +92,28 @@ pub(crate) fn may_misread(os: &Os) -> bool {
 
 /// Uses the upstream level that the running kernel reports, if that is the release in question; else the release.
 fn support_of_release(release: &str, os: &Os) -> Support {
-    let signature =
-        os.version_signature.known().filter(|_| os.kernel.known().is_some_and(|r| r == release));
-    match signature.and_then(|signature| upstream_level(signature, release)) {
+    match reported_level(release, os) {
         Some(level) if backported(release).is_none() => row(level, release),
         _ => kernel_acs_support(release),
     }
+}
+
+/// Returns the upstream level that the running kernel reports, if that is the release in question.
+pub(super) fn reported_level(release: &str, os: &Os) -> Option<KernelVersion> {
+    let is_running = os.kernel.known().is_some_and(|running| running == release);
+    let signature = os.version_signature.known().filter(|_| is_running)?;
+    upstream_level(signature, release)
 }
 
 /// Parses `Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11` → 6.14.11, if that is the signature of this release.
 fn upstream_level(signature: &str, release: &str) -> Option<KernelVersion> {
     let mut words = signature.split_whitespace();
     let (_, package, level) = (words.next()?, words.next()?, words.next()?);
-    // `6.14.0-37` and `-generic`: the package version continues after the base with its build number.
-    let (base, flavour) = release.rsplit_once('-')?;
-    let same = package.strip_prefix(base)?.starts_with('.') && package.ends_with(flavour);
+    // `6.14.0-37` and `-generic` or `-nvidia-64k`: the package version continues after the base with its build number.
+    let mut parts = release.splitn(3, '-');
+    let (version, build, flavour) = (parts.next()?, parts.next()?, parts.next()?);
+    let same = package.strip_prefix(&format!("{version}-{build}"))?.starts_with('.')
+        && package.ends_with(flavour);
     KernelVersion::from_release(level).filter(|_| same)
 }
 
@@ -228,6 +235,12 @@ mod tests {
                 "6.14.0-1007-nvidia",
                 "6.14.0-1007-nvidia",
                 "Ubuntu 6.14.0-1007.7-nvidia 6.14.6",
+                true,
+            ),
+            (
+                "6.14.0-1007-nvidia-64k",
+                "6.14.0-1007-nvidia-64k",
+                "Ubuntu 6.14.0-1007.7-nvidia-64k 6.14.6",
                 true,
             ),
             // Carries patches that the upstream level does not show.

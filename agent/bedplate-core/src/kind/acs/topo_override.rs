@@ -6,11 +6,13 @@ use crate::kind::modules::topo_check::{PARAMETER, can_override};
 use crate::kind::some_of;
 use crate::plan::Rationale;
 use bedplate_base::Reading;
-use bedplate_facts::Facts;
 use bedplate_facts::pci::PciTree;
 use bedplate_facts::topology::{Pair, Peer, Topology};
+use bedplate_facts::{Facts, Os};
 
 use super::NAME;
+use super::merged_groups::{ACCEPTING, SharedGroup, pasids_in_shared_group};
+use super::support::{Support, of_next_boot};
 
 /// Returns pairs of GPU and Data Direct function that are known to be in different IOMMU groups.
 pub(crate) fn pairs_in_different_groups(topology: &Topology, tree: &PciTree) -> Vec<Pair> {
@@ -64,7 +66,22 @@ pub(super) fn resolve(facts: &Facts, desired: &mut Desired) {
             subject,
             "in different IOMMU groups, which runtime register writes cannot change; this NVIDIA driver refuses \
              DMA-BUF between groups (open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; handbook §6.3)",
-            "boot a kernel with pci=config_acs= (Linux 6.12.23, 6.13.11, 6.14.2, 6.15 or newer)",
+            other_kernel(&facts.os),
         )),
     }
+}
+
+/// Returns the fix if only one IOMMU group helps.
+fn other_kernel(os: &Os) -> String {
+    let is_possible = of_next_boot(os).is_ok_and(|(release, support)| {
+        support == Support::ConfigAcs
+            && pasids_in_shared_group(release, os) == SharedGroup::NotKnown
+    });
+    let insist = match is_possible {
+        true => {
+            ". Does this kernel's vendor have the fix? Then set acs.persistence = \"cmdline\" instead"
+        }
+        false => "",
+    };
+    format!("boot a kernel with pci=config_acs= (Linux {ACCEPTING}){insist}")
 }

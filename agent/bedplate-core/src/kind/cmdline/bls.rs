@@ -5,22 +5,25 @@
 mod entries;
 mod loader;
 
-use super::boot_files::{self, KERNEL_CMDLINE, agreed, line_of_file, raw, replace, verify};
+use super::boot_files::{self, ENTRY_PLUGIN, KERNEL_CMDLINE, agreed, line_of_file, line_source};
+use super::boot_files::{raw, replace, verify};
 use super::grub;
-use super::{Context, ObservedLines, Obstacle, Steps};
-use crate::plan::Action;
+use super::{Context, NAME, ObservedLines, Obstacle, Steps};
+use crate::plan::{Action, Note};
 use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
 use bedplate_cmdline::boot::kernel_cmdline;
 use bedplate_cmdline::{CommandLine, Edit};
-use bedplate_facts::Facts;
-use bedplate_host::Reader;
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::{HostKind, Reader};
 
 use loader::Loader;
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
 pub(crate) const ENTRIES: &str = "/boot/loader/entries";
 const DEFAULT_GRUB: &str = "/etc/default/grub";
+/// Variable of the environment block with the command line of the entries (RHEL 8).
+const VARIABLE: &str = "kernelopts";
 
 /// Entry file.
 #[derive(Clone)]
@@ -118,7 +121,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     if reader.exists(DEFAULT_GRUB) != Ok(false) {
         actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
     }
-    actions.extend(kernel_cmdline_file(reader, edit)?);
+    actions.extend(kernel_cmdline_file(context, edit)?);
     if let Reading::Known(loaders) = loaders(reader)? {
         for loader in &loaders {
             let of_this = entries::actions(context, loader, edit)?;
@@ -134,13 +137,47 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject: "/boot/loader/entries".into(), actions, disrupts: Vec::new() })
 }
 
-/// Edits the file from which new kernels take the whole line. Never creates the file.
-fn kernel_cmdline_file(reader: &dyn Reader, edit: &Edit) -> Result<Option<Action>, Obstacle> {
-    let Some(text) = raw(reader, KERNEL_CMDLINE).optional()? else { return Ok(None) };
+/// Edits the file from which new kernels take the whole line. If it is missing, creates it as grubby does
+/// (`update_bls_fragment`): kernels installed before the next boot would get the line of /proc/cmdline, without the
+/// arguments. In an image, never creates it from an entry: the builder may put the image on other file systems, and the
+/// root= of the entry would be wrong there.
+fn kernel_cmdline_file(context: &Context, edit: &Edit) -> Result<Option<Action>, Obstacle> {
+    let reader = context.reader;
+    let (path, text) = match line_source(reader)? {
+        Some((path, text)) => (path, Some(text)),
+        None if context.facts.host == HostKind::Image => return Ok(None),
+        None => (ENTRIES, of_default(reader, Loader::options).known().cloned()),
+    };
+    let is_read = || path == KERNEL_CMDLINE || reader.exists(ENTRY_PLUGIN) == Ok(true);
+    let Some(text) = text.filter(|_| is_read()) else { return Ok(None) };
     if text.trim().is_empty() {
-        return Err(boot_files::blank_line(KERNEL_CMDLINE));
+        return Err(boot_files::blank_line(path));
     }
     let edited = kernel_cmdline::edited(&text, BlsReader::Grub, edit)
-        .map_err(|error| boot_files::cannot(KERNEL_CMDLINE, &error))?;
-    Ok(replace(KERNEL_CMDLINE, Some(&text), Some(&edited)))
+        .map_err(|error| boot_files::cannot(path, &error))?;
+    let old = (path == KERNEL_CMDLINE).then_some(text.as_str());
+    Ok(replace(KERNEL_CMDLINE, old, Some(&edited)))
+}
+
+/// Returns a note if the change makes [`KERNEL_CMDLINE`] the newer file: an earlier edit of /etc/default/grub then no
+/// longer reaches it (handbook §10.3).
+pub(super) fn order_note(context: &Context, steps: &Steps) -> Option<Note> {
+    let reader = context.reader;
+    let is_edit = |action: &Action| match action {
+        Action::ReplaceFile { path, before: Some(_), .. } => path == KERNEL_CMDLINE,
+        _ => false,
+    };
+    let is_compared =
+        context.facts.boot == BootLoader::GrubBls && reader.exists(ENTRY_PLUGIN) == Ok(true);
+    if !is_compared || !steps.actions.iter().any(is_edit) {
+        return None;
+    }
+    let (line, main) = (reader.modified(KERNEL_CMDLINE).ok()?, reader.modified(DEFAULT_GRUB).ok()?);
+    (line < main).then(|| {
+        let text = format!(
+            "this change makes it newer than {DEFAULT_GRUB}; other arguments that were added there by hand then do not \
+             reach new kernels: add them to {KERNEL_CMDLINE} too"
+        );
+        NAME.note(KERNEL_CMDLINE, text)
+    })
 }

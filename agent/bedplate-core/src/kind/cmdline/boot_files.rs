@@ -17,6 +17,10 @@ pub(crate) const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
 /// (kernel-install(8)).
 pub(crate) const VENDOR_CMDLINE: &str = "/usr/lib/kernel/cmdline";
 
+/// Plugin of kernel-install that makes the BLS entries of Red Hat's GRUB. If [`KERNEL_CMDLINE`] is older than
+/// /etc/default/grub, it runs grub2-mkconfig, which writes [`KERNEL_CMDLINE`] again from there (handbook §10.3).
+pub(crate) const ENTRY_PLUGIN: &str = "/usr/lib/kernel/install.d/20-grub.install";
+
 /// Reads a file that may have bytes that are not UTF-8: comments and titles can be in any encoding.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use super::pending_tools::PendingTools;
 use super::resolve::needed;
 use super::tuned::Tuned;
 use super::{
-    Backend, Context, NAME, ObservedLines, Obstacle, Steps, block, comparison, entry_before,
+    Backend, Context, NAME, ObservedLines, Obstacle, Steps, block, bls, comparison, entry_before,
     length, only_in_entry, owned_arguments, soundness,
 };
 use crate::plan::{Change, KindPlan};
@@ -56,6 +56,7 @@ pub(super) fn plan(
             let steps = (backend.steps)(context, &edit)?;
             only_in_entry::check_menu(context, due.observed, &edit)?;
             section.notes.extend(only_in_entry::note(context, due.observed, &edit));
+            section.notes.extend(bls::order_note(context, &steps));
             Ok(steps)
         })
         .and_then(|steps| match due.lost {

@@ -23,6 +23,13 @@ pub(crate) fn note(context: &Context, edit: &Edit, observed: &ObservedLines, ste
     }
 }
 
+/// Returns the check that follows a tool of another resource type: the tool must not change the arguments of the
+/// default entry. `None` if the entry is unknown.
+pub(super) fn check_of(context: &Context, edit: &Edit, observed: &ObservedLines) -> Option<Action> {
+    let before = Some(read(context, edit, observed)?);
+    Some(Action::Verify(Check::NextBoot { present: Vec::new(), absent: Vec::new(), before }))
+}
+
 /// Reads the entry. `None` if the entry is unknown, so that nothing can be compared.
 fn read(context: &Context, edit: &Edit, observed: &ObservedLines) -> Option<EntryBefore> {
     let ObservedLines { configured, next, .. } = observed;

@@ -6,8 +6,9 @@ use super::mounts::{no_directory, unmounted};
 use super::{Context, ObservedLines, Obstacle, Steps, grub};
 use crate::plan::{Action, Item, Rationale};
 use bedplate_base::{Cause, Reading, Reason};
+use bedplate_cmdline::boot::grub_default::MAIN;
 use bedplate_facts::BootLoader;
-use bedplate_facts::boot::started_by_grub;
+use bedplate_facts::boot::{LINUX_SCRIPT, MenuEffect, menu_effect, started_by_grub};
 use bedplate_host::HostKind;
 
 /// State of the generated menu.
@@ -142,7 +143,7 @@ impl LostMenu {
     /// Adds the generator if the back end's own steps lack it. It runs before the check of the next boot.
     ///
     /// # Errors
-    /// If the generator is not installed, or the menu's directory is absent.
+    /// If the generator is not installed or may overwrite boot entries, or if the menu's directory is absent.
     pub(super) fn complete(&self, context: &Context, mut steps: Steps) -> Result<Steps, Obstacle> {
         let generates = |action: &Action| match action {
             Action::RunTool { touches, .. } => touches.contains(&self.path),
@@ -150,9 +151,99 @@ impl LostMenu {
         };
         if !steps.actions.iter().any(generates) {
             let tool = grub::regenerate(context, &self.path)?;
+            self.expect_entries_kept(context)?;
             let at = steps.actions.iter().position(|action| matches!(action, Action::Verify(_)));
             steps.actions.insert(at.unwrap_or(steps.actions.len()), tool);
         }
         Ok(steps)
+    }
+
+    /// Refuses a generator that may overwrite the arguments of boot entries (handbook §10.3).
+    fn expect_entries_kept(&self, context: &Context) -> Result<(), Obstacle> {
+        if context.facts.boot != BootLoader::GrubBls {
+            return Ok(());
+        }
+        let path = &self.path;
+        let (reason, fix) = match menu_effect(context.reader) {
+            MenuEffect::Kept => return Ok(()),
+            MenuEffect::OverwrittenUnlessSet => (
+                format!(
+                    "regenerating {path} would overwrite the arguments of the boot entries, because GRUB_ENABLE_BLSCFG is \
+                     not set to true in {MAIN}"
+                ),
+                format!("add the line GRUB_ENABLE_BLSCFG=true to {MAIN}, then plan again"),
+            ),
+            MenuEffect::NotKnown => (
+                format!(
+                    "regenerating {path} may overwrite the arguments of the boot entries: {LINUX_SCRIPT} does not show \
+                     whether this grub2-mkconfig keeps them"
+                ),
+                format!(
+                    "save /boot/loader/entries and /boot/grub2/grubenv, run `grub2-mkconfig -o {path}`, restore both, then \
+                     plan again"
+                ),
+            ),
+        };
+        Err(Obstacle { reason, fix })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine;
+    use crate::plan::Action;
+    use crate::profile::{LayerText, load, shipped};
+    use bedplate_testhosts::HostSpec;
+
+    const SET: &str = "GRUB_ENABLE_BLSCFG=true";
+    /// From 10_linux of RHEL 9.3.
+    const FOLLOWS_SETTING: &str =
+        "GRUB_ENABLE_BLSCFG=\"true\"\nif [ \"x${GRUB_UPDATE_BLS_CMDLINE}\" = \"xyes\" ]; then\n";
+    /// From 10_linux of RHEL 8.
+    const RHEL8: &str = "if [ \"x${GRUB_GRUBENV_UPDATE}\" = \"xyes\" ]; then\n";
+    /// From 10_linux of Fedora.
+    const FEDORA: &str =
+        "GRUB_ENABLE_BLSCFG=\"true\"\nif [ \"x${GRUB_GRUBENV_UPDATE}\" = \"xyes\" ]; then\n";
+
+    /// Returns the command that regenerates the lost menu of a host with rd.lvm.lv= only in its entries, or the reason
+    /// for the refusal.
+    fn generator(loader: &str, setting: &str, script: &str) -> String {
+        let host = format!(
+            "machine = 'plain'\nloader = '{loader}'\ncmdline = 'nosmt rd.lvm.lv=r/root'\n\
+             remove = ['/boot/grub2/grub.cfg']\n[files]\n'/etc/grub.d/10_linux' = '''{script}'''\n\
+             '/etc/default/grub' = '''\nGRUB_CMDLINE_LINUX=\"rhgb quiet nosmt\"\n{setting}\n'''\n"
+        );
+        let host = HostSpec::from_toml(&host).unwrap().build();
+        let text = "schema = 1\nname = 'case'\n[cmdline]\nargs = ['nosmt']\n";
+        let loaded = load(&[LayerText { path: "p.toml", text }], shipped()).unwrap();
+        let plan = engine::prepare_loaded(&host, loaded).unwrap().plan.body;
+        let tool = |action: &Action| match action {
+            Action::RunTool { argv, .. } => Some(argv.join(" ")),
+            _ => None,
+        };
+        let ran = plan.changes.iter().flat_map(|change| &change.actions).find_map(tool);
+        let refused = plan.blockers.first().map(|blocker| blocker.reason.clone());
+        ran.or(refused).unwrap()
+    }
+
+    #[test]
+    fn menu_is_regenerated_if_the_option_keeps_entries() {
+        let kept = "grub2-mkconfig --no-grubenv-update -o /boot/grub2/grub.cfg";
+        for (loader, setting, script) in [
+            ("rhel9", SET, FOLLOWS_SETTING),
+            ("rhel9", SET, FEDORA),
+            ("rhel9", "", FEDORA),
+            ("rhel8", SET, RHEL8),
+        ] {
+            assert_eq!(generator(loader, setting, script), kept, "{loader}: {script}");
+        }
+    }
+
+    #[test]
+    fn menu_is_not_regenerated_if_entries_may_be_overwritten() {
+        let unset = generator("rhel9", "", FOLLOWS_SETTING);
+        assert!(unset.contains("GRUB_ENABLE_BLSCFG is not set to true"), "{unset}");
+        let unknown = generator("rhel9", SET, "");
+        assert!(unknown.contains("/etc/grub.d/10_linux does not show"), "{unknown}");
     }
 }

@@ -20,6 +20,7 @@ use bedplate_cmdline::boot::grub_cfg::{Device, Wait};
 use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, MAIN};
 use bedplate_cmdline::boot::shell::Shell;
 use bedplate_cmdline::{CommandLine, Edit, Token};
+use bedplate_facts::boot::KEEP_ENTRIES;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
 
@@ -31,7 +32,8 @@ pub(super) use sources::read;
 
 /// Paths and tools of a family of distributions.
 pub(crate) struct Family {
-    /// Directory of drop-ins that grub-mkconfig reads after the main file. Upstream GRUB has no drop-ins.
+    /// Directory of drop-ins that grub-mkconfig itself reads after the main file. Upstream GRUB has none, but the main
+    /// file may source drop-ins.
     drop_ins: Option<&'static str>,
     /// Shell assumed for /bin/sh if the link there cannot be read.
     shell: Shell,
@@ -249,8 +251,12 @@ pub(crate) fn regenerate(context: &Context, configuration: &str) -> Result<Actio
             });
         }
     };
+    let mut argv: Vec<String> = argv.iter().map(|word| word.replace('%', configuration)).collect();
+    if context.facts.boot == BootLoader::GrubBls {
+        argv.insert(1, KEEP_ENTRIES.to_owned());
+    }
     Ok(Action::RunTool {
-        argv: argv.iter().map(|word| word.replace('%', configuration)).collect(),
+        argv,
         purpose: format!("regenerate {configuration}"),
         touches: vec![configuration.to_owned()],
         undo: ToolUndo::Repeat,

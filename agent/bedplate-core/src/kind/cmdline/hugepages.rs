@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::Obstacle;
 use super::page_size::{self, bytes};
-use super::{Obstacle, arch};
 use crate::kind::Context;
 use crate::plan::KindPlan;
-use bedplate_base::Arch;
 
 /// Source of the rules.
 const SOURCE: &str = "linux Documentation/admin-guide/mm/hugetlbpage.rst";
@@ -18,8 +17,12 @@ pub(super) fn check(context: &Context, section: &mut KindPlan) -> Result<(), Obs
     let tokens = context.desired.cmdline.set.iter().map(|arg| arg.token.as_str());
     let note = page_size::check(context.reader, context.facts, tokens.clone())?;
     section.notes.extend(note);
+    if !tokens.clone().any(|token| token.starts_with("hugepages=")) {
+        return Ok(());
+    }
+    let default = page_size::default_size(context.reader, context.facts);
     let memory = context.facts.memory_bytes.known();
-    match memory.and_then(|memory| too_many(tokens, arch(context.facts), *memory)) {
+    match memory.and_then(|memory| too_many(tokens, default, *memory)) {
         Some(obstacle) => Err(obstacle),
         None => Ok(()),
     }
@@ -28,10 +31,10 @@ pub(super) fn check(context: &Context, section: &mut KindPlan) -> Result<(), Obs
 /// Returns an obstacle if these arguments reserve more than `memory` bytes.
 fn too_many<'a>(
     tokens: impl Iterator<Item = &'a str> + Clone,
-    arch: Arch,
+    default: Option<u128>,
     memory: u64,
 ) -> Option<Obstacle> {
-    let asked = reserved(tokens, arch)?;
+    let asked = reserved(tokens, default)?;
     if asked <= u128::from(memory) {
         return None;
     }
@@ -48,22 +51,21 @@ fn too_many<'a>(
 }
 
 /// Returns the total of bytes that `hugepages=` reserves. `None`: a size or a count is unknown.
-fn reserved<'a>(tokens: impl Iterator<Item = &'a str> + Clone, arch: Arch) -> Option<u128> {
-    let pages = asked(tokens, arch)?;
+fn reserved<'a>(
+    tokens: impl Iterator<Item = &'a str> + Clone,
+    default: Option<u128>,
+) -> Option<u128> {
+    let pages = asked(tokens, default)?;
     Some(pages.iter().map(|(size, count)| size.saturating_mul(*count)).sum())
 }
 
-/// Returns the number of pages that `hugepages=` requests, by size in bytes. `None`: a size or a count is unknown.
+/// Returns the number of pages that `hugepages=` requests, by size in bytes. `default` is the kernel's own size for
+/// counts without a size, if known. `None`: a size or a count is unknown.
 pub(crate) fn asked<'a>(
     tokens: impl Iterator<Item = &'a str> + Clone,
-    arch: Arch,
+    mut default: Option<u128>,
 ) -> Option<BTreeMap<u128, u128>> {
     let value = |token: &'a str, name: &str| token.strip_prefix(name)?.strip_prefix('=');
-    let mut default = match arch {
-        Arch::X86_64 => Some(2 << 20),
-        // It depends on the size of the kernel's pages.
-        Arch::Aarch64 | Arch::Other => None,
-    };
     if let Some(size) = tokens.clone().filter_map(|token| value(token, "default_hugepagesz")).last()
     {
         default = bytes(size);
@@ -91,8 +93,12 @@ fn count(text: &str) -> Option<u128> {
 mod tests {
     use super::*;
 
+    const OF_X86: Option<u128> = Some(2 << 20);
+    /// Default size on an Arm kernel with 64K pages.
+    const LARGE: Option<u128> = Some(512 << 20);
+
     fn gib(line: &str) -> Option<u128> {
-        reserved(line.split(' '), Arch::X86_64).map(|bytes| bytes >> 30)
+        reserved(line.split(' '), OF_X86).map(|bytes| bytes >> 30)
     }
 
     #[test]
@@ -113,15 +119,16 @@ mod tests {
         ] {
             assert_eq!(gib(unknown), None, "{unknown}");
         }
-        assert_eq!(reserved("hugepages=9".split(' '), Arch::Aarch64), None);
-        assert_eq!(reserved("hugepagesz=2M hugepages=9".split(' '), Arch::Aarch64), Some(18 << 20));
+        assert_eq!(reserved("hugepages=9".split(' '), None), None);
+        assert_eq!(reserved("hugepages=4".split(' '), LARGE), Some(2 << 30));
+        assert_eq!(reserved("hugepagesz=2M hugepages=9".split(' '), None), Some(18 << 20));
     }
 
     #[test]
     fn only_more_pages_than_memory_are_refused() {
         let tokens = || "hugepagesz=1G hugepages=64".split(' ');
-        assert!(too_many(tokens(), Arch::X86_64, 64 << 30).is_none());
-        let obstacle = too_many(tokens(), Arch::X86_64, (64 << 30) - 1).unwrap();
+        assert!(too_many(tokens(), OF_X86, 64 << 30).is_none());
+        let obstacle = too_many(tokens(), OF_X86, (64 << 30) - 1).unwrap();
         assert!(
             obstacle.reason.contains("64 GiB of huge pages, but this host has 63 GiB"),
             "{}",

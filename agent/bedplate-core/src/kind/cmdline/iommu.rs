@@ -33,7 +33,7 @@ impl From<Blocker> for Obstacle {
 }
 
 fn add(profile: &Profile, facts: &Facts, desired: &mut Desired) -> Result<(), Obstacle> {
-    let (mode, because) = nvidia_grace::iommu_mode(profile, facts, &mut desired.cmdline)?;
+    let (mode, because) = nvidia_grace::iommu_mode(profile, facts, desired)?;
     if mode == IommuMode::Keep {
         return Ok(());
     }

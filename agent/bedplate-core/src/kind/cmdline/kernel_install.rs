@@ -7,7 +7,8 @@ mod removed_kernels;
 use super::bls::entry_files;
 use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_source};
 use super::boot_files::{VENDOR_CMDLINE, raw, replace, verify};
-use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
+use super::{Context, ObservedLines, Obstacle, Steps, default_entry, kernel_image, only_in_entry};
+use crate::ledger::Generator;
 use crate::plan::{Action, ToolUndo};
 use bedplate_base::{OptionalRead as _, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, systemd_default};
@@ -145,20 +146,24 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     // A kernel without an entry must not get one, which would be the new default.
     let touches = written_paths(context.reader);
     for release in &kernels {
-        actions.push(Action::RunTool {
-            argv: ["kernel-install", "add", release, &image(context.reader, release)]
-                .map(str::to_owned)
-                .to_vec(),
-            purpose: format!("regenerate the boot entry of {release}"),
-            touches: touches.clone(),
-            undo: ToolUndo::Repeat,
-            limit_s: LIMIT_S,
-        });
+        let Generator { argv, purpose, limit_s } = entry_generator(context.reader, release);
+        let (touches, undo) = (touches.clone(), ToolUndo::Repeat);
+        actions.push(Action::RunTool { argv, purpose, touches, undo, limit_s });
     }
     if !matches!(next, Reading::Absent) {
         actions.push(verify(context));
     }
     Ok(Steps { subject: KERNEL_CMDLINE.into(), actions, disrupts: Vec::new() })
+}
+
+/// Returns the tool that regenerates the entry or the image of an installed kernel.
+pub(crate) fn entry_generator(reader: &dyn Reader, release: &str) -> Generator {
+    let image = kernel_image::for_kernel_install(reader, release);
+    Generator {
+        argv: ["kernel-install", "add", release, &image].map(str::to_owned).to_vec(),
+        purpose: format!("regenerate the boot entry of {release}"),
+        limit_s: LIMIT_S,
+    }
 }
 
 /// Refuses a file that lacks the root= of the default entry: kernel-install uses the file as the whole line.
@@ -174,19 +179,6 @@ fn keeps_root(next: &Reading<CommandLine>, edited: &str) -> Result<(), Obstacle>
             fix: format!("write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"),
         }),
         false => Ok(()),
-    }
-}
-
-/// Returns the path of the kernel's image: next to its modules, as documented in kernel-install(8), or in /boot, as in
-/// Debian's linux-image packages. kernel-install does not search for it.
-fn image(reader: &dyn Reader, release: &str) -> String {
-    let beside = format!("/usr/lib/modules/{release}/vmlinuz");
-    let name = format!("vmlinuz-{release}");
-    let debian = || reader.list("/boot").is_ok_and(|names| names.contains(&name));
-    if !reader.exists(&beside).unwrap_or(false) && debian() {
-        format!("/boot/{name}")
-    } else {
-        beside
     }
 }
 

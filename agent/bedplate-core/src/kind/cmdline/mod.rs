@@ -5,6 +5,7 @@
 mod bls;
 mod boot_entry;
 mod boot_files;
+mod carried_arguments;
 mod change;
 mod check_line;
 mod comparison;
@@ -22,6 +23,7 @@ mod iommu;
 mod iommu_after;
 mod iommu_off;
 mod kernel_context;
+mod kernel_image;
 mod kernel_install;
 mod length;
 mod loader_path;
@@ -39,6 +41,7 @@ mod owned_arguments;
 mod page_size;
 mod paths;
 mod pending_tools;
+mod rebuild_check;
 mod repair;
 mod resolve;
 mod reverted_entry;
@@ -49,26 +52,33 @@ pub mod show;
 mod soundness;
 mod tuned;
 
-pub(crate) use boot_files::{KERNEL_CMDLINE, VENDOR_CMDLINE};
+pub(crate) use boot_files::{ENTRY_PLUGIN, KERNEL_CMDLINE, VENDOR_CMDLINE};
+pub(crate) use carried_arguments::{carried, content_line, file_line};
 pub(crate) use check_line::check_texts;
 pub use entry_before::check as check_entry;
 pub(crate) use entry_fault::{Soundness, report as report_soundness};
 pub(crate) use entry_files::{entry_contents, entry_initrds};
-pub(crate) use entry_kernel::{entry_kernel, is_entry_file};
+pub(crate) use entry_kernel::{entry_kernel, entry_with_initrds, is_entry_file};
 pub(crate) use hugepages::asked as huge_pages;
 pub(crate) use iommu_after::{iommu_after, iommu_now};
 pub(crate) use iommu_off::{iommu_off, iommu_off_by_others};
+pub(crate) use kernel_image::paths as kernel_images;
 pub(crate) use kernel_install::{
-    BOOT_MOUNTS, entries, installed_release, is_kernel_gone, release_of_entry,
+    BOOT_MOUNTS, entries, entry_generator, installed_release, is_kernel_gone, release_of_entry,
+    written_paths,
 };
 pub(crate) use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
 pub(crate) use next_kernel::{next_kernel, other_kernel};
 pub(crate) use one_shot::lasting_kernel;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub(crate) use owned_arguments::owned;
+pub(crate) use page_size::fixed_default_size as fixed_huge_page;
 pub use paths::NEXT_KERNEL;
+pub(crate) use rebuild_check::{check_initramfs_rebuild, check_initramfs_revert};
 pub(crate) use repair::unknown as unknown_entry_fix;
 pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
+pub(crate) use sdbootutil::makes_all_entries;
+pub(crate) use soundness::initrds as default_initrds;
 pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundness_of_image};
 
 use super::{Context, Kind, Privacy};

@@ -1,15 +1,12 @@
 //! Release of the kernel that the default boot entry starts. Directories in /lib/modules prove nothing: leftovers,
 //! and pinned or saved defaults, are common (handbook §14.2).
 
-use super::{bls, grub, kernel_install, ostree, sdbootutil};
+use super::{bls, grub, kernel_image, kernel_install, ostree, sdbootutil};
 use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_cmdline::boot::uki;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::{HostKind, Reader};
-
-/// Prefixes of kernel image names before the release.
-const IMAGES: [&str; 6] = ["vmlinuz-", "vmlinux-", "Image-", "linux-", "kernel-", "bzImage-"];
 
 /// Text in place of the release in the name of a rescue image.
 const RESCUE: &str = "0-rescue";
@@ -102,7 +99,7 @@ fn release(image: &str, facts: &Facts) -> Option<String> {
     let installed = facts.os.installed_kernels.iter().filter(is_in).max_by_key(|one| one.len());
     let name = parts().next().unwrap_or_default();
     let behind = || {
-        let rest = IMAGES.iter().find_map(|prefix| name.strip_prefix(prefix))?;
+        let rest = kernel_image::release_part(name)?;
         // dracut names the rescue image `vmlinuz-0-rescue-<machine id>`, for any kernel (51-dracut-rescue.install).
         let release = rest.starts_with(|c: char| c.is_ascii_digit()) && !rest.starts_with(RESCUE);
         release.then(|| rest.to_owned())
@@ -234,6 +231,7 @@ mod tests {
             ("($root)/vmlinuz-5.14.0-427.el9.x86_64", Some("5.14.0-427.el9.x86_64")),
             ("/boot/efi/EFI/Linux/0123-6.8.0-45-generic", Some("6.8.0-45-generic")),
             ("/boot/vmlinuz-16.8.0-45-generic", Some("16.8.0-45-generic")),
+            ("/boot/Image-6.12.9-1-default", Some("6.12.9-1-default")),
             ("/vmlinuz", None),
             ("/boot/vmlinuz-mine", None),
             ("/vmlinuz-0-rescue-0123456789abcdef0123456789abcdef", None),

@@ -40,7 +40,7 @@ pub(crate) fn keep_where_none_is_needed(
             return Err(off_in_firmware(needed, vendor));
         }
         (Reading::Absent, _, None) if !active => {
-            format!("not offered by the firmware (no {} table); DMA is 1:1", table(vendor))
+            format!("not offered by the firmware (no {}); DMA is 1:1", table(vendor))
         }
         (_, Reading::Known(by), None)
             if mode == IommuMode::Passthrough && !names_arguments(profile) =>
@@ -73,10 +73,10 @@ fn has_guests(profile: &Profile) -> bool {
 
 fn table(vendor: CpuVendor) -> &'static str {
     match vendor {
-        CpuVendor::Intel => "DMAR",
-        CpuVendor::Amd => "IVRS",
-        CpuVendor::Arm => "IORT",
-        CpuVendor::Other => "DMAR or IVRS",
+        CpuVendor::Intel => "DMAR table",
+        CpuVendor::Amd => "IVRS table",
+        CpuVendor::Arm => "IORT table with an SMMU",
+        CpuVendor::Other => "DMAR or IVRS table",
     }
 }
 
@@ -90,7 +90,7 @@ fn off_in_firmware(needed: &str, vendor: CpuVendor) -> Blocker {
     KIND.blocker(
         "IOMMU",
         format!(
-            "{needed} needs an IOMMU, but the firmware offers none: no {} table in /sys/firmware/acpi/tables; no kernel \
+            "{needed} needs an IOMMU, but the firmware offers none: no {} in /sys/firmware/acpi/tables; no kernel \
              argument can enable it",
             table(vendor)
         ),

@@ -1,16 +1,16 @@
 //! IOMMU mode of NVIDIA's Arm CPUs, by kernel. Before Linux 6.11 arm-smmu-v3 cannot attach a PASID to an identity
-//! domain, so that with passthrough no CUDA context can be created once ACS is on. From 6.11 on either mode works
-//! (handbook §14.3).
+//! domain, so that with passthrough no CUDA context can be created once ACS is on; linux-nvidia 6.8 may have a bypass of
+//! its own. From 6.11 on either mode works (handbook §14.3).
 
 use super::section::iommu::IommuMode;
-use crate::desired::DesiredCmdline;
-use crate::plan::{Blocker, KindId, Rationale, UpToDate};
+use crate::desired::Desired;
+use crate::plan::{Blocker, KindId, Note, Rationale, UpToDate};
 use crate::profile::model::Profile;
 use bedplate_base::Arch;
 use bedplate_base::Reading;
 use bedplate_base::value::{KernelVersion, PciId};
 use bedplate_facts::Facts;
-use bedplate_facts::superchip::{ArmCpu, EITHER_MODE_WORKS, arm_cpu};
+use bedplate_facts::superchip::{ArmCpu, EITHER_MODE_WORKS, arm_cpu, may_have_own_bypass};
 use bedplate_host::HostKind;
 
 const NVIDIA: PciId = PciId(0x10de);
@@ -23,7 +23,7 @@ const SOURCE: &str = "NVIDIA/nodewright-packages pull request 122; handbook §14
 pub(crate) fn iommu_mode(
     profile: &Profile,
     facts: &Facts,
-    cmdline: &mut DesiredCmdline,
+    desired: &mut Desired,
 ) -> Result<(IommuMode, Option<Rationale>), Blocker> {
     let asked = profile.iommu.mode;
     let doubt = match cpu(profile, facts) {
@@ -42,8 +42,8 @@ pub(crate) fn iommu_mode(
         (IommuMode::Auto, Some(release), None)
             if KernelVersion::from_release(release).is_some() =>
         {
-            cmdline.keep.push("iommu.passthrough".to_owned());
-            cmdline.unchanged.push(unchanged(doubt.as_deref()));
+            desired.cmdline.keep.push("iommu.passthrough".to_owned());
+            desired.cmdline.unchanged.push(unchanged(doubt.as_deref()));
             Ok((IommuMode::Keep, None))
         }
         // For an old or unknown kernel: translated, which works on all.
@@ -54,6 +54,10 @@ pub(crate) fn iommu_mode(
             Ok((asked, Some(because(Some(old), None))))
         }
         (IommuMode::Passthrough | IommuMode::PassthroughRequired, _, Some(old)) => match doubt {
+            None if may_have_own_bypass(old) => {
+                desired.notes.push(unconfirmed(old));
+                Ok((asked, None))
+            }
             None => Err(blocker(old)),
             doubt => Ok((asked, Some(because(Some(old), doubt.as_deref())))),
         },
@@ -99,6 +103,18 @@ fn because(old: Option<&String>, doubt: Option<&str>) -> Rationale {
         Some(doubt) => format!(" on NVIDIA's Arm CPUs; cannot tell whether this is one ({doubt})"),
     };
     Rationale::new(format!("{which}: {fact}{place}"), SOURCE)
+}
+
+/// Returns the note on passthrough with a kernel that may have NVIDIA's bypass.
+fn unconfirmed(release: &str) -> Note {
+    KindId::Cmdline.note(
+        "IOMMU passthrough",
+        format!(
+            "cannot tell whether CUDA works with passthrough on Linux {release}: linux-nvidia 6.8 has a bypass of its own \
+             since August 2024 (NVIDIA/NV-Kernels pull requests 22 and 23; handbook §14.3). If CUDA creates no context, set \
+             iommu.mode = \"auto\""
+        ),
+    )
 }
 
 fn blocker(release: &str) -> Blocker {

@@ -53,7 +53,7 @@ pub(crate) fn has(line: &CommandLine, token: &Token) -> bool {
 
 /// Returns the arguments of the entry that `made`, the line from the configuration, would lack, except those that the
 /// edit removes.
-fn lost_arguments(entry: &CommandLine, made: &CommandLine, edit: &Edit) -> Vec<Token> {
+pub(super) fn lost_arguments(entry: &CommandLine, made: &CommandLine, edit: &Edit) -> Vec<Token> {
     let Ok(target) = edit.apply(entry) else { return Vec::new() };
     let findings = edit.satisfied_by(entry, &KernelDefaults::default());
     let instead: BTreeSet<String> = findings
@@ -78,7 +78,7 @@ fn lost_arguments(entry: &CommandLine, made: &CommandLine, edit: &Edit) -> Vec<T
         .collect()
 }
 
-fn named(tokens: &[Token]) -> String {
+pub(super) fn named(tokens: &[Token]) -> String {
     tokens.iter().map(Token::as_str).collect::<Vec<_>>().join(" ")
 }
 

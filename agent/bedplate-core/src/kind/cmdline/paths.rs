@@ -1,10 +1,12 @@
 //! Paths of the kernel command line: recorded in snapshots, written by bedplate, watched by the daemon. Also the
 //! labels.
 
+use super::boot_files::ENTRY_PLUGIN;
 use super::grub;
 use super::ostree::KARGS_FILE;
 use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
 use crate::profile::model::Profile;
+use bedplate_facts::boot::{KEEP_ENTRIES, LINUX_SCRIPT};
 use bedplate_facts::iommu_groups::{NO_GROUP, iommu_groups};
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
@@ -17,6 +19,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/etc/default/grub", RecordMode::Whole),
     ("/etc/default/grub.d/*", RecordMode::Whole),
     ("/etc/grub.d", RecordMode::Names),
+    (LINUX_SCRIPT, RecordMode::Whole),
     ("/etc/sysconfig/bootloader", RecordMode::Whole),
     ("/etc/fstab", RecordMode::Whole),
     ("/etc/systemd/system/*.mount", RecordMode::Presence),
@@ -52,6 +55,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/etc/kernel/cmdline.d", RecordMode::Names),
     ("/etc/kernel/install.conf", RecordMode::Whole),
     ("/etc/kernel/tries", RecordMode::Whole),
+    (ENTRY_PLUGIN, RecordMode::Presence),
     ("/usr/lib/kernel/cmdline", RecordMode::Whole),
     ("/usr/lib/kernel/install.conf", RecordMode::Whole),
     ("/usr/lib/bootc/kargs.d/*", RecordMode::Whole),
@@ -59,6 +63,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/proc/cmdline", RecordMode::Whole),
     ("/proc/vmcore", RecordMode::Presence),
     ("/proc/xen/capabilities", RecordMode::Whole),
+    ("/run/install", RecordMode::Presence),
     ("/sys/module/kvm_amd/parameters/sev_snp", RecordMode::Whole),
     ("/sys/kernel/iommu_groups/*/type", RecordMode::Whole),
     ("/usr/bin/bootctl", RecordMode::Presence),
@@ -99,8 +104,12 @@ pub(crate) const OWNS: WriteScope = WriteScope {
         &["grub-mkconfig", "-o", "/boot/grub/grub.cfg"],
         &["grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"],
         &["grub2-mkconfig", "-o", "/boot/efi/EFI/*/grub.cfg"],
+        &["grub2-mkconfig", KEEP_ENTRIES, "-o", "/boot/grub2/grub.cfg"],
+        &["grub2-mkconfig", KEEP_ENTRIES, "-o", "/boot/efi/EFI/*/grub.cfg"],
         &["kernel-install", "add", "*", "/boot/vmlinuz-*"],
+        &["kernel-install", "add", "*", "/boot/Image-*"],
         &["kernel-install", "add", "*", "/usr/lib/modules/*/vmlinuz"],
+        &["kernel-install", "add", "*", "/usr/lib/modules/*/Image"],
         &["rpm-ostree", "kargs", "--*"],
         &["sdbootutil", "update-all-entries"],
     ],

@@ -80,7 +80,8 @@ pub(crate) fn plan_alone(context: &Context, section: &mut KindPlan) {
             let (argv, after) = (tool.argv.clone(), None);
             section.settled_tools.push(SettledTool { kind: NAME, argv, after });
         } else {
-            section.changes.push(owed_change(NAME, tool, "boot entries", item(tool)));
+            let change = owed_change(NAME, tool, "boot entries", item(tool), Vec::new());
+            section.changes.push(change);
         }
     }
 }

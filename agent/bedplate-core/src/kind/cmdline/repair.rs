@@ -1,6 +1,7 @@
 //! Fixes for an unsound boot entry, by boot loader family.
 
-use super::grub;
+use super::{grub, kernel_image};
+use bedplate_facts::boot::KEEP_ENTRIES;
 use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
@@ -15,7 +16,10 @@ fn entries(reader: &dyn Reader, facts: &Facts, release: &str) -> Option<String> 
         }
         BootLoader::RpmOstree => Some("rpm-ostree kargs".into()),
         _ if release.is_empty() || reader.exists("/usr/bin/kernel-install") != Ok(true) => None,
-        _ => Some(format!("kernel-install add {release} /usr/lib/modules/{release}/vmlinuz")),
+        _ => {
+            let image = kernel_image::for_kernel_install(reader, release);
+            Some(format!("kernel-install add {release} {image}"))
+        }
     }
 }
 
@@ -60,6 +64,7 @@ pub(crate) fn initrd(reader: &dyn Reader, facts: &Facts, release: &str) -> Strin
             entries(reader, facts, release).map(|menu| format!("{} && {menu}", of_dracut()))
         }
         BootLoader::GrubBls => Some(of_dracut()),
+        BootLoader::Sdbootutil { .. } => Some("sdbootutil mkinitrd".to_owned()),
         BootLoader::RpmOstree | BootLoader::Bootc => return kernel(reader, facts, release),
         _ => entries(reader, facts, release),
     };
@@ -144,7 +149,10 @@ pub(crate) fn unknown(facts: &Facts) -> String {
 /// Returns the command that regenerates GRUB's menu.
 fn menu(reader: &dyn Reader, facts: &Facts) -> String {
     match &facts.boot {
-        BootLoader::GrubBls => Some("grub2-mkconfig -o /boot/grub2/grub.cfg".to_owned()),
+        // Without the option, many builds also overwrite the entries (handbook §10.3).
+        BootLoader::GrubBls => {
+            Some(format!("grub2-mkconfig {KEEP_ENTRIES} -o /boot/grub2/grub.cfg"))
+        }
         _ => entries(reader, facts, ""),
     }
     .unwrap_or_else(|| "update-grub".to_owned())

@@ -341,6 +341,22 @@ impl Host<'_> {
     }
 }
 
+/// Returns the existing initrds of the default entry by their paths on this host, without microcode. Empty if the entry is
+/// unknown.
+pub(crate) fn initrds(reader: &dyn Reader, facts: &Facts) -> Vec<String> {
+    let Reading::Known(entry) = boot_entry::default(reader, facts) else { return Vec::new() };
+    let mut found = Vec::new();
+    for initrd in &entry.initrds {
+        let location = locate(reader, &entry.place, initrd_path(initrd));
+        if let Location::There(path) = location
+            && !is_microcode(&path)
+        {
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// Returns the file of an initrd: with `newc:NAME:PATH` GRUB packs the file into an archive (grub-core/loader/linux.c).
 pub(crate) fn initrd_path(initrd: &str) -> &str {
     match initrd.strip_prefix("newc:") {

@@ -18,15 +18,6 @@ const IMAGES: [&str; 5] = [
     "/lib/modules/%/initrd",
 ];
 
-/// Paths of the kernel of a release (`%`). A modules directory without a kernel is a leftover.
-const KERNELS: [&str; 5] = [
-    "/boot/vmlinuz-%",
-    "/boot/vmlinux-%",
-    "/boot/Image-%",
-    "/lib/modules/%/vmlinuz",
-    "/lib/modules/%/Image",
-];
-
 /// File name of the kernel in kernel-install's directories.
 const KERNEL: &str = "linux";
 
@@ -86,9 +77,9 @@ fn changed(reader: &dyn Reader) -> Result<ModifiedAt, ReadError> {
     }
 }
 
-/// Whether a release has a kernel, not only modules.
+/// Whether a release has a kernel. A modules directory without a kernel is a leftover.
 fn is_installed(reader: &dyn Reader, release: &str, unified: &[String]) -> bool {
-    let fixed = KERNELS.iter().map(|path| path.replace('%', release));
+    let fixed = cmdline::kernel_images(release).into_iter();
     let beside =
         directories(reader, release).into_iter().map(|directory| format!("{directory}/{KERNEL}"));
     let release = [release.to_owned()];

@@ -3,6 +3,7 @@
 //! Sources: handbook §9, §1.6.
 
 mod conf;
+mod dracut;
 mod gpudirect;
 mod initramfs;
 mod initramfs_rebuild;
@@ -19,7 +20,9 @@ pub mod topo_check;
 use super::{Context, Kind, Privacy, no_labels};
 use crate::plan::{KindId, KindPlan};
 
+pub(crate) use dracut::is_of_image;
 pub(crate) use gpudirect::{DmabufObstacle, dmabuf_obstacle};
+pub(crate) use initramfs::{commands as initramfs_commands, is_mkinitrd};
 pub(crate) use initramfs_rebuild::digests as initramfs_digests;
 
 /// Entry in the registry of resource types.

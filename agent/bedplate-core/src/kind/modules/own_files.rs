@@ -7,6 +7,7 @@ use super::NAME;
 use super::conf::{self, Modprobe};
 use super::{initramfs, pending};
 use crate::desired::{DesiredModules, WantedModule, WantedOption};
+use crate::kind::cmdline::Obstacle;
 use crate::kind::drop_in::{self, ConfFile};
 use crate::kind::{Context, TargetFile, removed};
 use crate::ledger::Sha;
@@ -122,6 +123,13 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
         pending::pending(context, &[], section);
         return;
     }
+    let rebuild = match initramfs::rebuild(context, section) {
+        Ok(actions) => actions,
+        Err(Obstacle { reason, fix }) => {
+            section.blockers.push(NAME.blocker(MODPROBE_PATH, reason, fix));
+            return;
+        }
+    };
     let items = items(wanted, &ours, &target);
     let content = text.as_ref().map(|text| Sha::digest(text.as_bytes()));
     let waiting = pending::waiting(context, &ours, &target, content.as_ref());
@@ -134,7 +142,7 @@ pub(crate) fn modprobe(context: &Context, section: &mut KindPlan) {
     section
         .pending_until_boot
         .extend(waiting.into_iter().filter_map(|wait| wait.pending_until_boot(&change.id)));
-    initramfs::rebuild(context, &mut change, section);
+    change.actions.extend(rebuild);
     section.changes.push(change);
 }
 

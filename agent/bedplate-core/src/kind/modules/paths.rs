@@ -1,6 +1,6 @@
 //! Paths of module configuration and state: recorded in snapshots, watched by the daemon.
 
-use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
+use crate::kind::{OwnFile, RecordMode, Watch, WriteScope};
 use crate::modules_conf::{MODPROBE_PATH, MODULES_LOAD_PATH};
 use crate::profile::model::Profile;
 use bedplate_facts::Facts;
@@ -26,6 +26,8 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/sys/module/*/holders", RecordMode::Names),
     ("/sys/module/*/parameters/*", RecordMode::Whole),
     ("/usr/lib/modules/*/vmlinuz", RecordMode::Presence),
+    ("/usr/lib/modules/*/Image", RecordMode::Presence),
+    ("/lib/modules/*/initrd", RecordMode::Presence),
     ("/lib/modules/*/modules.builtin", RecordMode::Whole),
     ("/lib/modules/*/modules.dep", RecordMode::Whole),
     ("/lib/modules/*/modules.symbols", RecordMode::Whole),
@@ -37,7 +39,46 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
 /// Paths that this resource type writes, and the tools it runs.
 pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
-    tools: &[&["update-initramfs", "-u", "-k", "all"], &["dracut", "--force", "--regenerate-all"]],
+    tools: &[
+        &["update-initramfs", "-u", "-k", "all"],
+        &["dracut", "--force", "--regenerate-all"],
+        &[
+            "dracut",
+            "--force",
+            "--no-hostonly",
+            "--add",
+            "ostree",
+            "--install-optional",
+            MODPROBE_PATH,
+            "/usr/lib/modules/*/initramfs.img",
+            "[0-9]*",
+        ],
+        &[
+            "dracut",
+            "--force",
+            "--no-hostonly",
+            "--add",
+            "bootc",
+            "--install-optional",
+            MODPROBE_PATH,
+            "/usr/lib/modules/*/initramfs.img",
+            "[0-9]*",
+        ],
+        &[
+            "dracut",
+            "--force",
+            "--no-hostonly",
+            "--add",
+            "ostree",
+            "--add",
+            "bootc",
+            "--install-optional",
+            MODPROBE_PATH,
+            "/usr/lib/modules/*/initramfs.img",
+            "[0-9]*",
+        ],
+        &["sdbootutil", "mkinitrd"],
+    ],
     ..WriteScope::NONE
 };
 
@@ -46,23 +87,7 @@ pub(crate) fn watch(_: &Profile, _: &Facts) -> Watch {
     Watch::directories(&["/etc/modprobe.d", "/etc/modules-load.d"])
 }
 
-/// Files that bedplate alone writes for this resource type.
-pub(crate) const FILES: &[OwnFile] = &[
-    OwnFile {
-        path: MODPROBE_PATH,
-        mark: OwnMark::Heading,
-        readers: &[
-            FileTool {
-                program: "/usr/sbin/update-initramfs",
-                argv: &["update-initramfs", "-u", "-k", "all"],
-                limit_s: 600,
-            },
-            FileTool {
-                program: "/usr/bin/dracut",
-                argv: &["dracut", "--force", "--regenerate-all"],
-                limit_s: 600,
-            },
-        ],
-    },
-    OwnFile::whole(MODULES_LOAD_PATH),
-];
+/// Files that bedplate alone writes for this resource type. `orphans` finds the command that must run after the first
+/// one changes: it depends on the boot loader.
+pub(crate) const FILES: &[OwnFile] =
+    &[OwnFile::whole(MODPROBE_PATH), OwnFile::whole(MODULES_LOAD_PATH)];

@@ -92,7 +92,9 @@ fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
     let tree = tree.ok_or("this host shows no PCI functions")?;
     let reach = match superchip(context.facts) {
         Superchip::No => Distance::Pxb,
-        Superchip::Translated | Superchip::Either => Distance::Node,
+        Superchip::Translated | Superchip::PassthroughNotKnown | Superchip::Either => {
+            Distance::Node
+        }
         Superchip::NotKnown(why) => {
             return Err(format!("cannot determine which ports are near GPUs: {why}"));
         }

@@ -51,6 +51,8 @@ fn one_directory_serves_a_mixed_fleet() {
         (machine(Aarch64, Arm, &[(0x10de, 0x31c2, 4)]), "grace"),
         (machine(Aarch64, Arm, &[(0x10de, 0x31c3, 4)]), "grace"),
         (machine(Aarch64, Arm, &[(0x10de, 0x31c2, 4), (0x15b3, 0x2100, 4)]), "gb300"),
+        (machine(Aarch64, Arm, &[(0x10de, 0x31a1, 4)]), "grace"),
+        (machine(Aarch64, Arm, &[(0x10de, 0x31a1, 4), (0x15b3, 0x2100, 4)]), "gb300"),
         (machine(Aarch64, Arm, &[]), "generic-arm"),
         (machine(X86_64, Amd, &[(0x10de, 0x2330, 4)]), "hgx-h100"),
         (machine(X86_64, Intel, &[(0x10de, 0x2330, 3)]), "generic-intel"),

@@ -3,11 +3,12 @@
 
 use super::lines::lines;
 use super::masker::{Masker, Style};
+use super::settings::{kernel_setting, link_setting, listed_module, module_option, sysctl};
 use super::{kernel_log, ledger, profile};
 use crate::kind::cmdline;
 use crate::record;
 use bedplate_base::{lossless_text, mask};
-use bedplate_facts::{imex, limits, nccl_conf, nvidia_modules};
+use bedplate_facts::{boot, imex, iort, limits, nccl_conf, nvidia_modules};
 use bedplate_host::snapshot_paths;
 
 /// Longest value of a kernel attribute.
@@ -26,6 +27,9 @@ pub(super) fn redact(path: &str, bytes: &[u8], words: &mut Masker) -> Option<Vec
     }
     if path == cmdline::BOOT_PARAMS {
         return Some(cmdline::recorded_boot_params(bytes));
+    }
+    if path == iort::PATH {
+        return Some(iort::recorded(bytes));
     }
     let text = lossless_text::decode(bytes);
     let kept = of_text(path, &text, words)?;
@@ -46,7 +50,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
         "/proc/cpuinfo" => fields(text, ':', &CPU, words),
         // Recorded only on request.
         record::HOSTNAME => text.to_owned(),
-        "/proc/meminfo" => fields(text, ':', &["MemTotal"], words),
+        "/proc/meminfo" => fields(text, ':', &["MemTotal", "Hugepagesize"], words),
         "/proc/modules" => lines(text, loaded_module),
         "/proc/net/route" => routes(text, 1, 2, words),
         "/proc/net/ipv6_route" => routes(text, 0, 4, words),
@@ -79,6 +83,7 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
             lines(text, |line| TUNED.contains(&line).then(|| line.to_owned()))
         }
         "/etc/default/grub" => words.text(text, Style::Script),
+        boot::LINUX_SCRIPT => lines(text, |line| boot::script_mark(line).map(str::to_owned)),
         "/etc/modules" => lines(text, |line| Some(listed_module(line, words))),
         "/var/lib/bedplate/ledger.json" => ledger::redacted(text, words)?,
         imex::CONFIG | imex::NODES | imex::FIB_TRIE | imex::IF_INET6 => {
@@ -156,8 +161,7 @@ const OS: [&str; 7] =
 /// Attributes with a version of firmware or of a module, which may look like an address.
 const VERSIONS: [&str; 3] = ["bios_version", "fw_ver", "version"];
 
-/// TuneD's own profiles with arguments for the kernel command line (TuneD, `profiles/`). Other names are the
-/// operator's.
+/// TuneD's own profiles with arguments for the kernel command line (`profiles/`). Other names are the operator's.
 const TUNED: [&str; 9] = [
     "accelerator-performance",
     "cpu-partitioning",
@@ -274,96 +278,8 @@ fn gid(text: &str, words: &mut Masker) -> String {
     }
 }
 
-/// Keeps the required settings of a kernel's build, including its command line.
-fn kernel_setting(line: &str, words: &mut Masker) -> Option<String> {
-    const READ: [&str; 12] = [
-        "CONFIG_ARM64_4K_PAGES",
-        "CONFIG_ARM64_16K_PAGES",
-        "CONFIG_ARM64_64K_PAGES",
-        "CONFIG_CMDLINE_BOOL",
-        "CONFIG_CMDLINE_OVERRIDE",
-        "CONFIG_CMDLINE_FORCE",
-        "CONFIG_IOMMU_DEFAULT_PASSTHROUGH",
-        "CONFIG_INTEL_IOMMU_DEFAULT_ON",
-        "CONFIG_INTEL_IOMMU_DEFAULT_ON_INTGPU_OFF",
-        "CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT",
-        "CONFIG_DMABUF_MOVE_NOTIFY",
-        "CONFIG_PCI_P2PDMA",
-    ];
-    let (name, value) = line.trim().split_once('=')?;
-    if name == "CONFIG_CMDLINE" {
-        return Some(format!("{name}={}", words.text(value, Style::Line)));
-    }
-    let plain = ["y", "m", "n"].contains(&value);
-    // Matched by name, these are options of IOMMUs and no free text.
-    (plain && (READ.contains(&name) || name.contains("IOMMU"))).then(|| line.to_owned())
-}
-
 fn plain_path(line: &str) -> bool {
     line.bytes().all(|c| c.is_ascii_alphanumeric() || b"/_.-+".contains(&c))
-}
-
-fn listed_module(line: &str, words: &mut Masker) -> String {
-    let name = line.trim();
-    if name.starts_with(['#', ';']) {
-        return "#".to_owned();
-    }
-    if name.is_empty() || mask::is_name(name) {
-        line.to_owned()
-    } else {
-        words.text(line, Style::Line)
-    }
-}
-
-/// Redacts a line of modprobe.d: keeps the module's name and masks option values; commands are omitted.
-fn module_option(line: &str, words: &mut Masker) -> String {
-    if line.trim_start().starts_with(['#', ';']) {
-        return "#".to_owned();
-    }
-    let mut clean = String::new();
-    let mut rest = line;
-    let mut command = "";
-    for index in 0..2 {
-        let start = rest.len() - rest.trim_start().len();
-        let end = rest[start..].find(char::is_whitespace).map_or(rest.len(), |end| start + end);
-        let word = &rest[start..end];
-        if index == 0 {
-            command = word;
-            if !["options", "blacklist", "install", "remove", "softdep", "alias"].contains(&word) {
-                break;
-            }
-        } else if !mask::is_name(word) {
-            break;
-        }
-        clean.push_str(&rest[..end]);
-        rest = &rest[end..];
-    }
-    let named = ["softdep", "alias"].contains(&command)
-        && rest.split_whitespace().all(|word| mask::is_name(word.trim_end_matches(':')));
-    if named { clean + rest } else { clean + &words.text(rest, Style::Line) }
-}
-
-/// Redacts a line of sysctl.d: keys contain dots, slashes, and patterns.
-fn sysctl(line: &str, words: &mut Masker) -> String {
-    if line.trim_start().starts_with(['#', ';']) {
-        return "#".to_owned();
-    }
-    let plain =
-        |key: &str| key.bytes().all(|c| c.is_ascii_alphanumeric() || b"_./*?:@- ".contains(&c));
-    match line.split_once('=') {
-        Some((key, value)) if plain(key) => {
-            let key = words.identities(key);
-            let value = words.value(key.trim(), value, Style::Setting);
-            format!("{key}={value}")
-        }
-        _ => words.text(line, Style::Line),
-    }
-}
-
-fn link_setting(line: &str) -> Option<String> {
-    let trimmed = line.trim();
-    let count = trimmed.strip_prefix("SR-IOVVirtualFunctions=");
-    (trimmed == "[SR-IOV]" || count.is_some_and(mask::is_numeric)).then(|| line.to_owned())
 }
 
 /// Redacts an environment block: its first line identifies it, and its padding belongs to the format.

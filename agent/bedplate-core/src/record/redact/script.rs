@@ -12,7 +12,7 @@ pub(super) const SCRIPT: &[&str] = &[
     "terminal_input", "terminal_output", "loadfont", "recordfail", "gfxmode", "savedefault",
     "extract_entries_source", "fwsetup", "uefi-firmware", "--class", "--id", "--unrestricted", "--users",
     "--hotkey", "--source", "--set", "--file", "--fs-uuid", "--no-floppy", "--label", "-f", "-s", "-d", "-n",
-    "-z", "-e", "title", "version", "machine-id", "options", "id", "sort-key", "architecture", "efi",
+    "-z", "-e", "-r", "title", "version", "machine-id", "options", "id", "sort-key", "architecture", "efi",
     "devicetree", "grub_users", "grub_hotkey", "grub_arg", "grub_class", "default", "timeout", "editor",
     "console-mode", "auto-entries", "saved", "@saved", "kargs", "match-architectures", "x86_64", "aarch64",
     "gzio", "part_gpt", "part_msdos", "ext2", "xfs", "btrfs", "fat", "gnu-linux", "os", "boot", "dev", "bin",
@@ -20,5 +20,5 @@ pub(super) const SCRIPT: &[&str] = &[
     "remove", "blacklist", "softdep", "tuned_params", "kernelopts", "layout", "bls", "uki", "grub", "dracut",
     "ukify", "LOADER_TYPE", "grub2", "grub2-efi", "systemd-boot", "-", "--", "@", ".", "..", "root", "ro",
     "feature_menuentry_id", "--is-supported", "halt", "poweroff", "reboot", "chainloader", "rmmod", "superusers",
-    "timeout_style",
+    "timeout_style", "grub.d", "*.cfg",
 ];

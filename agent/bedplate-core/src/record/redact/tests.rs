@@ -38,6 +38,15 @@ fn command_lines_keep_names_and_harmless_values() {
     }
 }
 
+#[test]
+fn linux_script_keeps_only_its_marks() {
+    let script = "token=hunter2\n\tGRUB_ENABLE_BLSCFG=\"true\"\nif [ \"x${GRUB_UPDATE_BLS_CMDLINE}\" = \"xyes\" ]; then\n\
+                  if [ \"x${GRUB_GRUBENV_UPDATE}\" = \"xyes\" ]; then\n";
+    let clean = "GRUB_ENABLE_BLSCFG=\"true\"\nGRUB_UPDATE_BLS_CMDLINE\nGRUB_GRUBENV_UPDATE\n";
+    assert_eq!(kept("/etc/grub.d/10_linux", script), clean);
+    assert_eq!(kept("/etc/grub.d/10_linux", clean), clean, "masked once is masked for good");
+}
+
 /// The kernel limits the length of lines, and planning near the limit depends on every byte.
 #[test]
 fn masked_command_line_keeps_its_length() {
@@ -106,6 +115,25 @@ fn equal_values_get_equal_masks_in_all_files() {
         said.contains("/etc/kernel/cmdline: 1 value masked") && !said.contains("hunter2"),
         "{said}"
     );
+}
+
+/// The plan depends on whether grub-mkconfig made the menu, and whether it is complete.
+#[test]
+fn marks_of_generated_sections_are_kept() {
+    let text = "### BEGIN /etc/grub.d/41_hunter2 ###\ntrue # hunter2\n### END /etc/grub.d/41_hunter2 ###\n";
+    let clean = "### BEGIN /etc/grub.d/\ntrue #\n### END /etc/grub.d/\n";
+    assert_eq!(kept("/boot/grub2/grub.cfg", text), clean);
+    assert_eq!(kept("/boot/grub2/grub.cfg", clean), clean, "masked once is masked for good");
+}
+
+/// The plan depends on the loop.
+#[test]
+fn loop_over_drop_ins_is_kept() {
+    let text = "for x in /etc/default/grub.d/*.cfg ; do\n  if [ -e \"${x}\" ]; then\n    . \"${x}\"\n  fi\ndone\n";
+    assert_eq!(kept("/etc/default/grub", text), text);
+    for text in ["for hunter2 in a b; do\n", "X=\"for hunter2 in /etc/default/grub.d/x\"\n"] {
+        assert!(!kept("/etc/default/grub", text).contains("hunter2"), "{text}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::{addresses, size};
 use bedplate_base::{Reading, counted};
 use bedplate_facts::pci::Function;
 use bedplate_facts::rebar;
+use bedplate_facts::superchip::is_superchip_gpu;
 
 pub(crate) const BAR1_SIZE: Check = Check {
     id: "firmware.bar1-size",
@@ -45,7 +46,7 @@ enum Size {
 }
 
 /// Vendor, device, size (handbook §6.1 has the source of each).
-const MODELS: [(u16, u16, Size); 29] = [
+const MODELS: [(u16, u16, Size); 21] = [
     (NVIDIA, 0x1db4, Size::Gib(16)),
     (NVIDIA, 0x1db6, Size::Gib(32)),
     (NVIDIA, 0x1e30, Size::Small),
@@ -58,18 +59,10 @@ const MODELS: [(u16, u16, Size); 29] = [
     (NVIDIA, 0x2329, Size::Gib(128)),
     (NVIDIA, 0x2330, Size::Gib(128)),
     (NVIDIA, 0x2335, Size::Gib(256)),
-    (NVIDIA, 0x2342, Size::NotUsed),
-    (NVIDIA, 0x2345, Size::NotUsed),
-    (NVIDIA, 0x2348, Size::NotUsed),
     (NVIDIA, 0x26b1, Size::GibWithoutDisplay(64)),
     (NVIDIA, 0x26b9, Size::Gib(64)),
     (NVIDIA, 0x27b8, Size::Gib(32)),
     (NVIDIA, 0x2901, Size::Gib(256)),
-    (NVIDIA, 0x2941, Size::NotUsed),
-    (NVIDIA, 0x2e12, Size::NotUsed),
-    (NVIDIA, 0x31a1, Size::NotUsed),
-    (NVIDIA, 0x31c2, Size::NotUsed),
-    (NVIDIA, 0x31c3, Size::NotUsed),
     (AMD, 0x738c, Size::Gib(32)),
     (AMD, 0x7408, Size::Gib(64)),
     (AMD, 0x740c, Size::Gib(64)),
@@ -78,6 +71,9 @@ const MODELS: [(u16, u16, Size); 29] = [
 ];
 
 fn by_design(gpu: &Function) -> Option<Size> {
+    if is_superchip_gpu(gpu) {
+        return Some(Size::NotUsed);
+    }
     let is_its = |(vendor, device, _): &&(u16, u16, Size)| {
         (*vendor, *device) == (gpu.vendor.0, gpu.device.0)
     };

@@ -5,11 +5,12 @@ use super::super::{
     Check, CheckInput, Evidence, FirmwareFinding, Group, Judgement, Outcome, Severity,
 };
 use super::{addresses, size};
-use bedplate_base::{Reading, counted};
+use bedplate_base::{Arch, Reading, counted};
 use bedplate_facts::pci::{Bar, Function};
 use bedplate_facts::rebar;
 
 const TABLES: &str = "/sys/firmware/acpi/tables";
+const IN_USE: &str = "/sys/class/iommu";
 /// include/linux/ioport.h.
 const IORESOURCE_UNSET: u64 = 0x2000_0000;
 const IORESOURCE_MEM: u64 = 0x200;
@@ -23,31 +24,43 @@ pub(crate) const IOMMU: Check = Check {
     verifies: "the firmware provides an IOMMU where one is needed",
     severity: Severity::Fail,
     needs_root: false,
-    what: "An ACPI table describes an IOMMU: DMAR (VT-d), IVRS (AMD-Vi) or IORT (SMMU). Without it, no kernel argument can \
-           enable an IOMMU. This fails only if devices are assigned to VMs (VFIO): bare metal needs 1:1 DMA, and has it.",
+    what: "An ACPI table describes an IOMMU: DMAR (VT-d), IVRS (AMD-Vi), or IORT with an SMMU; or an IOMMU is in use, \
+           which a device tree can describe. Otherwise no kernel argument can enable an IOMMU. This fails only if devices \
+           are assigned to VMs (VFIO): bare metal needs 1:1 DMA, and has it.",
     why: "VFIO needs an IOMMU. GPUDirect RDMA on bare metal does not.",
     source: "handbook §4, §11, §14.4",
-    how: "names in /sys/firmware/acpi/tables; functions bound to VFIO drivers",
+    how: "names in /sys/firmware/acpi/tables, and IORT there (as root) if no IOMMU is in use; names in \
+          /sys/class/iommu; functions bound to VFIO drivers",
     judge: iommu,
 };
 
 fn iommu(input: &CheckInput<'_>) -> Judgement {
     input.topology()?;
     let guests = &input.guests;
-    Ok(match &input.facts.iommu.firmware {
-        Reading::Known(table) => {
-            Outcome::pass(format!("the firmware provides one ({table})")).evidence(table, TABLES)
-        }
+    let iommu = &input.facts.iommu;
+    if let Reading::Known(table) = &iommu.firmware {
+        let text = format!("the firmware provides one ({table})");
+        return Ok(Outcome::pass(text).evidence(table, TABLES));
+    }
+    if let Some(units) = iommu.active.known().filter(|units| !units.is_empty()) {
+        return Ok(Outcome::pass("one is in use, so the firmware describes it")
+            .evidence(units.join(", "), IN_USE));
+    }
+    let arch = input.facts.arch.known().copied();
+    let missing = match arch {
+        Some(Arch::Aarch64) => "no IORT with an SMMU",
+        _ => "no DMAR, IVRS or IORT",
+    };
+    Ok(match &iommu.firmware {
         Reading::Unknown(why) => unread("the IOMMU table of the firmware", why),
-        Reading::Absent if guests.is_empty() => Outcome::pass(
+        _ if guests.is_empty() => Outcome::pass(
             "the firmware provides no IOMMU: DMA is 1:1, which is all that bare metal needs",
         )
-        .evidence("no DMAR, IVRS or IORT", TABLES),
-        Reading::Absent => {
-            let arch = input.facts.arch.known().copied();
+        .evidence(missing, TABLES),
+        _ => {
             let functions = guests.clone();
             Outcome::fail([FirmwareFinding::NoIommuInFirmware { functions, arch }])
-                .evidence("no DMAR, IVRS or IORT", TABLES)
+                .evidence(missing, TABLES)
         }
     })
 }
@@ -272,8 +285,8 @@ fn numa(input: &CheckInput<'_>) -> Judgement {
         .copied()
         .collect();
     if let Some(first) = none.first() {
-        let functions = addresses(&none);
-        return Ok(Outcome::warn([FirmwareFinding::NoNumaNode { functions }])
+        let (functions, arch) = (addresses(&none), input.facts.arch.known().copied());
+        return Ok(Outcome::warn([FirmwareFinding::NoNumaNode { functions, arch }])
             .evidence("-1", first.attribute("numa_node"))
             .evidence(nodes, online));
     }

@@ -5,7 +5,7 @@ use super::super::unread::OrUnread as _;
 use super::super::{
     Check, CheckInput, Evidence, Group, HugePagesFinding, Judgement, Outcome, Severity,
 };
-use crate::kind::cmdline::{arch, huge_pages};
+use crate::kind::cmdline::{arch, fixed_huge_page, huge_pages};
 use bedplate_cmdline::CommandLine;
 use bedplate_facts::limits::HUGE_PAGES;
 
@@ -21,7 +21,7 @@ pub(crate) const HUGEPAGES: Check = Check {
     why: "If memory is short, above all on one NUMA node, the kernel continues with fewer pages. DPDK and storage clients \
           then fail at startup.",
     source: "handbook §1.1; Linux Documentation/admin-guide/mm/hugetlbpage.rst",
-    how: "/proc/cmdline; nr_hugepages of each size in /sys/kernel/mm/hugepages",
+    how: "/proc/cmdline; nr_hugepages of each size in /sys/kernel/mm/hugepages; Hugepagesize in /proc/meminfo",
     judge: hugepages,
 };
 
@@ -31,7 +31,11 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
     };
     let running = CommandLine::parse(running);
     let tokens: Vec<&str> = running.tokens().map(|token| token.as_str()).collect();
-    let asked = match huge_pages(tokens.iter().copied(), arch(input.facts)) {
+    let limits = &input.observed.limits;
+    // On 64-bit Arm the size depends on the kernel, which reports its own.
+    let default = limits.default_huge_page.known().copied();
+    let default = default.or_else(|| fixed_huge_page(arch(input.facts)));
+    let asked = match huge_pages(tokens.iter().copied(), default) {
         Some(asked) if asked.values().all(|count| *count == 0) => {
             return Ok(Outcome::not_applicable("no huge pages requested"));
         }
@@ -44,7 +48,7 @@ fn hugepages(input: &CheckInput<'_>) -> Judgement {
             .hint("put the size before the count: `hugepagesz=1G hugepages=16`"));
         }
     };
-    let there = input.observed.limits.huge_pages.or_unread("the huge pages")?;
+    let there = limits.huge_pages.or_unread("the huge pages")?;
     let (mut short, mut seen) = (Vec::new(), Vec::new());
     for (bytes, requested) in asked.into_iter().filter(|(_, requested)| *requested > 0) {
         let name = page_size(bytes);

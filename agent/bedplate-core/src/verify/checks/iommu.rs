@@ -1,16 +1,17 @@
 //! The IOMMU: whether it is present, in use, and in the right mode for the functions that carry GPUDirect traffic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Carriers, Check, CheckInput, Evidence, Group, IommuFinding, Judgement, Outcome, Severity,
 };
 use super::{addresses, named};
+use crate::kind::acs::{SharedGroup, pasids_in_shared_group};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Reading, Reason};
 use bedplate_facts::pci::Function;
-use bedplate_facts::superchip::{Superchip, superchip};
+use bedplate_facts::superchip::{SMMU_SVA, Superchip, is_superchip_gpu, superchip};
 
 const GROUPS: &str = "/sys/kernel/iommu_groups/*/type";
 const IN_USE: &str = "/sys/class/iommu";
@@ -22,13 +23,16 @@ pub(crate) const MODE: Check = Check {
     severity: Severity::Fail,
     needs_root: false,
     what: "The IOMMU group type of every GPU, RDMA NIC and VF used by the host itself: `identity` (passthrough) or no group \
-           is right; `DMA` and `DMA-FQ` mean translation. On Arm CPUs of NVIDIA with a kernel before 6.11 the reverse holds; \
-           from 6.11 on both are right. A host with its IOMMU off has 1:1 DMA, which is right on bare metal.",
+           is right; `DMA` and `DMA-FQ` mean translation. On Arm CPUs of NVIDIA with a kernel before 6.11 the reverse holds, \
+           except that passthrough may work with linux-nvidia 6.8; from 6.11 on both are right. GPUs of these CPUs also need \
+           a kernel with CONFIG_ARM_SMMU_V3_SVA and, in a group with bridges, 6.12.93, 6.15 or newer. A host with its IOMMU \
+           off has 1:1 DMA, which is right on bare metal.",
     why: "CUDA's documentation calls GPUDirect RDMA incompatible with any translation but 1:1. On Grace before 6.11, \
           arm-smmu-v3 attaches no PASID to an identity domain, and CUDA cannot create a context. The command line proves \
           nothing: memory encryption, untrusted devices and some IOMMUs translate despite `iommu=pt`.",
     source: "handbook §4, §14.3, §14.4; Linux drivers/iommu/iommu.c; CUDA GPUDirect RDMA guide",
-    how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu",
+    how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu, \
+          /boot/config-RELEASE",
     judge: mode,
 };
 
@@ -97,9 +101,14 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
         none => {
             return Ok(Outcome::unknown("no IOMMU is in use; this Arm CPU is not known to work without one")
                 .evidence(listed(none), IN_USE)
-                .hint("remove `iommu.passthrough` and other arguments that disable the SMMU from the command line, then \
-                       reboot"));
+                .hint("enable the SMMU in the firmware setup. Already on? Check that the kernel was built with \
+                       CONFIG_ARM_SMMU_V3, and that its module arm_smmu_v3 is not blacklisted"));
         }
+    }
+    if !matches!(chip, Superchip::No | Superchip::NotKnown(_))
+        && let Some(outcome) = no_sva(input)
+    {
+        return Ok(outcome);
     }
     let (types, unknown) = types(input, carriers);
     if let Some((function, why)) = unknown {
@@ -108,17 +117,40 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
     }
     Ok(match chip {
         Superchip::No => on_most(&types),
-        Superchip::Either => Outcome::pass(format!(
-            "{}: Linux 6.11 and later works in either mode on this NVIDIA Arm CPU",
-            format_types(&types)
-        ))
-        .all_evidence(type_evidence(&types)),
-        Superchip::Translated => on_old_grace(&types),
+        Superchip::Either => on_new_grace(input, &types),
+        Superchip::PassthroughNotKnown => on_grace_with_bypass(input, &types),
+        Superchip::Translated => on_old_grace(input, &types),
         Superchip::NotKnown(why) => {
             unread("whether the CPU is NVIDIA's (it decides the mode)", &why)
                 .all_evidence(type_evidence(&types))
         }
     })
+}
+
+/// Returns the host's GPUs that share memory with an NVIDIA Arm CPU, for which they need PASIDs.
+fn gpus_with_pasids<'a>(input: &CheckInput<'a>) -> Vec<&'a Function> {
+    input.gpus.iter().filter(|gpu| is_superchip_gpu(gpu)).copied().collect()
+}
+
+/// Returns the GPUs from [`gpus_with_pasids`] that share their IOMMU group with a bridge.
+fn in_group_with_bridge<'a>(input: &CheckInput<'a>) -> Vec<&'a Function> {
+    let Some(tree) = input.facts.pci.known() else { return Vec::new() };
+    let bridges = tree.functions.values().filter(|function| function.is_bridge());
+    let groups: BTreeSet<u32> =
+        bridges.filter_map(|bridge| bridge.iommu_group.known().copied()).collect();
+    let mut gpus = gpus_with_pasids(input);
+    gpus.retain(|gpu| gpu.iommu_group.known().is_some_and(|group| groups.contains(group)));
+    gpus
+}
+
+/// Returns a failure if the kernel lacks the option that the GPUs from [`gpus_with_pasids`] need.
+fn no_sva(input: &CheckInput<'_>) -> Option<Outcome> {
+    let gpus = gpus_with_pasids(input);
+    if gpus.is_empty() || input.observed.smmu_sva != Reading::Known(false) {
+        return None;
+    }
+    let outcome = Outcome::fail([IommuFinding::NoSva { gpus: addresses(&gpus) }]);
+    Some(outcome.evidence(format!("# {SMMU_SVA} is not set"), "/boot/config-RELEASE"))
 }
 
 fn types<'a>(
@@ -207,9 +239,65 @@ fn on_most(types: &Types<'_>) -> Outcome {
     .all_evidence(type_evidence(types))
 }
 
-fn on_old_grace(types: &Types<'_>) -> Outcome {
+/// Returns the outcome for GPUs in a group with bridges, if the kernel refuses PASIDs to them or may do so. That does
+/// not depend on the mode.
+fn without_pasids(input: &CheckInput<'_>, types: &Types<'_>) -> Option<Outcome> {
+    let os = &input.facts.os;
+    let gpus = in_group_with_bridge(input);
+    let release = os.kernel.known().filter(|_| !gpus.is_empty())?;
+    let outcome = match pasids_in_shared_group(release, os) {
+        SharedGroup::Accepted => return None,
+        SharedGroup::Refused => {
+            Outcome::fail([IommuFinding::PasidsRefused { gpus: addresses(&gpus) }])
+        }
+        SharedGroup::NotKnown => Outcome::unknown(format!(
+            "cannot tell whether CUDA works on {}, in an IOMMU group with bridges: Linux {release} gives such groups no \
+             PASIDs unless its vendor took commit b3f6fcd8404f",
+            named(&gpus, "GPUs")
+        ))
+        .hint(
+            "remove `pci=config_acs=` from the command line (if bedplate wrote it: set acs.persistence = \"auto\", run \
+             `bedplate apply`), reboot. Do CUDA programs run here? Then set [verify.severity] \"iommu.mode\" = { level = \
+             \"warn\", reason = \"…\" } in the profile instead",
+        ),
+    };
+    Some(outcome.all_evidence(type_evidence(types)))
+}
+
+fn on_new_grace(input: &CheckInput<'_>, types: &Types<'_>) -> Outcome {
+    if let Some(outcome) = without_pasids(input, types) {
+        return outcome;
+    }
+    Outcome::pass(format!(
+        "{}: Linux 6.11 and later works in either mode on this NVIDIA Arm CPU",
+        format_types(types)
+    ))
+    .all_evidence(type_evidence(types))
+}
+
+/// Evaluates a kernel that may have NVIDIA's bypass. The bypass does not help in a group with bridges.
+fn on_grace_with_bypass(input: &CheckInput<'_>, types: &Types<'_>) -> Outcome {
+    let through = of_types(types, |kind| !is_translated(kind));
+    if through.is_empty() || !in_group_with_bridge(input).is_empty() {
+        return on_old_grace(input, types);
+    }
+    let text = format!(
+        "the SMMU passes the DMA of {} through; cannot tell whether CUDA works with that on this kernel: linux-nvidia 6.8 \
+         has a bypass of its own since August 2024 (NVIDIA/NV-Kernels pull requests 22 and 23)",
+        carriers(&through).counted()
+    );
+    Outcome::unknown(text).all_evidence(type_evidence(types)).hint(
+        "run a CUDA program. If it creates no context, set [iommu] mode = \"auto\" in the profile, run `bedplate apply`, \
+         reboot",
+    )
+}
+
+fn on_old_grace(input: &CheckInput<'_>, types: &Types<'_>) -> Outcome {
     let through = of_types(types, |kind| !is_translated(kind));
     if through.is_empty() {
+        if let Some(outcome) = without_pasids(input, types) {
+            return outcome;
+        }
         let text =
             format!("translated, as this Arm CPU needs before Linux 6.11: {}", format_types(types));
         return Outcome::pass(text).all_evidence(type_evidence(types));

@@ -9,6 +9,7 @@ use super::super::{
 };
 use bedplate_base::value::PciAddress;
 use bedplate_facts::kernel_log::{KernelMessage, MessageKind, classify};
+use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_host::{KernelLog, kmsg};
 
 pub(super) const HOW: &str =
@@ -25,7 +26,8 @@ pub(crate) const IOMMU: Check = Check {
            Intel(R) Virtualization Technology for Directed I/O` and `AMD-Vi: Interrupt remapping enabled` are proof.",
     why: "A fault is GPUDirect traffic that did not arrive: the peer's address is not mapped for the NIC. How-tos try to \
           prove passthrough with lines that prove something else.",
-    source: "handbook §2.4, §4, §12.10; Linux drivers/iommu/intel/dmar.c, drivers/iommu/amd/iommu.c",
+    source: "handbook §2.4, §4, §12.10; Linux drivers/iommu/intel/dmar.c, drivers/iommu/amd/iommu.c, \
+             drivers/iommu/arm/arm-smmu-v3/arm-smmu-v3.c",
     how: HOW,
     judge: iommu,
 };
@@ -83,8 +85,9 @@ const OF_IOMMU: [MessageKind; 4] = [
     MessageKind::IommuRequested,
 ];
 
-/// Returns the outcome for the most severe fault, with all lines as evidence.
-fn worst(lines: &[Line]) -> Option<Outcome> {
+/// Returns the outcome for the most severe fault, with all lines as evidence. With `needs_translation`, the fix does
+/// not suggest passthrough.
+fn worst(lines: &[Line], needs_translation: bool) -> Option<Outcome> {
     OF_IOMMU.iter().find_map(|event| {
         let (such, others): (Vec<&Line>, Vec<&Line>) =
             lines.iter().partition(|line| line.said.kind == *event);
@@ -97,6 +100,7 @@ fn worst(lines: &[Line]) -> Option<Outcome> {
             event: *event,
             functions: functions.into_iter().collect(),
             lines: such.len(),
+            needs_translation,
         };
         let seen = such.iter().chain(&others).map(|line| line.seen.clone());
         Some(Outcome::warn([code]).all_evidence(seen))
@@ -109,14 +113,20 @@ fn iommu(input: &CheckInput<'_>) -> Judgement {
     let on = input.facts.iommu.active.known().is_some_and(|names| !names.is_empty());
     let up = lines.iter().find(|line| line.said.kind == MessageKind::IommuUp);
     let up = up.map(|line| line.seen.clone());
+    // The line that names the device repeats the record before it.
+    if lines.iter().any(|line| line.said.is_named_event()) {
+        lines.retain(|line| !line.said.is_event_record());
+    }
     lines.retain(|line| match line.said.kind {
         // Faults of a USB controller are out of scope.
-        MessageKind::DmaFault => concerns(input, &line.said),
+        MessageKind::DmaFault => !line.said.is_platform_event() && concerns(input, &line.said),
         MessageKind::IommuRequested => !on && up.is_none(),
         MessageKind::IommuFirmware | MessageKind::IommuCopied | MessageKind::IommuUp => true,
         _ => false,
     });
-    Ok(worst(&lines).unwrap_or_else(|| match up {
+    let needs_translation =
+        matches!(superchip(input.facts), Superchip::Translated | Superchip::PassthroughNotKnown);
+    Ok(worst(&lines, needs_translation).unwrap_or_else(|| match up {
         Some(seen) => {
             clean(log, "the IOMMU was set up and has refused no DMA").all_evidence([seen])
         }

@@ -74,6 +74,9 @@ pub enum FirmwareFinding {
     NoNumaNode {
         /// GPUs and NICs.
         functions: Vec<PciAddress>,
+        /// Architecture of the host: settings of the firmware have other names on x86.
+        #[serde(skip)]
+        arch: Option<Arch>,
     },
 }
 
@@ -129,12 +132,19 @@ impl FirmwareFinding {
                 named(ports, "ports"),
                 "enable \"ARI\" (\"ARI Forwarding\") in the firmware setup, and remove `pci=noari` from the command line",
             ),
-            Self::NoNumaNode { functions } => text(
-                "no NUMA node",
-                named(functions, "devices"),
-                "update the firmware, or check its setup (\"NUMA\", \"NPS\", \"SNC\")",
-            ),
+            Self::NoNumaNode { functions, arch } => {
+                text("no NUMA node", named(functions, "devices"), numa_setup(*arch))
+            }
         }
+    }
+}
+
+fn numa_setup(arch: Option<Arch>) -> &'static str {
+    match arch {
+        Some(Arch::X86_64) => {
+            "update the firmware, or check its setup (\"NUMA\", \"NPS\", \"SNC\")"
+        }
+        _ => "update the firmware, or check its setup (\"NUMA\")",
     }
 }
 

@@ -64,6 +64,16 @@ pub enum IommuFinding {
         #[serde(flatten)]
         carriers: Carriers,
     },
+    /// The kernel lacks the option by which processes share their memory with GPUs of an NVIDIA Arm CPU.
+    NoSva {
+        /// The GPUs.
+        gpus: Vec<PciAddress>,
+    },
+    /// GPUs share their IOMMU group with bridges, and the kernel refuses PASIDs to such groups.
+    PasidsRefused {
+        /// The GPUs.
+        gpus: Vec<PciAddress>,
+    },
     /// The kernel log has messages about the IOMMU.
     IommuLog {
         /// Type of the most severe message.
@@ -72,6 +82,9 @@ pub enum IommuFinding {
         functions: Vec<PciAddress>,
         /// Number of these messages.
         lines: usize,
+        /// Whether CUDA needs translation on this Arm CPU and kernel, or may need it. Then passthrough does not help.
+        #[serde(skip)]
+        needs_translation: bool,
     },
 }
 
@@ -105,13 +118,51 @@ impl IommuFinding {
                 "[iommu] mode = \"auto\"",
                 ", reboot; or boot Linux 6.11 or newer",
             ),
-            Self::IommuLog { event, functions, lines } => logged(*event, functions, *lines),
+            Self::NoSva { gpus } => text(
+                "CUDA creates no context on {}: the running kernel was built without CONFIG_ARM_SMMU_V3_SVA",
+                named(gpus, "GPUs"),
+                "boot a kernel that was built with CONFIG_ARM_SMMU_V3_SVA",
+            ),
+            Self::PasidsRefused { gpus } => text(
+                "CUDA creates no context on {}: this kernel gives no PASIDs to an IOMMU group with bridges",
+                named(gpus, "GPUs"),
+                "boot Linux 6.12.93, 6.15 or newer. To keep this kernel, remove `pci=config_acs=` from the command line, \
+                 then reboot",
+            ),
+            Self::IommuLog { event, functions, lines, needs_translation } => {
+                logged(*event).unwrap_or_else(|| refused(functions, *lines, *needs_translation))
+            }
         }
     }
 }
 
-fn logged(event: MessageKind, functions: &[PciAddress], lines: usize) -> FindingText {
-    match event {
+/// Returns the text for refused DMA. Before Linux 6.14, messages of an SMMU do not name the function.
+fn refused(functions: &[PciAddress], lines: usize, needs_translation: bool) -> FindingText {
+    let lines = counted(lines, "line");
+    let (description, subject) = match functions {
+        [] => ("the IOMMU refused DMA of a device that the log does not name ({})", lines),
+        functions => {
+            ("the IOMMU refused DMA of {}", format!("{} ({lines})", named(functions, "functions")))
+        }
+    };
+    match needs_translation {
+        true => text(
+            description,
+            subject,
+            "report it to the driver's vendor. Passthrough is sure to work on this Arm CPU only from Linux 6.11 on",
+        ),
+        false => in_profile(
+            description,
+            subject,
+            PASSTHROUGH,
+            ", reboot. Already passthrough? Report it to the driver's vendor",
+        ),
+    }
+}
+
+/// Returns the text for a message that names no function. `None`: refused DMA.
+fn logged(event: MessageKind) -> Option<FindingText> {
+    let found = match event {
         MessageKind::IommuFirmware => {
             text("the firmware describes its IOMMU wrongly", "", "update the firmware (BIOS)")
         }
@@ -125,11 +176,7 @@ fn logged(event: MessageKind, functions: &[PciAddress], lines: usize) -> Finding
             "",
             "enable VT-d in the firmware setup, or remove `intel_iommu=on` from the command line",
         ),
-        _ => in_profile(
-            "the IOMMU refused DMA of {}",
-            format!("{} ({})", named(functions, "functions"), counted(lines, "line")),
-            PASSTHROUGH,
-            ", reboot. Already passthrough? Report it to the driver's vendor",
-        ),
-    }
+        _ => return None,
+    };
+    Some(found)
 }

@@ -110,7 +110,7 @@ fn firmware() -> Vec<FirmwareFinding> {
         FirmwareFinding::WindowDoubtful { gpus },
         FirmwareFinding::NoWindowForVfs { nics: functions() },
         FirmwareFinding::NoAriForwarding { ports: functions() },
-        FirmwareFinding::NoNumaNode { functions: functions() },
+        FirmwareFinding::NoNumaNode { functions: functions(), arch: Some(Arch::Aarch64) },
     ]
 }
 
@@ -120,8 +120,14 @@ fn iommu() -> Vec<IommuFinding> {
         IommuFinding::IommuOffWithGuests { off_by: Some(text()), function_count: 2 },
         IommuFinding::DmaTranslated { carriers: carriers.clone(), mixed: true },
         IommuFinding::DmaPassesThrough { carriers },
-        IommuFinding::IommuLog { event: MessageKind::DmaFault, functions: functions(), lines: 2 },
+        IommuFinding::NoSva { gpus: functions() },
+        IommuFinding::PasidsRefused { gpus: functions() },
+        refused_dma(functions(), false),
     ]
+}
+
+fn refused_dma(functions: Vec<PciAddress>, needs_translation: bool) -> IommuFinding {
+    IommuFinding::IommuLog { event: MessageKind::DmaFault, functions, lines: 2, needs_translation }
 }
 
 fn limits() -> Vec<LimitsFinding> {
@@ -348,6 +354,21 @@ fn schema_lists_exactly_these_codes() {
     names(&serde_json::from_str(crate::documents::VERIFY_SCHEMA).unwrap(), &mut wanted);
     let found: BTreeSet<String> = all().iter().map(name).collect();
     assert_eq!(found, wanted);
+}
+
+#[test]
+fn refused_dma_is_fixed_by_passthrough_unless_cpu_forbids_it() {
+    let shown = |functions: Vec<PciAddress>, needs_translation| {
+        let finding = [Finding::from(refused_dma(functions, needs_translation))];
+        let (fix, in_profile) = fix(&finding).unwrap();
+        (format_findings(&finding), fix, in_profile)
+    };
+    let (text, fix, in_profile) = shown(Vec::new(), false);
+    assert_eq!(text, "the IOMMU refused DMA of a device that the log does not name (2 lines)");
+    assert!(fix.starts_with("set [iommu] mode = \"passthrough\"") && in_profile, "{fix}");
+    let (text, fix, in_profile) = shown(functions(), true);
+    assert!(text.starts_with("the IOMMU refused DMA of 0000:") && text.ends_with("(2 lines)"));
+    assert!(fix.starts_with("report it") && !in_profile, "{fix}");
 }
 
 #[test]

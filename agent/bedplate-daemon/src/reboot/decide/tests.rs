@@ -316,6 +316,21 @@ fn delayed_request_gets_the_full_delay() {
     }
 }
 
+/// The daemon was busy until after the requested time. Only a request for now may come without notice.
+#[test]
+fn overdue_request_gets_the_least_notice() {
+    let settings = settings(RebootPolicy::Never, &[]);
+    let mut record = Record::default();
+    for (delay, late, after) in [(20, -15, 15), (20, -1, 10), (20, 5, 10), (3, 5, 3), (0, 5, 0)] {
+        let seconds = SignedDuration::from_secs;
+        let at = now() - seconds(late);
+        let since = at - seconds(delay);
+        record.asked = Some(RebootRequest { since, at, ..request() });
+        let state = RebootState::Scheduling { at: now() + seconds(after) };
+        assert_eq!(decide(&free(&settings, &record)), state, "{delay} {late}");
+    }
+}
+
 /// With windows not chosen yet, the host reboots only on an operator's request.
 #[test]
 fn unchosen_window_never_opens() {

@@ -69,6 +69,38 @@ fn kernel_without_config_acs_gets_runtime_writes() {
 }
 
 #[test]
+fn kernel_that_refuses_pasids_gets_no_argument() {
+    let mut facts = gb300().facts();
+    kernel(&mut facts, "6.12.50");
+    let resolved = resolve(&direct(), &facts);
+    assert_eq!((resolved.acs.persistence, &resolved.arg), (AcsPersistence::Live, &Reading::Absent));
+    assert_eq!(resolved.acs.ports.len(), 3);
+    assert!(resolved.notes[0].text.contains("refuses PASIDs"), "{:?}", resolved.notes);
+
+    let insists = profile(AcsPolicy::DirectP2p, AcsPersist::Cmdline);
+    let resolved = resolve(&insists, &facts);
+    assert_eq!((&resolved.acs.ports[..], &resolved.arg), (&[][..], &Reading::Absent));
+    assert!(resolved.blockers[0].fix.starts_with("boot Linux 6.12.93, 6.15 or newer"));
+
+    kernel(&mut facts, "6.12.93");
+    assert_eq!(resolve(&insists, &facts).acs.persistence, AcsPersistence::ConfigAcs);
+    // A vendor's kernel may have the fix.
+    kernel(&mut facts, "6.14.0-1007-nvidia-64k");
+    let signature = "Ubuntu 6.14.0-1007.7-nvidia-64k 6.14.6";
+    facts.os.version_signature = Reading::Known(signature.into());
+    let resolved = resolve(&insists, &facts);
+    assert_eq!(resolved.acs.persistence, AcsPersistence::ConfigAcs);
+    assert!(resolved.notes[0].text.contains("b3f6fcd8404f"), "{:?}", resolved.notes);
+    let resolved = resolve(&direct(), &facts);
+    assert_eq!((resolved.acs.persistence, &resolved.arg), (AcsPersistence::Live, &Reading::Absent));
+    assert!(resolved.notes[0].text.contains("may refuse PASIDs"), "{:?}", resolved.notes);
+    // Without Data Direct, no GPU depends on it.
+    let mut facts = lab().facts();
+    kernel(&mut facts, "6.12.50");
+    assert_eq!(resolve(&direct(), &facts).acs.persistence, AcsPersistence::ConfigAcs);
+}
+
+#[test]
 fn missing_vpd_leaves_only_the_pairing_unknown() {
     let mut machine = gb300();
     machine.get("0008:03:00.0").vpd = Reading::unknown("not recorded");

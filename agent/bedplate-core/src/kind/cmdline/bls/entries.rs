@@ -1,8 +1,8 @@
 //! Edits the lines of BLS entries: in the entry files, and in `kernelopts` of the environment block where entries use
 //! that variable (RHEL 8).
 
-use super::ENTRIES;
 use super::loader::{Config, Loader};
+use super::{ENTRIES, VARIABLE};
 use crate::kind::cmdline::check_line::check_line;
 use crate::kind::cmdline::{Context, Obstacle, boot_files};
 use crate::plan::Action;
@@ -10,8 +10,6 @@ use bedplate_base::Reading;
 use bedplate_cmdline::boot::bls::BlsEntry;
 use bedplate_cmdline::boot::grub_quote;
 use bedplate_cmdline::{CommandLine, Edit};
-
-const VARIABLE: &str = "kernelopts";
 
 /// Returns the file replacements that make every entry satisfy the edit.
 ///

@@ -1,6 +1,6 @@
 //! Files from which GRUB makes its menu on a BLS system: the configuration, the environment block, and the entry files.
 
-use super::{ENTRIES, EntryFile, entry_files};
+use super::{ENTRIES, EntryFile, VARIABLE, entry_files};
 use crate::kind::cmdline::boot_files::{is_blank, raw, readable};
 use crate::kind::cmdline::grub::LoadedFiles;
 use crate::kind::cmdline::menu::read_beside;
@@ -81,6 +81,23 @@ impl Loader {
                 resolved(line, &unresolved)
             }
         }
+    }
+
+    /// Returns the `options` of the default entry as written. `Absent` if that entry is unknown, has none, or names
+    /// `kernelopts` (RHEL 8).
+    pub(super) fn options(&self) -> Reading<String> {
+        let id = self.default(|chosen| match chosen {
+            DefaultEntry::Menu(entry) => Ok(entry.id.last().cloned().unwrap_or_default()),
+            DefaultEntry::File(entry) => Ok(entry.id().to_owned()),
+        });
+        let Ok(id) = id else { return Reading::Absent };
+        let mut entries = self.entries.iter().map(|file| &file.entry);
+        let entry = entries.find(|entry| entry.id() == id);
+        let entry = entry.filter(|entry| !entry.grub_variables().contains(&VARIABLE));
+        let options = entry.and_then(|entry| entry.options().first().copied());
+        // Without options of its own an entry has GRUB's `default_kernelopts`.
+        let options = options.filter(|text| !is_blank(text));
+        Reading::from_option(options.map(str::to_owned))
     }
 
     /// Returns the kernel image of the default entry, as GRUB names it.

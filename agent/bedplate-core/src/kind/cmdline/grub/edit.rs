@@ -85,6 +85,11 @@ fn with_main(
 ) -> Result<Vec<SourcedFile>, Obstacle> {
     let mut result = Vec::new();
     for source in sources {
+        // Drop-ins that the main file sources stay unchanged.
+        if source.path != MAIN {
+            result.push(source);
+            continue;
+        }
         let own = |error| boot_files::cannot(&source.path, &error);
         let old = source.default.value(family.variable, None).map_err(own)?.unwrap_or_default();
         let words = added.iter().map(grub_quote::grub_token).collect::<Result<Vec<_>, _>>();

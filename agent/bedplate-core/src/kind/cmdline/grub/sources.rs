@@ -4,7 +4,9 @@ use super::Family;
 use crate::kind::cmdline::boot_files::raw;
 use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_cmdline::CommandLine;
-use bedplate_cmdline::boot::grub_default::{self, CMDLINE, CMDLINE_DEFAULT, GrubDefault, MAIN};
+use bedplate_cmdline::boot::grub_default::{
+    self, CMDLINE, CMDLINE_DEFAULT, DROP_INS, GrubDefault, MAIN,
+};
 use bedplate_cmdline::boot::grub_quote;
 use bedplate_cmdline::boot::shell::{NOT_UTF8, Shell};
 use bedplate_host::Reader;
@@ -17,17 +19,23 @@ pub(super) struct SourcedFile {
 
 /// Reads the main file and its drop-ins, in the order in which grub-mkconfig sources them.
 pub(super) fn sources(reader: &dyn Reader, family: &Family) -> Result<Vec<SourcedFile>, ReadError> {
-    let mut paths = vec![MAIN.to_owned()];
-    if let Some(directory) = family.drop_ins {
-        let names = reader.list(directory).optional()?.unwrap_or_default();
-        // The shell's glob leaves out names with a leading dot.
-        let read = names.iter().filter(|name| name.ends_with(".cfg") && !name.starts_with('.'));
-        paths.extend(read.map(|name| format!("{directory}/{name}")));
-    }
     let shell = shell(reader, family);
     let mut sources = Vec::new();
-    for path in paths {
-        // grub-mkconfig skips absent files.
+    let mut drop_ins = family.drop_ins;
+    // grub-mkconfig skips absent files.
+    if let Some(text) = raw(reader, MAIN).optional()? {
+        let default = match drop_ins {
+            Some(_) => grub_default::parse_for(shell, &text),
+            None => grub_default::parse_main(shell, &text),
+        };
+        drop_ins = drop_ins.or(default.sources_drop_ins().then_some(DROP_INS));
+        sources.push(SourcedFile { path: MAIN.to_owned(), default });
+    }
+    let Some(directory) = drop_ins else { return Ok(sources) };
+    let names = reader.list(directory).optional()?.unwrap_or_default();
+    // The shell's glob leaves out names with a leading dot.
+    for name in names.iter().filter(|name| name.ends_with(".cfg") && !name.starts_with('.')) {
+        let path = format!("{directory}/{name}");
         if let Some(text) = raw(reader, &path).optional()? {
             sources.push(SourcedFile { default: grub_default::parse_for(shell, &text), path });
         }

@@ -2,6 +2,7 @@
 
 use super::BOOT_MOUNTS;
 use super::made_entries::release_of;
+use crate::kind::cmdline::kernel_image;
 use crate::kind::cmdline::mounts::unmounted;
 use bedplate_base::{OptionalRead as _, Reading};
 use bedplate_host::Reader;
@@ -23,11 +24,10 @@ pub(crate) fn release_of_entry<'a>(path: &str, releases: &'a [String]) -> Option
 
 /// Whether a kernel is proved to have neither image nor entry.
 pub(crate) fn is_kernel_gone(reader: &dyn Reader, release: &str) -> bool {
-    let images =
-        [format!("/usr/lib/modules/{release}/vmlinuz"), format!("/boot/vmlinuz-{release}")];
-    let is_mounted = |path: &str| unmounted(reader, path) == Reading::Absent;
-    let has_image = images.iter().any(|path| reader.exists(path) != Ok(false));
-    let Some(files) = entries(reader).filter(|_| !has_image && is_mounted(&images[1])) else {
+    let has_image =
+        kernel_image::of_packages(release).iter().any(|path| reader.exists(path) != Ok(false));
+    let is_mounted = || unmounted(reader, "/boot") == Reading::Absent;
+    let Some(files) = entries(reader).filter(|_| !has_image && is_mounted()) else {
         return false;
     };
     let release = [release.to_owned()];
@@ -47,4 +47,29 @@ pub(crate) fn entries(reader: &dyn Reader) -> Option<Vec<String>> {
         }
     }
     Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_testhosts::HostSpec;
+
+    #[test]
+    fn kernel_with_any_image_is_not_gone() {
+        let release = "6.12.9-1-default";
+        let is_gone = |files: &str| {
+            let spec = format!("machine = 'plain'\nloader = 'systemd-boot'\n[files]\n{files}");
+            is_kernel_gone(&HostSpec::from_toml(&spec).unwrap().build(), release)
+        };
+        assert!(is_gone(""));
+        for image in [
+            "/boot/vmlinuz-%",
+            "/boot/Image-%",
+            "/usr/lib/modules/%/Image",
+            "/lib/modules/%/vmlinuz",
+        ] {
+            let path = image.replace('%', release);
+            assert!(!is_gone(&format!("'{path}' = 'x'")), "{path}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Masker, Style, is_variable};
 use bedplate_base::{lossless_text, mask};
+use bedplate_cmdline::boot::completeness::SECTION_MARKS;
 
 pub(super) struct Scan<'a, 'w> {
     pub(super) words: &'w mut Masker,
@@ -34,7 +35,7 @@ impl Scan<'_, '_> {
         self.out
     }
 
-    /// Skips a comment; only its mark stays.
+    /// Skips a comment; only its mark stays, and that of a section by grub-mkconfig: the plan depends on it.
     fn comment(&mut self, c: char) -> bool {
         let before = &self.text[..self.at];
         // Searches back over blanks only: a line may be long.
@@ -50,8 +51,12 @@ impl Scan<'_, '_> {
             Style::Setting => matches!(c, '#' | ';') && first(),
         };
         if begins {
-            self.out.push(c);
-            self.at += self.text[self.at..].find('\n').unwrap_or(self.text.len() - self.at);
+            let rest = &self.text[self.at..];
+            match SECTION_MARKS.iter().find(|mark| rest.starts_with(**mark)) {
+                Some(mark) => self.out.push_str(mark),
+                None => self.out.push(c),
+            }
+            self.at += rest.find('\n').unwrap_or(rest.len());
         }
         begins
     }
@@ -99,6 +104,8 @@ impl Scan<'_, '_> {
             // A function; its calls stay too.
             self.words.names.insert(word.to_owned());
             self.out.push_str(word);
+        } else if self.is_of_drop_in_loop(word, &rest[end..]) {
+            self.out.push_str(word);
         } else if self.words.is_shown(word)
             || (self.style == Style::Setting && mask::is_numeric(word))
         {
@@ -132,6 +139,15 @@ impl Scan<'_, '_> {
             }
         }
         self.at += name.len();
+    }
+
+    /// Whether a word is the variable of a loop over GRUB's drop-ins, whose uses stay too.
+    fn is_of_drop_in_loop(&self, word: &str, rest: &str) -> bool {
+        self.style == Style::Script
+            && self.quote.is_none()
+            && self.out.ends_with("for ")
+            && rest.starts_with(" in /etc/default/grub.d/")
+            && mask::is_name(word)
     }
 
     /// Whether a word is a name with a value, and not the end of Base64 data.

@@ -1,0 +1,78 @@
+//! Arguments that a file with a whole line has: /etc/kernel/cmdline, an entry file or a unified kernel image. A revert
+//! searches entries that are not in the ledger for bedplate's arguments.
+
+use super::arch;
+use super::entry_kernel::is_entry_file;
+use bedplate_base::lossless_text;
+use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
+use bedplate_cmdline::boot::{kernel_cmdline, uki};
+use bedplate_cmdline::{CommandLine, Edit, Token};
+use bedplate_facts::{BootLoader, Facts};
+use bedplate_host::Reader;
+
+/// Returns the line of a file on the host. `None` if it cannot be read.
+pub(crate) fn file_line(reader: &dyn Reader, path: &str, facts: &Facts) -> Option<CommandLine> {
+    if !path.ends_with(".efi") {
+        return reader.read(path).ok().map(|content| content_line(path, &content, facts));
+    }
+    let start = reader.read_start(path, uki::PREFIX_BYTES).ok()?;
+    uki::cmdline(&start).ok().map(|line| CommandLine::parse(&line.unwrap_or_default()))
+}
+
+/// Returns the line of /etc/kernel/cmdline or of an entry file with this content. Text that GRUB could not read is used
+/// verbatim.
+pub(crate) fn content_line(path: &str, content: &[u8], facts: &Facts) -> CommandLine {
+    let text = lossless_text::decode(content);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let loader = match facts.boot {
+        BootLoader::GrubBls => BlsReader::Grub,
+        _ => BlsReader::SystemdBoot,
+    };
+    let line = match (is_entry_file(path), loader) {
+        (false, loader) => kernel_cmdline::cmdline(&text, loader).unwrap_or(text),
+        (true, BlsReader::SystemdBoot) => BlsEntry::parse(name, &text).systemd_cmdline(),
+        (true, BlsReader::Grub) => {
+            let entry = BlsEntry::parse(name, &text);
+            let read = entry.grub_cmdline(&|_| None);
+            read.map_or_else(|_| entry.systemd_cmdline(), |(line, _)| line)
+        }
+    };
+    CommandLine::parse(&line)
+}
+
+/// Returns those of `arguments` that a line has, also as parts of a list such as `pci=`.
+pub(crate) fn carried<'a>(
+    line: &CommandLine,
+    arguments: &'a [Token],
+    facts: &Facts,
+) -> Vec<&'a Token> {
+    let is_carried = |token: &&Token| {
+        let edit = Edit::new(arch(facts), Vec::<Token>::new());
+        let edit = edit.and_then(|edit| edit.without([*token]));
+        edit.is_ok_and(|edit| edit.first_unwanted(line).is_some())
+    };
+    arguments.iter().filter(is_carried).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_facts::{Depth, observe};
+    use bedplate_testhosts::HostSpec;
+
+    #[test]
+    fn argument_is_found_as_part_of_a_list() {
+        let own = ["iommu=pt", "pci=realloc"].map(|text| Token::new(text).unwrap());
+        for (loader, options) in [
+            ("systemd-boot", "root=/dev/r ro pci=noats,realloc"),
+            ("rhel9", "root=/dev/r ro \"pci=noats,realloc\" $tuned_params"),
+        ] {
+            let host = format!("machine = 'plain'\nloader = '{loader}'\n");
+            let facts = observe(&HostSpec::from_toml(&host).unwrap().build(), Depth::Plan);
+            let content = format!("linux /vmlinuz\noptions {options}\n");
+            let line = content_line("/boot/loader/entries/a.conf", content.as_bytes(), &facts);
+            let found = carried(&line, &own, &facts).into_iter().map(Token::as_str);
+            assert_eq!(found.collect::<Vec<_>>(), ["pci=realloc"], "{loader}");
+        }
+    }
+}
