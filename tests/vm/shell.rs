@@ -20,8 +20,8 @@ const LEAVE: u8 = 0x1d;
 #[derive(Parser)]
 #[command(name = "cargo vm-shell", bin_name = "cargo vm-shell")]
 struct Arguments {
-    /// Which machine: bookworm, bios, no-iommu, amd, trixie, separate-boot, btrfs, systemd-boot, uki
-    #[arg(default_value = "bookworm", value_parser = machine)]
+    /// Which machine: trixie, bookworm, bios, no-iommu, amd, separate-boot, btrfs, systemd-boot, uki, arm
+    #[arg(default_value = "trixie", value_parser = machine)]
     machine: Machine,
     /// Put a file of this machine into the node first (may be repeated)
     #[arg(long, value_name = "FILE:PATH_IN_NODE")]
@@ -97,8 +97,11 @@ fn console(node: &Node) -> Result<u8> {
         node.machine.name
     );
     // The login drops earlier input.
-    node.ok("mkdir -p /var/lib/vm && touch /var/lib/vm/console && systemctl start serial-getty@ttyS0 && \
-         until pgrep -t ttyS0 -x bash >/run/console; do sleep 0.1; done")?;
+    let tty = node.machine.arch.console();
+    node.ok(&format!(
+        "mkdir -p /var/lib/vm && touch /var/lib/vm/console && systemctl start serial-getty@{tty} && \
+         until pgrep -t {tty} -x bash >/run/console; do sleep 0.1; done"
+    ))?;
     let line = UnixStream::connect(node.console())?;
     let size = termios::tcgetwinsize(std::io::stdin())?;
     // A serial line has no size, so it is set in the shell once. The empty line makes the shell show its prompt.

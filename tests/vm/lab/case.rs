@@ -87,7 +87,7 @@ impl Case {
         let dir = self.dir.join(name);
         super::fresh_directory(&dir)?;
         super::copy_disks(golden.dir(), &dir)?;
-        let node = Node::new(golden.machine, &self.lab.qemu, &dir)?;
+        let node = self.lab.off(golden.machine, &dir)?;
         let node = self.keep(node);
         node.step(&format!("{name}: first boot"));
         node.boot()?;
@@ -109,7 +109,7 @@ impl Case {
         node
     }
 
-    /// Path of the program that is installed on nodes, for use outside.
+    /// Path of the program that x86_64 nodes get. It also runs on this machine.
     pub fn program(&self) -> &Path {
         self.lab.program()
     }

@@ -1,5 +1,5 @@
 //! Emulated GPU. No QEMU device accepts NVIDIA's ids on the command line, so this copies the QEMU program and gives
-//! `bochs-display` the ids of an H100. The copy stays on this machine.
+//! `bochs-display` the ids of an NVIDIA GPU. The copy stays on this machine.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use super::{Result, fail};
 
 /// Vendor and device id of `bochs-display` (hw/display/bochs-display.c: 1234:1111), little endian, adjacent as the
-/// class initializer stores them; and of the H100 SXM5 80GB (pci.ids: 10de:2330).
+/// class initializer stores them.
 const BOCHS: [u8; 4] = [0x34, 0x12, 0x11, 0x11];
-const H100: [u8; 4] = [0xde, 0x10, 0x30, 0x23];
+/// Vendor id of NVIDIA, little endian.
+const NVIDIA: [u8; 2] = [0xde, 0x10];
 
-/// Makes the copy of `qemu` at `copy`, unless it already exists.
+/// Makes the copy of `qemu` at `copy`, with this device id, unless it already exists.
 ///
 /// # Errors
 /// The ids do not occur exactly once, as in a QEMU that stores them differently.
-pub fn stand_in(qemu: &Path, copy: &Path) -> Result<PathBuf> {
-    let program =
+pub fn stand_in(qemu: &Path, copy: &Path, device: u16) -> Result<PathBuf> {
+    let mut program =
         std::fs::read(qemu).map_err(|err| format!("reading {}: {err}", qemu.display()))?;
     if std::fs::metadata(copy).is_ok_and(|found| found.len() == program.len() as u64) {
         return Ok(copy.to_owned());
@@ -31,8 +32,8 @@ pub fn stand_in(qemu: &Path, copy: &Path) -> Result<PathBuf> {
             places.len()
         ));
     };
-    let mut program = program;
-    program[at..at + 4].copy_from_slice(&H100);
+    program[at..at + 2].copy_from_slice(&NVIDIA);
+    program[at + 2..at + 4].copy_from_slice(&device.to_le_bytes());
     let new = copy.with_extension("new");
     std::fs::write(&new, program)?;
     std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755))?;

@@ -1,23 +1,27 @@
 //! A lab of virtual GPU nodes: QEMU without KVM, with stock Debian, driven over unix sockets.
 //!
-//! A disk is built once per Debian release. A machine is booted from it once and its running state is saved; bedplate
-//! is installed and the state saved again. After that every node is a clone that runs after about two seconds. All
-//! states are in `target/vm` under names that change with their inputs.
+//! A disk is built once per architecture, Debian release and layout. A machine is booted from it once and its running
+//! state is saved; bedplate is installed and the state saved again. After that every node is a clone that runs after about
+//! two seconds. All states are in `target/vm` under names that change with their inputs.
 
 pub mod agent;
 pub mod case;
+mod emulator;
 mod gpu;
 pub mod machine;
 pub mod node;
 pub mod qmp;
 mod tally;
 
+use std::cell::OnceCell;
 use std::error::Error;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use self::emulator::Emulator;
+use self::machine::Arch;
 
 pub use agent::Output;
 pub use case::{Case, Scenario};
@@ -42,9 +46,8 @@ pub const BEDPLATE: &str = "/usr/bin/bedplate";
 pub struct Lab {
     dir: PathBuf,
     sources: PathBuf,
-    qemu: PathBuf,
-    qemu_version: String,
-    program: PathBuf,
+    x86: Emulator,
+    arm: OnceCell<Emulator>,
     _lock: File,
 }
 
@@ -55,39 +58,43 @@ impl Lab {
     /// QEMU or another tool is missing (names the script that installs it), or bedplate does not build.
     pub fn open() -> Result<Self> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("vm");
-        let setup = Command::new(sources.join("setup")).stdout(Stdio::null()).output()?;
-        if !setup.status.success() {
-            return fail(String::from_utf8_lossy(&setup.stderr).trim().to_owned());
-        }
-        let workspace = sources.join("../..").canonicalize()?;
         let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| workspace.join("target"), PathBuf::from);
+            .map_or_else(|| sources.join("../../target"), PathBuf::from);
         let dir =
             std::env::var_os("BEDPLATE_VM_DIR").map_or_else(|| target.join("vm"), PathBuf::from);
         fs::create_dir_all(&dir)?;
+        let dir = dir.canonicalize()?;
         let lock = File::create(dir.join("lock"))?;
         if lock.try_lock().is_err() {
             eprintln!("waiting for {}: another process runs a machine", dir.display());
             lock.lock()?;
         }
-        let stock = on_path("qemu-system-x86_64")?;
-        let said = Command::new(&stock).arg("--version").output()?.stdout;
-        let program = match std::env::var_os("BEDPLATE_VM_PROGRAM") {
-            Some(program) => PathBuf::from(program),
-            None => build(&workspace, &target)?,
-        };
         Ok(Self {
-            qemu: gpu::stand_in(&stock, &dir.join("qemu-with-gpu"))?,
-            qemu_version: String::from_utf8_lossy(&said)
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned(),
+            x86: Emulator::new(Arch::X86, &dir, &sources)?,
+            arm: OnceCell::new(),
             dir,
             sources,
-            program,
             _lock: lock,
         })
+    }
+
+    /// Returns QEMU and bedplate for this architecture.
+    fn emulator(&self, arch: Arch) -> Result<&Emulator> {
+        match arch {
+            Arch::X86 => Ok(&self.x86),
+            Arch::Arm => match self.arm.get() {
+                Some(arm) => Ok(arm),
+                None => {
+                    let arm = Emulator::new(arch, &self.dir, &self.sources)?;
+                    Ok(self.arm.get_or_init(|| arm))
+                }
+            },
+        }
+    }
+
+    /// Returns a node of this machine that is switched off, with its disk in `dir`.
+    fn off(&self, machine: Machine, dir: &Path) -> Result<Node> {
+        Node::new(machine, &self.emulator(machine.arch)?.qemu, dir)
     }
 
     /// Directory of all lab files.
@@ -95,9 +102,9 @@ impl Lab {
         &self.dir
     }
 
-    /// Program that is installed on nodes.
+    /// Program that is installed on x86_64 nodes.
     pub fn program(&self) -> &Path {
-        &self.program
+        &self.x86.program
     }
 
     /// Returns a booted node of this machine with bedplate, in `dir`, which must be empty.
@@ -105,7 +112,7 @@ impl Lab {
     /// # Errors
     /// The node cannot be built or does not boot.
     pub fn node(&self, machine: Machine, dir: &Path) -> Result<Node> {
-        let node = Node::new(machine, &self.qemu, dir)?;
+        let node = self.off(machine, dir)?;
         if !machine.snapshots() {
             self.fresh_disk(machine, dir)?;
             node.boot()?;
@@ -126,14 +133,14 @@ impl Lab {
     pub fn new_disk(&self, machine: Machine, dir: &Path, program: &Path) -> Result<Node> {
         let image = dir.join("image.qcow2");
         self.build_image(machine, &image, Some(program))?;
-        overlay(&image, dir)?;
-        Node::new(machine, &self.qemu, dir)
+        overlay(machine, &image, dir)?;
+        self.off(machine, dir)
     }
 
     /// Directory of the saved machine with bedplate installed.
     fn ready(&self, machine: Machine) -> Result<PathBuf> {
         let base = self.base(machine)?;
-        let program = fs::read(&self.program)?;
+        let program = fs::read(&self.emulator(machine.arch)?.program)?;
         let key = key(&(base.file_name(), &program, BEDPLATE));
         let dir = self.dir.join(format!("ready-{}", machine.name));
         if fs::read_to_string(dir.join("key")).is_ok_and(|found| found == key) {
@@ -141,7 +148,7 @@ impl Lab {
         }
         fresh_directory(&dir)?;
         copy_disks(&base, &dir)?;
-        let node = Node::new(machine, &self.qemu, &dir)?;
+        let node = self.off(machine, &dir)?;
         node.launch(Some("booted"))?;
         after_load(&node)?;
         self.install(&node)?;
@@ -159,7 +166,9 @@ impl Lab {
         let anywhere = machine.arguments(Path::new(""), Path::new(""));
         // The code that makes a base matters as much as its inputs.
         let how = (include_str!("mod.rs"), include_str!("systemd-boot.sh"));
-        let key = key(&(image.file_name(), anywhere, &self.qemu_version, machine, how));
+        let version = &self.emulator(machine.arch)?.version;
+        let gpu = machine.arch.gpu();
+        let key = key(&(image.file_name(), anywhere, version, machine, gpu, how));
         let dir = self.dir.join(format!("base-{}-{key}", machine.name));
         if dir.join("complete").exists() {
             return Ok(dir);
@@ -167,7 +176,7 @@ impl Lab {
         self.remove_older(&format!("base-{}-", machine.name))?;
         fresh_directory(&dir)?;
         self.fresh_disk(machine, &dir)?;
-        let node = Node::new(machine, &self.qemu, &dir)?;
+        let node = self.off(machine, &dir)?;
         node.step("first boot");
         if machine.loader == Loader::Grub {
             node.boot()?;
@@ -198,14 +207,19 @@ impl Lab {
     }
 
     fn fresh_disk(&self, machine: Machine, dir: &Path) -> Result<()> {
-        overlay(&self.image(machine)?, dir)
+        overlay(machine, &self.image(machine)?, dir)
     }
 
     /// Path of the disk built from Debian's packages.
     fn image(&self, machine: Machine) -> Result<PathBuf> {
         let script = self.sources.join("build-image");
         let key = key(&(fs::read(&script)?, fs::read(self.sources.join("mirror"))?));
-        let name = format!("{}-{}-", machine.suite.name(), machine.layout.name());
+        let name = format!(
+            "{}-{}-{}-",
+            machine.arch.debian(),
+            machine.suite.name(),
+            machine.layout.name()
+        );
         let image = self.dir.join(format!("{name}{key}.qcow2"));
         if image.exists() {
             return Ok(image);
@@ -216,9 +230,13 @@ impl Lab {
     }
 
     fn build_image(&self, machine: Machine, image: &Path, program: Option<&Path>) -> Result<()> {
-        let (suite, layout) = (machine.suite.name(), machine.layout.name());
-        eprintln!("building the {suite} disk, {layout} (about half a minute)");
+        let (arch, suite, layout) =
+            (machine.arch.debian(), machine.suite.name(), machine.layout.name());
+        eprintln!(
+            "building the {suite} disk for {arch}, {layout} (half a minute; arm64: several minutes)"
+        );
         let built = Command::new(self.sources.join("build-image"))
+            .arg(arch)
             .arg(suite)
             .arg(layout)
             .arg(image)
@@ -229,21 +247,24 @@ impl Lab {
         if built.success() {
             return Ok(());
         }
-        fail(format!("tests/vm/build-image {suite} {layout} failed"))
+        fail(format!("tests/vm/build-image {arch} {suite} {layout} failed"))
     }
 
     fn install(&self, node: &Node) -> Result<()> {
-        node.put_program(BEDPLATE, fs::read(&self.program)?)?;
+        node.put_program(BEDPLATE, fs::read(&self.emulator(node.machine.arch)?.program)?)?;
         let version = node.run("bedplate --version")?;
         if version.status == 0 {
             // Needed on the disk, not only in memory: some tests cut the power.
             node.ok("sync")?;
             return Ok(());
         }
+        let arch = node.machine.arch;
         fail(format!(
-            "bedplate does not run in the guest: {}\nWhen this machine's C library is newer than the guest's, build for \
-             x86_64-unknown-linux-musl and name that program in BEDPLATE_VM_PROGRAM",
-            version.stderr.trim()
+            "bedplate does not run in the guest: {}\nIf this machine's C library is newer than the guest's, build for \
+             {}-unknown-linux-musl and set {} to the path of that program",
+            version.stderr.trim(),
+            arch.name(),
+            arch.program_variable()
         ))
     }
 
@@ -263,29 +284,6 @@ impl Lab {
     }
 }
 
-/// Builds the release program, as a user would run it.
-fn build(workspace: &Path, target: &Path) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Variables that cargo sets for tests of a package. Build scripts depend on them (ring's does). With another
-    // package's values cargo rebuilds everything above: minutes.
-    let of_this_package = |name: &OsStr| {
-        let name = name.as_encoded_bytes();
-        name.starts_with(b"CARGO_PKG_") || name.starts_with(b"CARGO_MANIFEST_")
-    };
-    for (name, _) in std::env::vars_os().filter(|(name, _)| of_this_package(name)) {
-        cargo.env_remove(name);
-    }
-    let built = cargo
-        .args(["build", "--release", "--locked", "--quiet", "--package", "bedplate"])
-        .current_dir(workspace)
-        .status()?;
-    if built.success() {
-        Ok(target.join("release/bedplate"))
-    } else {
-        fail("bedplate does not build")
-    }
-}
-
 /// Updates a state that was saved some time ago.
 fn after_load(node: &Node) -> Result<()> {
     // The guest's clock stopped when the state was saved.
@@ -295,7 +293,7 @@ fn after_load(node: &Node) -> Result<()> {
 }
 
 /// Creates a machine's own disk on top of `image`, and its firmware variables.
-fn overlay(image: &Path, dir: &Path) -> Result<()> {
+fn overlay(machine: Machine, image: &Path, dir: &Path) -> Result<()> {
     let disk = dir.join("disk.qcow2");
     quietly(
         Command::new("qemu-img")
@@ -306,7 +304,7 @@ fn overlay(image: &Path, dir: &Path) -> Result<()> {
     let vars = dir.join("vars.qcow2");
     quietly(
         Command::new("qemu-img")
-            .args(["convert", "-q", "-f", "raw", "-O", "qcow2", "/usr/share/OVMF/OVMF_VARS_4M.fd"])
+            .args(["convert", "-q", "-f", "raw", "-O", "qcow2", machine.arch.firmware().1])
             .arg(vars),
     )
 }
@@ -323,13 +321,6 @@ fn fresh_directory(dir: &Path) -> Result<()> {
         fs::remove_dir_all(dir)?;
     }
     Ok(fs::create_dir_all(dir)?)
-}
-
-fn on_path(program: &str) -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
-    found.map_or_else(|| fail(format!("{program} is not installed: run tests/vm/setup")), Ok)
 }
 
 fn quietly(command: &mut Command) -> Result<()> {

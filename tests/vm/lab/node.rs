@@ -17,6 +17,7 @@ use super::machine::{Machine, OWN_BMC};
 use super::qmp::Qmp;
 use super::{Result, fail, tally};
 
+// These limits are for x86_64: see [`Node::patience`].
 /// Limit after which a command in the guest counts as hung.
 const COMMAND: Duration = Duration::from_secs(180);
 /// Limit after which a boot counts as hung.
@@ -24,6 +25,8 @@ const BOOT: Duration = Duration::from_secs(600);
 /// Silence of the guest after which its kernel counts as hung. A boot takes 20 s here; an orderly shutdown before it
 /// takes up to 90 s if a unit does not stop.
 const SILENCE: Duration = Duration::from_secs(150);
+/// Limit for the first answer of the guest's agent.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// A node that runs, or is off between two starts. Dropping it ends QEMU.
 pub struct Node {
@@ -64,6 +67,11 @@ impl Node {
     /// Removes the arguments of [`Node::with`].
     pub fn without_extras(&self) {
         self.extra.borrow_mut().clear();
+    }
+
+    /// Scales a time limit to the speed of this architecture.
+    pub fn patience(&self, limit: Duration) -> Duration {
+        limit * self.machine.arch.time_factor()
     }
 
     /// Directory of its disk and logs.
@@ -188,7 +196,7 @@ impl Node {
     /// The guest does not power off.
     pub fn shut_down(&self) -> Result<()> {
         let _ = self.run_for("systemctl --no-block poweroff", Duration::from_secs(10));
-        self.wait_for_off(BOOT)
+        self.wait_for_off(self.patience(BOOT))
     }
 
     /// Runs `systemctl reboot` and waits for the next complete boot.
@@ -238,16 +246,17 @@ impl Node {
     pub(super) fn wait_for_boot(&self, other: &str) -> Result<()> {
         tally::boot();
         let began = Instant::now();
+        let (limit, silence) = (self.patience(BOOT), self.patience(SILENCE));
         let mut state = String::new();
         let (mut silent_since, mut restarts) = (Instant::now(), 0);
-        while began.elapsed() < BOOT {
+        while began.elapsed() < limit {
             // QEMU 10.0 occasionally fails an internal assertion (hw/pci/msix.c) while a kernel starts, and a kernel
             // occasionally hangs before its first message. To the guest a restart is a power cycle.
             let crashed = self.has_crashed();
             if !self.is_on() && !crashed {
                 return fail("the node switched itself off instead of booting");
             }
-            if crashed || silent_since.elapsed() > SILENCE {
+            if crashed || silent_since.elapsed() > silence {
                 if restarts == 2 {
                     return fail(
                         "the third start in a row that came to nothing; see qemu.log and serial.log",
@@ -264,6 +273,8 @@ impl Node {
             if booted && let Ok(output) = self.run("systemctl is-system-running --wait") {
                 state = output.stdout.trim().to_owned();
                 if state == "running" || state == "degraded" {
+                    // No unit waits for udev, which may still be loading drivers.
+                    self.run("udevadm settle")?;
                     self.step(&format!("{state} after {:.1} s", began.elapsed().as_secs_f32()));
                     return Ok(());
                 }
@@ -272,7 +283,7 @@ impl Node {
         }
         fail(format!(
             "no complete boot within {} s (state: {state:?}); see serial.log",
-            BOOT.as_secs()
+            limit.as_secs()
         ))
     }
 

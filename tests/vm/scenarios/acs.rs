@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 use serde_json::json;
 
@@ -47,7 +47,7 @@ fn profile(node: &Node, policy: &str) -> Result<()> {
 }
 
 fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     // 1. A NIC below the port without ACS puts that port on a path. Two ports that are not on a path get their own
     //    values.
     node.qmp(
@@ -118,7 +118,7 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
 /// A disturbance: name, command, and the ports that have their old value again afterwards.
 type Disturbance = (&'static str, &'static str, &'static [&'static str]);
 
-/// Observed with setpci on Linux 6.1 and these devices. A reset or a new driver of a *function* does not affect the
+/// Observed with setpci on these devices. A reset or a new driver of a *function* does not affect the
 /// port above it (from Linux 6.18 on, binding a driver enables ACS again, pci_dma_configure). Ports themselves get it
 /// back when Linux rediscovers them or restores their state.
 const DISTURBANCES: [Disturbance; 8] = [
@@ -152,7 +152,7 @@ const DISTURBANCES: [Disturbance; 8] = [
 ];
 
 fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     profile(&node, "direct-p2p")?;
     let before = registers(&node)?;
     let cleared = with(&before, &PATH, CLEAR);
@@ -206,7 +206,7 @@ fn what_brings_bits_back_is_noticed(case: &mut Case) -> Result<()> {
 }
 
 fn a_guest_below_a_port_is_not_exposed(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     profile(&node, "direct-p2p")?;
     let before = registers(&node)?;
 

@@ -1,7 +1,7 @@
 //! A loader that ignores the configuration: configured, next boot, running and effective are four states, and their
 //! differences show the cause (handbook §10.1). Each case could otherwise lead to a reboot loop.
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ fn passed_over(node: &Node, entry: &str, fix: &str) -> Result<()> {
 }
 
 fn another_default_entry(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, profile())?;
     // An operator's own entry, with its own line; not yet the default.
     let entry = node.ok(&format!(
@@ -109,7 +109,7 @@ fn another_default_entry(case: &mut Case) -> Result<()> {
 }
 
 fn overriding_drop_in(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, profile())?;
     // Sorts after bedplate's drop-in and assigns another value.
     node.put(
@@ -128,7 +128,7 @@ fn overriding_drop_in(case: &mut Case) -> Result<()> {
 }
 
 fn edited_not_regenerated(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, profile())?;
     node.ok("sed -i 's/^GRUB_CMDLINE_LINUX_DEFAULT=.*/GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\"/' /etc/default/grub")?;
     node.step("configured by hand, grub.cfg older: update-grub is all that is planned");

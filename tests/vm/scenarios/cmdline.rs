@@ -1,7 +1,7 @@
 //! Kernel arguments through the host's real GRUB: quoting, duplicates, removal, other entries, a failing generator, a
 //! second kernel.
 
-use bedplate_tests::lab::machine::{BIOS, BOOKWORM};
+use bedplate_tests::lab::machine::{BIOS, TRIXIE};
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::guest::{self, PROFILE_PATH, check, same};
@@ -108,7 +108,7 @@ fn replace_update_grub(node: &Node, script: &str) -> Result<()> {
 
 /// Runs on UEFI, then on BIOS.
 fn generator_dies(case: &mut Case) -> Result<()> {
-    for machine in [BOOKWORM, BIOS] {
+    for machine in [TRIXIE, BIOS] {
         let node = case.node(machine)?;
         node.put(PROFILE_PATH, profile(""))?;
         generator_dies_on(&node)?;
@@ -153,7 +153,7 @@ fn generator_dies_on(node: &Node) -> Result<()> {
 
 /// A plan that fails afterwards must not hide that the host was changed.
 fn profile_breaks_in_mid_apply(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, profile(""))?;
     replace_update_grub(&node, "{real} || exit 1\necho '[[[' >>/etc/bedplate/profile.toml")?;
     let applied = node.run("bedplate apply --yes")?;
@@ -173,7 +173,7 @@ fn profile_breaks_in_mid_apply(case: &mut Case) -> Result<()> {
 }
 
 fn kernel_upgrade(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, profile(""))?;
     node.expect(3, "bedplate apply --yes")?;
     node.step("a second kernel comes, by its package");

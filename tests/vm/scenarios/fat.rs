@@ -8,7 +8,7 @@ mod replay;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario, fail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -29,7 +29,7 @@ const RECORDED: u32 = 2;
 const PARTS: [usize; 3] = [3, 5, 8];
 
 fn power_cuts(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     let disk = Disk::make(node.dir(), &entries())?;
     image(&node)?;
     let arguments = disk.arguments();

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use bedplate_tests::lab::{Node, Result, fail};
+use bedplate_tests::lab::machine::Arch;
+use bedplate_tests::lab::{Node, Result, Suite, fail};
 use serde_json::Value;
 
 /// Asserts with a message: the error of a scenario shows the observed values.
@@ -77,10 +78,31 @@ pub fn groups(node: &Node) -> Result<BTreeMap<String, String>> {
     Ok(pairs(&said))
 }
 
-/// Asserts that the kernel was booted with `iommu=pt`, and that it takes effect.
+/// Kernel argument for passthrough on the architecture of this node.
+pub fn passthrough(node: &Node) -> &'static str {
+    match node.machine.arch {
+        Arch::X86 => "iommu=pt",
+        Arch::Arm => "iommu.passthrough=1",
+    }
+}
+
+/// ACS control of the ports on a path after `direct-p2p` is applied. `pci=config_acs=` clears SV, RR, CR and UF, and a live
+/// write clears the same bits. Linux 6.1 knows only `pci=disable_acs_redir=`, which leaves SV and UF on.
+pub fn cleared_acs(node: &Node) -> &'static str {
+    match node.machine.suite {
+        Suite::Bookworm => "0011",
+        Suite::Trixie => "0000",
+    }
+}
+
+/// Asserts that the kernel was booted with passthrough, and that it takes effect.
 pub fn in_passthrough(node: &Node) -> Result<()> {
     let words = running(node)?;
-    check!(words.contains(&"iommu=pt".to_owned()), "iommu=pt is not in /proc/cmdline: {words:?}");
+    let passthrough = passthrough(node);
+    check!(
+        words.contains(&passthrough.to_owned()),
+        "{passthrough} is not in /proc/cmdline: {words:?}"
+    );
     let types = groups(node)?;
     check!(
         !types.is_empty() && types.values().all(|kind| kind == "identity"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::daemon::{state, until};
@@ -43,7 +43,7 @@ fn in_tree(program: &Path, profile: &str) -> String {
 
 fn first_boot(case: &mut Case) -> Result<()> {
     let script = in_tree(case.program(), &live_profile());
-    let node = case.first_boot(BOOKWORM, &script)?;
+    let node = case.first_boot(TRIXIE, &script)?;
 
     node.step("the first boot has the arguments and the modules, and groups are in passthrough");
     guest::in_passthrough(&node)?;
@@ -77,7 +77,7 @@ fn first_boot(case: &mut Case) -> Result<()> {
 fn clones(case: &mut Case) -> Result<()> {
     let profile = live_profile() + guest::STAND_INS;
     let script = in_tree(case.program(), &profile);
-    let golden = case.first_boot(BOOKWORM, &script)?;
+    let golden = case.first_boot(TRIXIE, &script)?;
     until(&golden, "the golden host has converged", &state("converged"))?;
     seal(&golden)?;
     golden.shut_down()?;

@@ -1,7 +1,7 @@
 //! The kernel's view of its IOMMU compared with the facts (handbook §1.3): a machine with an IOMMU, one with the IOMMU
 //! disabled, one without any that still logs "IOMMU enabled", and AMD's.
 
-use bedplate_tests::lab::machine::{AMD, BOOKWORM, NO_IOMMU};
+use bedplate_tests::lab::machine::{AMD, NO_IOMMU, TRIXIE};
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn kernel(node: &Node) -> Result<(Vec<String>, Vec<String>)> {
 }
 
 fn intel_off(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, PROFILE)?;
     node.step("with VT-d and nothing on the command line, Debian translates");
     let (active, types) = facts(&node)?;

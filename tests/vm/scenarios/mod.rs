@@ -3,6 +3,7 @@
 
 mod acs;
 mod acs_boot;
+mod arm;
 mod boot_entry;
 mod boot_states;
 mod cmdline;
@@ -84,6 +85,7 @@ fn all() -> Vec<Scenario> {
         services::SCENARIOS,
         session::SCENARIOS,
         packages::SCENARIOS,
+        arm::SCENARIOS,
     ]
     .concat()
 }

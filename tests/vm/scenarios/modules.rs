@@ -1,6 +1,6 @@
 //! Kernel modules: effect of modules-load.d, modprobe.d and the initramfs on /proc/modules, /sys/module and udev.
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 pub const SCENARIOS: &[Scenario] =
@@ -28,7 +28,7 @@ fn held_by_initramfs(node: &Node) -> Result<String> {
 }
 
 fn now(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     // 1. Options exist before the module is loaded. `zswap` is built in and in /sys/module; `binfmt_script` is built in
     //    and only in modules.builtin. Both count as loaded, and nothing tries to load them.
     let built_in = node.ok("cat /lib/modules/$(uname -r)/modules.builtin")?;
@@ -93,7 +93,7 @@ fn now(case: &mut Case) -> Result<()> {
 }
 
 fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     let nic = "/sys/bus/pci/devices/0000:84:00.0/driver";
     let depth = || node.ok("cat /sys/module/virtio_blk/parameters/queue_depth");
     let initramfs = || node.ok("stat --format=%y /boot/initrd.img-$(uname -r)");

@@ -4,13 +4,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bedplate_tests::lab::machine::BOOKWORM;
-use bedplate_tests::lab::{Case, Node, Result, Scenario};
+use bedplate_tests::lab::machine::{BOOKWORM, TRIXIE};
+use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
 
 use super::daemon::{state, until};
 use super::guest::{PROFILE, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] = &[("packages::life", life)];
+pub const SCENARIOS: &[Scenario] = &[
+    ("packages::life", |case| life(case, TRIXIE)),
+    ("packages::life_debian_12", |case| life(case, BOOKWORM)),
+];
 
 const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"30m\"\n";
 const ANNOUNCED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
@@ -41,8 +44,8 @@ fn put(case: &Case, node: &Node, version: &str) -> Result<()> {
     node.put(&format!("/var/tmp/{version}.deb"), std::fs::read(file)?)
 }
 
-fn life(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+fn life(case: &mut Case, machine: Machine) -> Result<()> {
+    let node = case.node(machine)?;
     put(case, &node, "1.0.0")?;
     put(case, &node, "1.0.1")?;
     // The lab has installed the program there.

@@ -1,20 +1,26 @@
 //! From a fresh node to a provisioned one without remaining changes.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use bedplate_tests::lab::machine::BOOKWORM;
-use bedplate_tests::lab::{Case, Node, Result, Scenario};
+use bedplate_tests::lab::machine::{Arch, BOOKWORM, TRIXIE};
+use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
 use serde_json::Value;
 
 use super::guest::{self, OTHER_PORTS, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
 
-pub const SCENARIOS: &[Scenario] =
-    &[("provision::from_zero", from_zero), ("provision::idempotence", idempotence)];
+pub const SCENARIOS: &[Scenario] = &[
+    ("provision::from_zero", |case| from_zero(case, TRIXIE).map(drop)),
+    ("provision::debian_12", |case| from_zero(case, BOOKWORM).map(drop)),
+    ("provision::idempotence", idempotence),
+];
 
 const UNIT: &str = include_str!("../../../systemd/bedplate-boot.service");
 
-fn from_zero(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+/// Provisions a node of this machine; returns it after the boot.
+pub(super) fn from_zero(case: &mut Case, machine: Machine) -> Result<Rc<Node>> {
+    let node = case.node(machine)?;
+    let passthrough = guest::passthrough(&node);
     node.put(PROFILE_PATH, PROFILE)?;
 
     node.step("the plan shows every kind");
@@ -33,8 +39,8 @@ fn from_zero(case: &mut Case) -> Result<()> {
     now_true(&node)?;
     let lines = guest::grub_lines(&node)?;
     check!(
-        lines[0].split(' ').any(|word| word == "iommu=pt"),
-        "the default entry lacks iommu=pt: {lines:#?}"
+        lines[0].split(' ').any(|word| word == passthrough),
+        "the default entry lacks {passthrough}: {lines:#?}"
     );
     let types = guest::groups(&node)?;
     check!(
@@ -54,14 +60,15 @@ fn from_zero(case: &mut Case) -> Result<()> {
     node.step("nothing is left, and inspect agrees with the guest's own tools");
     node.expect(0, "bedplate plan --exit-code")?;
     same!(guest::kinds(&guest::plan(&node)?), BTreeMap::new(), "changes left");
-    inspect_agrees(&node)
+    inspect_agrees(&node)?;
+    Ok(node)
 }
 
 /// Checks the runtime half of the profile.
 fn now_true(node: &Node) -> Result<()> {
     let acs = guest::acs(node)?;
-    // Source validation and upstream forwarding stay; request and completion redirect are disabled.
-    same!(guest::bits_of(&acs, &PATH_PORTS), ["0011"; 6], "ACS control on the GPU-NIC ways");
+    let cleared = guest::cleared_acs(node);
+    same!(guest::bits_of(&acs, &PATH_PORTS), [cleared; 6], "ACS control on the GPU-NIC ways");
     same!(guest::bits_of(&acs, &OTHER_PORTS), ["001d"; 2], "ACS control elsewhere");
     same!(guest::vfs(node)?, ["7"; 3], "sriov_numvfs");
     // 82576 Virtual Function (pci.ids).
@@ -84,12 +91,17 @@ $(cat $d/sriov_numvfs 2>/dev/null || echo none) $(cat $d/sriov_totalvfs 2>/dev/n
         same!(said_of(&functions[address]), line, "{address} as bedplate shows it");
     }
     let lspci = node.ok("lspci -vvv -s 22:00.0")?;
-    check!(
-        lspci.contains("ACSCtl:\tSrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+"),
-        "lspci says: {lspci}"
-    );
+    // SV and UF.
+    let rest = if guest::cleared_acs(node) == "0011" { '+' } else { '-' };
+    let bits = format!("ACSCtl:\tSrcValid{rest} TransBlk- ReqRedir- CmpltRedir- UpstreamFwd{rest}");
+    check!(lspci.contains(&bits), "lspci says: {lspci}");
+    let unit = match node.machine.arch {
+        Arch::X86 => "dmar0",
+        // Address of the SMMU (QEMU's hw/arm/virt.c, base_memmap).
+        Arch::Arm => "smmu3.0x0000000009050000",
+    };
     let active = ours["iommu"]["active"]["value"].to_string();
-    check!(active.contains("dmar0"), "active IOMMU: {active}");
+    check!(active.contains(unit), "active IOMMU: {active}");
     same!(
         ours["iommu"]["groups"].as_object().map(serde_json::Map::len),
         Some(guest::groups(node)?.len()),
@@ -124,7 +136,7 @@ fn said_of(function: &Value) -> String {
 }
 
 fn idempotence(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, PROFILE)?;
     node.expect(3, "bedplate apply --yes")?;
     let before = guest::everything(&node)?;

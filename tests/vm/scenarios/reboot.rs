@@ -1,7 +1,7 @@
 //! Reboot method `bmc`, from the profile to the last hook of systemd-shutdown: with a BMC that power-cycles, and with
 //! one that refuses. In both cases the host boots with the pending change in effect.
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::node::bmc::POWER_CYCLE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
@@ -14,7 +14,7 @@ const PROFILE: &str = "schema = 1\nname = \"cold\"\n[iommu]\nmode = \"passthroug
     [reboot]\npolicy = \"schedule\"\nmethods = [\"bmc\"]\ndelay = \"20s\"\n";
 
 fn bmc(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     let bmc = node.with_bmc();
     install(case, &node)?;
     node.cold_cycle()?;
@@ -31,7 +31,7 @@ fn bmc(case: &mut Case) -> Result<()> {
 }
 
 fn bmc_refuses(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     install(case, &node)?;
     ready(&node)?;
     let (before, process) = (node.boot_id()?, node.pid());

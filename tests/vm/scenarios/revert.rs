@@ -1,6 +1,6 @@
 //! Reverts everything exactly after two changes of the profile and a boot in between.
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Result, Scenario};
 
 use super::guest::{self, PROFILE_PATH, check, same};
@@ -19,7 +19,7 @@ fn second() -> String {
 }
 
 fn after_two_changes(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     let files = guest::contents(&node)?;
     let acs = guest::acs(&node)?;
     let line = node.ok("cat /proc/cmdline")?;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bedplate_tests::lab::machine::{BOOKWORM, TRIXIE};
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::daemon::{install, state, until};
@@ -86,7 +86,7 @@ fn uninstaller(node: &Node) -> Result<()> {
 
 fn state_directory_lost(case: &mut Case) -> Result<()> {
     const OWN: &str = "/etc/default/grub.d/zz-bedplate.cfg";
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     install(case, &node)?;
     node.put(PROFILE_PATH, "schema = 1\nname = \"lost\"\n[iommu]\nmode = \"passthrough\"\n")?;
     node.expect(3, "bedplate apply --yes")?;

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 use serde_json::json;
 
@@ -79,7 +79,7 @@ fn refused(node: &Node, reason: &str) -> Result<()> {
 }
 
 fn counts_and_users(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     watch_writes(&node)?;
     // This test does not depend on udev loading it.
     node.ok("modprobe igbvf")?;
@@ -176,7 +176,7 @@ fn in_use(node: &Node) -> Result<()> {
 }
 
 fn drivers_of_vfs(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     watch_writes(&node)?;
     let probing = || node.ok(&format!("cat /sys/bus/pci/devices/{PF}/sriov_drivers_autoprobe"));
     assert_eq!(probing()?, "1");
@@ -220,7 +220,7 @@ fn drivers_of_vfs(case: &mut Case) -> Result<()> {
 }
 
 fn a_nic_unplugged_in_mid_apply(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     // 1. All three PFs need VFs. Before that a module is loaded, which blocks until the test continues.
     profile(
         &node,

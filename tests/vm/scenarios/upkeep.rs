@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::daemon::{install, state, until};
@@ -28,7 +28,7 @@ fn scheduled(node: &Node) -> Result<String> {
 /// Events between the scheduling of a reboot and the reboot.
 fn interrupted(case: &mut Case) -> Result<()> {
     const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"20m\"\n";
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     install(case, &node)?;
     // From the next boot on a group has another type than the command line requests.
     let pf = guest::PFS[0];
@@ -144,7 +144,7 @@ const COLD_REBOOT: &str =
 /// The reboot lock over a network that the unit has only with its drop-in, and a cold reboot by the firmware, which
 /// needs another drop-in.
 fn fleet(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     install(case, &node)?;
     node.put_program("/usr/local/sbin/lock", LOCK)?;
     node.put(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 use serde_json::Value;
 
@@ -189,7 +189,7 @@ fn lost_gpu(node: &Node) -> Result<()> {
 }
 
 fn good_and_broken(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.put(PROFILE_PATH, guest::profile_with_vfs(1) + guest::STAND_INS)?;
 
     node.step("as Debian boots it: not ready");

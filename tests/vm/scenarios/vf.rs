@@ -1,7 +1,7 @@
 //! VF attributes on igb's real driver: the kernel's `ip link` output after bedplate has run, refusals of the driver,
 //! and the revert.
 
-use bedplate_tests::lab::machine::BOOKWORM;
+use bedplate_tests::lab::machine::TRIXIE;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::daemon::{install, state, until};
@@ -39,7 +39,7 @@ fn all_have(node: &Node, parts: &[&str]) -> Result<()> {
 }
 
 fn attributes(case: &mut Case) -> Result<()> {
-    let node = case.node(BOOKWORM)?;
+    let node = case.node(TRIXIE)?;
     node.ok("modprobe igbvf")?;
 
     // 1. New VFs have their attributes before igbvf starts. QEMU's igbvf gets no answer from its PF ("PF still in reset

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::agent::{Agent, Output};
 use super::super::{Result, fail};
-use super::{COMMAND, Node};
+use super::{ANSWER, COMMAND, Node};
 
 impl Node {
     /// Runs `command` with a shell in the guest.
@@ -12,7 +12,7 @@ impl Node {
     /// # Errors
     /// The command cannot be run or hangs; a failing command is not an error.
     pub fn run(&self, command: &str) -> Result<Output> {
-        self.run_for(command, COMMAND)
+        self.run_for(command, self.patience(COMMAND))
     }
 
     /// [`Node::run`] with another time limit.
@@ -21,7 +21,7 @@ impl Node {
     /// As for [`Node::run`].
     pub fn run_for(&self, command: &str, limit: Duration) -> Result<Output> {
         let socket = self.sockets.path().join("agent");
-        let output = Agent::connect(&socket, Duration::from_secs(3))
+        let output = Agent::connect(&socket, self.patience(ANSWER))
             .and_then(|mut agent| agent.run(command, limit))?;
         self.note(&format!("$ {command}\n{}{}[{}]", output.stdout, output.stderr, output.status));
         Ok(output)
@@ -66,7 +66,7 @@ impl Node {
         let socket = self.sockets.path().join("agent");
         let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
         self.ok(&format!("mkdir -p '{directory}'"))?;
-        Agent::connect(&socket, Duration::from_secs(3))?
+        Agent::connect(&socket, self.patience(ANSWER))?
             .write(&format!("{path}.put"), content.as_ref())?;
         self.ok(&format!("chmod 644 '{path}.put' && mv '{path}.put' '{path}'"))?;
         Ok(())
@@ -88,6 +88,6 @@ impl Node {
     /// The guest cannot read it.
     pub fn get(&self, path: &str) -> Result<Vec<u8>> {
         let socket = self.sockets.path().join("agent");
-        Agent::connect(&socket, Duration::from_secs(3))?.read(path)
+        Agent::connect(&socket, self.patience(ANSWER))?.read(path)
     }
 }
