@@ -2,13 +2,14 @@
 # usage: ./install.sh [--program FILE] [--destdir DIR]
 #        ./install.sh --uninstall [--revert] [--program FILE] [--destdir DIR]
 #
-# Installs bedplate from this checkout: program, units, bus and polkit policy, journal catalog, man pages, completions for
-# bash, zsh and fish, and a sample profile. FILE is an existing program; without it, cargo builds the release. Without DIR,
-# systemd and the journal also reload. Nothing is enabled, and no setting of this host changes:
-# `systemctl enable --now bedplate-boot bedplate` starts bedplate. --uninstall removes it and lists bedplate's changes that
-# are still on the host; with --revert it undoes them first. Nothing inside DIR is run, and nothing outside of it is
-# written: FILE, the program built here, or /usr/bin/bedplate does the work in DIR. DIR, and directories in it and above
-# it, are refused if users other than root and the caller may write them.
+# Installs bedplate from this checkout or tarball: program, units, bus and polkit policy, journal catalog, man pages,
+# completions for bash, zsh and fish, and a sample profile. FILE is an existing program; without it, the tarball's program
+# is used, and in a checkout cargo builds the release. Without DIR, systemd and the journal also reload. Nothing is enabled,
+# and no setting of this host changes: `systemctl enable --now bedplate-boot bedplate` starts bedplate. --uninstall removes
+# it and lists bedplate's changes that are still on the host; with --revert it undoes them first. Nothing inside DIR is run,
+# and nothing outside of it is written: FILE, the program of the tarball or of the build here, or /usr/bin/bedplate does
+# the work in DIR. DIR, and directories in it and above it, are refused if users other than root and the caller may write
+# them.
 set -eu
 # Installed files are readable by all users and writable only by root, whatever the caller's umask.
 umask 022
@@ -16,7 +17,7 @@ here=$PWD
 who=install.sh
 shipped=systemd
 cd "$(dirname "$0")"
-usage() { sed -n '2,11s/^# \{0,1\}//p' install.sh; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' install.sh; }
 wrong() { echo "install.sh: $1 (--help shows the usage)" >&2; exit 64; }
 value() { case $3 in '' | -*) wrong "$1 needs $2" ;; esac; }
 program=${BEDPLATE_PROGRAM:-}
@@ -35,6 +36,8 @@ while [ $# -gt 0 ]; do
 done
 [ -z "$revert" ] || [ -n "$uninstall" ] || wrong "--revert requires --uninstall"
 
+# The tarball has the program next to this script.
+[ -n "$program" ] || ! [ -f bedplate ] || program=$PWD/bedplate
 # Relative paths start at the caller's directory.
 case $program in ''|/*) ;; *) program=$here/$program ;; esac
 case $destdir in ''|/*) ;; *) destdir=$here/$destdir ;; esac

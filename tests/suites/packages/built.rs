@@ -6,15 +6,7 @@ use std::process::Command;
 
 use bedplate_tests::program::install_sh;
 
-use super::{REPOSITORY, output_of, packages, tools};
-
-/// Returns path and mode of every file below a directory.
-fn tree(root: &Path) -> BTreeMap<String, String> {
-    let listed =
-        output_of(Command::new("find").arg(root).args(["-type", "f", "-printf", "/%P %m\n"]));
-    let row = |line: &str| line.rsplit_once(' ').map(|(path, mode)| (path.into(), mode.into()));
-    listed.lines().filter_map(row).collect()
-}
+use super::{REPOSITORY, output_of, packages, tools, tree};
 
 /// Returns the files that install.sh installs, with pages compressed as in distributions.
 fn installed(debian: bool) -> BTreeMap<String, String> {

@@ -1,9 +1,14 @@
 //! Release artifacts of bedplate: the packed crate, and the packages that `packaging/build` makes of a built program.
 
 mod built;
+mod debian_roots;
 mod life;
 mod packed_crate;
+mod reproducible;
+mod same_output;
+mod tarball;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,24 +30,48 @@ fn tools() {
     for tool in ["dpkg-deb", "lintian", "rpm", "rpmlint", "strip", "unshare"] {
         fixtures::tool(tool);
     }
+    builders();
+}
+
+/// Requires the tools that build packages.
+fn builders() {
+    fixtures::tool("strip");
     fixtures::cargo_tool("cargo-deb");
     fixtures::cargo_tool("cargo-generate-rpm");
 }
 
-/// Builds both packages in a directory. The program is stripped like the released one: with debug information it is ten
-/// times as large.
-fn packages(directory: &Path, version: &str) -> (PathBuf, PathBuf) {
+/// Returns path and mode of every file below a directory.
+fn tree(root: &Path) -> BTreeMap<String, String> {
+    let listed =
+        output_of(Command::new("find").arg(root).args(["-type", "f", "-printf", "/%P %m\n"]));
+    let row = |line: &str| line.rsplit_once(' ').map(|(path, mode)| (path.into(), mode.into()));
+    listed.lines().filter_map(row).collect()
+}
+
+/// Copies the program under test into a directory, stripped like the released one: with debug information it is ten times
+/// as large.
+fn stripped(directory: &Path) -> PathBuf {
     let program = directory.join("bedplate");
     output_of(Command::new("strip").arg("-o").args([&program, &program::path()]));
+    program
+}
+
+/// Builds packages and tarball of a program in a directory.
+fn build(directory: &Path, version: &str, target: &str, program: &Path) {
     output_of(
         Command::new("packaging/build")
-            .args(["--fast", "--version", version, "--target", "x86_64-unknown-linux-gnu"])
+            .args(["--fast", "--version", version, "--target", target])
             .arg("--program")
-            .arg(&program)
+            .arg(program)
             .arg("--out")
             .arg(directory)
             .current_dir(REPOSITORY),
     );
+}
+
+/// Builds both packages of the program under test in a directory.
+fn packages(directory: &Path, version: &str) -> (PathBuf, PathBuf) {
+    build(directory, version, "x86_64-unknown-linux-gnu", &stripped(directory));
     let deb = directory.join(format!("bedplate_{version}-1_amd64.deb"));
     (deb, directory.join(format!("bedplate-{version}-1.x86_64.rpm")))
 }
