@@ -71,7 +71,7 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     }
     let orphans = orphans(reader, ledger, &facts);
     let kept = initramfs::refuse(&mut plan, (reader, writer), (ledger, force), &facts);
-    let source = Source::find(reader, ledger, &facts);
+    let source = Source::find(reader, ledger, facts);
     let mut tools =
         plan_files(&mut plan, (reader, writer), (ledger, source, orphans, &kept), force);
     let later = later_kernels::plan(&mut plan, (reader, ledger), (source, &tools), &facts);

@@ -75,6 +75,7 @@ fn grace_rule(case: &mut Case) -> Result<()> {
     node.step("an older kernel is the default, and an administrator has chosen passthrough");
     node.ok(&format!(
         "v=$(uname -r); for f in vmlinuz initrd.img config; do cp /boot/$f-$v /boot/$f-{OLD_KERNEL}; done; \
+         cp -al /lib/modules/$v /lib/modules/{OLD_KERNEL}; \
          sed -i -e 's/^GRUB_DEFAULT=.*/GRUB_DEFAULT=saved/' \
            -e 's/^GRUB_CMDLINE_LINUX_DEFAULT=.*/GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu.passthrough=1\"/' \
            /etc/default/grub && update-grub && \
