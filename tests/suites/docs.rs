@@ -10,7 +10,7 @@ use bedplate_tests::program;
 /// Documents that are cited by section, under the names used for citations.
 const CITED: [&str; 2] = ["handbook", "design"];
 /// Documents whose links and source paths must resolve.
-const LINKING: [&str; 28] = [
+const LINKING: [&str; 30] = [
     "CONTRIBUTING.md",
     "README.md",
     "docs/SUMMARY.md",
@@ -34,11 +34,13 @@ const LINKING: [&str; 28] = [
     "docs/profile.md",
     "docs/reboot.md",
     "docs/reboots.md",
+    "docs/release.md",
     "docs/render.md",
     "docs/security.md",
     "docs/topology.md",
     "docs/tutorial.md",
     "docs/verify.md",
+    "packaging/README.md",
 ];
 /// Directories without texts of the repository.
 const SKIPPED: [&str; 3] = [".git", "target", "node_modules"];

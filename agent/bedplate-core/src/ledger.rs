@@ -30,6 +30,9 @@ pub const LEDGER: &str = "/var/lib/bedplate/ledger.json";
 /// Directory of saved file contents, named by their SHA-256.
 pub(crate) const BLOBS: &str = "/var/lib/bedplate/blobs";
 
+/// Change id of a revert.
+pub(crate) const REVERT: &str = "revert";
+
 /// Format version that this program reads and writes.
 pub(crate) const VERSION: u32 = 2;
 /// Maximum number of history entries; the oldest are dropped first.

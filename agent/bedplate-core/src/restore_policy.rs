@@ -3,14 +3,32 @@
 
 use std::collections::BTreeSet;
 
+use super::kind::cmdline::{KERNEL_CMDLINE, SDBOOTUTIL_PATH, SED_SPECIAL};
 use super::kind::sysctl::key::Key;
 use bedplate_cmdline::boot::grub_default;
+use bedplate_host::Reader;
 
 const CONTROLS: &str = "would restore control characters, which programs read as line ends";
 const COMMANDS: &str =
     "would restore lines other than `options`, `blacklist`, `alias` and `softdep`";
 const SCRIPT: &str = "would restore script lines other than plain settings of GRUB_ variables";
 const PROGRAM: &str = "would restore a kernel parameter that names a program";
+const SED: &str = "would restore `|`, `&` or a backslash, which sdbootutil passes to sed";
+
+/// As [`refusal`], also by the tools of this host: sdbootutil runs sed with the line of /etc/kernel/cmdline.
+pub(crate) fn refusal_on(
+    reader: &dyn Reader,
+    path: &str,
+    content: &[u8],
+    now: Option<&[u8]>,
+) -> Option<&'static str> {
+    let is_in_sed = path == KERNEL_CMDLINE && reader.exists(SDBOOTUTIL_PATH) != Ok(false);
+    let has_special = || String::from_utf8_lossy(content).contains(SED_SPECIAL);
+    match is_in_sed && now != Some(content) && has_special() {
+        true => Some(SED),
+        false => refusal(path, content, now),
+    }
+}
 
 /// Returns why this content may not replace `now`; `None` if it may. Lines in `now` are allowed.
 pub fn refusal(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'static str> {
@@ -76,6 +94,7 @@ fn grub(content: &str, now: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bedplate_host::snapshot::{Node, Snapshot};
 
     const MODPROBE: &str = "/etc/modprobe.d/zz-bedplate.conf";
     const SYSCTL: &str = "/etc/sysctl.d/zz-bedplate.conf";
@@ -116,6 +135,23 @@ mod tests {
             assert!(is_refused(path, content, None), "{content}");
             // Also rejected if another content exists.
             assert!(is_refused(path, content, Some("# nothing\n")), "{content}");
+        }
+    }
+
+    #[test]
+    fn line_for_sed_is_restored_only_without_sdbootutil() {
+        let (line, other) = (b"quiet x=a|b\n".as_slice(), b"quiet\n".as_slice());
+        for (tool, path, now, expected) in [
+            (SDBOOTUTIL_PATH, KERNEL_CMDLINE, other, Some(SED)),
+            (SDBOOTUTIL_PATH, KERNEL_CMDLINE, line, None),
+            (SDBOOTUTIL_PATH, "/boot/efi/loader/entries/a.conf", other, None),
+            ("/usr/bin/kernel-install", KERNEL_CMDLINE, other, None),
+        ] {
+            let mut host = Snapshot::new(false);
+            host.insert(tool, Node::Present);
+            host.complete();
+            assert_eq!(refusal_on(&host, path, line, Some(now)), expected, "{tool}: {path}");
+            assert_eq!(refusal_on(&host, path, other, None), None, "{tool}: {path}");
         }
     }
 

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::apply::{find_file, saved_content};
-use crate::kind::{self, cmdline};
+use crate::kind::{self, cmdline, modules};
 use crate::ledger::{FileRecord, FileState, Ledger, PendingTool};
 use crate::orphans::orphans;
 use crate::plan::{FileContent, Orphan};
@@ -92,16 +92,19 @@ pub fn plan(ledger: &Ledger, reader: &dyn Reader, writer: &dyn Writer, force: bo
     plan
 }
 
-/// Plans pending tools of an image, except those in `kept`: their output is older than its configuration, independent
-/// of the revert.
+/// Plans pending tools, except those in `kept`: their output is older than the configuration, independent of the
+/// revert. On a running host these are rebuilds of the initramfs, which a failed change has left.
 fn plan_owed(
     plan: &mut RevertPlan,
     ledger: &Ledger,
     (reader, writer): (&dyn Reader, &dyn Writer),
     kept: &BTreeSet<String>,
 ) {
+    let is_image = reader.kind() == HostKind::Image;
+    let is_rebuild =
+        |tool: &PendingTool| tool.kind == modules::NAME && !modules::is_of_image(&tool.argv);
     let is_due = |tool: &&PendingTool| {
-        reader.kind() == HostKind::Image && !kept.contains(&tool.argv.join(" "))
+        (is_image || is_rebuild(tool)) && !kept.contains(&tool.argv.join(" "))
     };
     for tool in ledger.owed.iter().filter(is_due) {
         let PendingTool { argv, purpose, .. } = tool.clone();
@@ -230,8 +233,8 @@ fn plan_file(
         Ok(bytes) => bytes,
         Err(error) => return plan.refuse(path, chain(&error), error.fix()),
     };
-    let refused =
-        after.as_deref().and_then(|to| restore_policy::refusal(path, to, found.bytes.as_deref()));
+    let now = found.bytes.as_deref();
+    let refused = after.as_deref().and_then(|to| restore_policy::refusal_on(reader, path, to, now));
     if let Some((what, sha)) = refused.zip(record.original.sha()) {
         let fix = format!("to restore it anyway, copy it from {}", sha.blob());
         return plan.refuse(path, what, fix);

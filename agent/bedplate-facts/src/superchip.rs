@@ -89,9 +89,7 @@ pub fn superchip(facts: &Facts) -> Superchip {
 /// Whether a release below [`EITHER_MODE_WORKS`] may have NVIDIA's bypass, by which CUDA works with passthrough.
 pub fn may_have_own_bypass(release: &str) -> bool {
     let (series, flavour) = OWN_BYPASS;
-    KernelVersion::from_release(release)
-        .is_some_and(|version| (version.major, version.minor) == (series.major, series.minor))
-        && release.split('-').any(|part| part == flavour)
+    series.is_series_of(release, flavour)
 }
 
 /// Determines the vendor by the root ports, which are part of the CPU, and by GPUs that only exist with it. Other

@@ -3,12 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::time::{Duration, SystemTime};
 
+use bedplate_core::plan::KindId;
+use bedplate_host::write::DirWriter;
 use bedplate_tests::fake::tree::{foreign, leftovers, times};
 use bedplate_tests::fake::{Fuse, Machine};
 
-use crate::scenario::{DEFAULT, WANTED, apply, assert_done, contents, ledger, machine, revert};
+use crate::scenario::{
+    DEFAULT, WANTED, apply, assert_done, change, contents, file, ledger, machine, plan_of, revert,
+    revert_with, run, run_with,
+};
 
 /// Loading a module is not undone: everything else must be as before.
 fn assert_undone(machine: &Machine, before: &BTreeMap<String, String>, context: &str) {
@@ -139,26 +145,46 @@ fn revert_killed_at_any_step_is_finished_by_the_next() {
     }
 }
 
+const LINE: &str = "/etc/kernel/cmdline";
+
+/// A host with a kernel-install that compares the ages of /etc/kernel/cmdline and /etc/default/grub.
+fn with_kernel_cmdline() -> Machine {
+    let machine = machine();
+    machine.put("/usr/lib/kernel/install.d/20-grub.install", "");
+    machine.put(LINE, "root=/dev/r ro\n");
+    machine
+}
+
+/// Makes /etc/kernel/cmdline the newer file.
+fn set_ages(machine: &Machine) {
+    for (path, age) in [(DEFAULT, 1), (LINE, 2)] {
+        let file = File::options().write(true).open(machine.at(path)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(age)).unwrap();
+    }
+}
+
+/// Asserts that /etc/kernel/cmdline has its content and is the newer file.
+fn assert_newer(machine: &Machine, context: &str) {
+    let modified = |path| machine.at(path).metadata().unwrap().modified().unwrap();
+    assert!(modified(LINE) >= modified(DEFAULT), "{context}");
+    assert_eq!(machine.text(LINE), "root=/dev/r ro\n", "{context}");
+    assert!(!ledger(machine).files.contains_key(LINE), "{context}");
+}
+
 /// Red Hat's kernel-install treats /etc/kernel/cmdline as outdated if it is older than /etc/default/grub.
 #[test]
 fn kernel_cmdline_stays_newer_after_a_kill() {
-    const LINE: &str = "/etc/kernel/cmdline";
     for kills_revert in [false, true] {
         let run = |machine: &Machine, fuse: &Fuse| match kills_revert {
             true => drop(revert(machine, fuse, false)),
             false => drop(apply(machine, fuse)),
         };
         for step in 0.. {
-            let machine = machine();
-            machine.put("/usr/lib/kernel/install.d/20-grub.install", "");
-            machine.put(LINE, "root=/dev/r ro\n");
+            let machine = with_kernel_cmdline();
             if kills_revert {
                 assert!(apply(&machine, &Fuse::none()).succeeded());
             }
-            for (path, age) in [(DEFAULT, 1), (LINE, 2)] {
-                let file = File::options().write(true).open(machine.at(path)).unwrap();
-                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(age)).unwrap();
-            }
+            set_ages(&machine);
             let fuse = Fuse::at(step);
             run(&machine, &fuse);
             if !fuse.blown() {
@@ -167,12 +193,46 @@ fn kernel_cmdline_stays_newer_after_a_kill() {
             }
             run(&machine, &Fuse::none());
             let context = format!("killed at step {step}, after {:?}", fuse.trail().last());
-            let modified = |path| machine.at(path).metadata().unwrap().modified().unwrap();
-            assert!(modified(LINE) >= modified(DEFAULT), "{context}");
-            assert_eq!(machine.text(LINE), "root=/dev/r ro\n", "{context}");
-            assert!(!ledger(&machine).files.contains_key(LINE), "{context}");
+            assert_newer(&machine, &context);
         }
     }
+}
+
+/// A writer that fails to write /etc/kernel/cmdline this many times, as on a full disk.
+fn full_disk(machine: &Machine, mut failures: usize) -> DirWriter {
+    let gate = move |step: &str, path: &str| {
+        if (step, path) == ("create", LINE) && failures > 0 {
+            failures -= 1;
+            return Err(io::Error::other("no space"));
+        }
+        Ok(())
+    };
+    DirWriter::image(machine.root(), false).unwrap().gated(Box::new(gate))
+}
+
+/// The renewal of /etc/kernel/cmdline fails once, or until the end of the run.
+#[test]
+fn kernel_cmdline_stays_newer_after_a_full_disk() {
+    for failures in [1, usize::MAX] {
+        let machine = with_kernel_cmdline();
+        set_ages(&machine);
+        let before = machine.text(DEFAULT);
+        let write = file(&machine.reader(), DEFAULT, Some("GRUB_TIMEOUT=1\n")).unwrap();
+        let plan = plan_of(vec![change(KindId::Cmdline, "x", vec![write])]);
+        let report = run_with(&machine, &plan, &mut full_disk(&machine, failures));
+        assert!(!report.succeeded(), "{report:?}");
+        assert_eq!(machine.text(DEFAULT), before);
+        if failures > 1 {
+            run(&machine, &plan_of(Vec::new()), &Fuse::none());
+        }
+        assert_newer(&machine, &format!("apply, {failures}"));
+    }
+    let machine = with_kernel_cmdline();
+    assert!(apply(&machine, &Fuse::none()).succeeded());
+    set_ages(&machine);
+    let (_, report) = revert_with(&machine, &mut full_disk(&machine, 1), false);
+    assert!(!report.succeeded(), "{report:?}");
+    assert_newer(&machine, "revert");
 }
 
 #[test]

@@ -340,3 +340,23 @@ fn tool_with_a_reworded_purpose_is_the_same_tool() {
     assert_eq!(machine.text(GRUB_CFG), made, "half-made");
     assert_eq!(tools, 1);
 }
+
+/// The initramfs that the tool has written cannot be restored.
+#[test]
+fn started_rebuild_of_a_failed_change_stays_pending() {
+    for (mood, is_pending) in [(Mood::Fails, true), (Mood::Missing, false)] {
+        let mut machine = machine();
+        machine.tools.update_grub = mood;
+        let write = file(&machine.reader(), NEW_CONF, Some("options nvidia NVreg_X=1\n")).unwrap();
+        let plan = plan_of(vec![change(KindId::Modules, "x", vec![write, update_grub()])]);
+        assert!(!run(&machine, &plan, &Fuse::none()).succeeded(), "{mood:?}");
+        assert!(!machine.at(NEW_CONF).exists(), "{mood:?}");
+        assert_eq!(ledger(&machine).owed.len(), usize::from(is_pending), "{mood:?}");
+        machine.tools.update_grub = Mood::Works;
+        let fuse = Fuse::none();
+        let (_, report) = revert(&machine, &fuse, false);
+        assert!(report.succeeded() && ledger(&machine).owed.is_empty(), "{mood:?}: {report:?}");
+        let ran = fuse.trail().iter().any(|step| step == "run update-grub");
+        assert_eq!(ran, is_pending, "{mood:?}");
+    }
+}

@@ -239,12 +239,20 @@ pub fn apply(machine: &Machine, fuse: &Fuse) -> ApplyReport {
 
 /// Plans and runs a revert.
 pub fn revert(machine: &Machine, fuse: &Fuse, force: bool) -> (RevertPlan, RevertReport) {
+    revert_with(machine, &mut machine.writer(fuse), force)
+}
+
+/// Plans and runs a revert with the given writer.
+pub fn revert_with(
+    machine: &Machine,
+    writer: &mut dyn bedplate_host::Writer,
+    force: bool,
+) -> (RevertPlan, RevertReport) {
     let reader = machine.reader();
-    let mut writer = machine.writer(fuse);
     let mut ledger = ledger(machine);
-    let plan = revert::plan(&ledger, &reader, &writer, force);
+    let plan = revert::plan(&ledger, &reader, writer, force);
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let report = revert::run(&plan, &mut ledger, &reader, &mut writer, &mut |_| {}, now);
+    let report = revert::run(&plan, &mut ledger, &reader, writer, &mut |_| {}, now);
     (plan, report)
 }
 

@@ -243,6 +243,23 @@ fn rebuild_that_drops_an_argument_fails() {
     assert_eq!(entries(&root), before, "{}", failed.text);
 }
 
+/// The initramfs has the rejected options, which the file no longer has.
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn rejected_rebuild_stays_pending() {
+    fixtures::root();
+    let root = with_options("quiet");
+    let failed = root.apply(&["--chroot-tools"]);
+    assert_eq!(failed.code, Some(1), "{}", failed.text);
+    root.put("etc/bedplate/profile.toml", "schema = 1\nname = \"t\"\n");
+    set_mkinitrd(&root, "$line", &BUILDS.replace("new", "again"));
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert_eq!(root.text("boot/efi/opensuse-leap/6.12.0-1-default/initrd"), "again\n");
+    let plan = root.plan();
+    assert_eq!(plan.code, Some(0), "{}", plan.text);
+}
+
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn restored_entry_names_the_new_initrd() {
@@ -299,6 +316,24 @@ fn renamed_entry_survives_revert() {
     assert_eq!(back.code, Some(0), "{}", back.text);
     assert!(root.has(RENAMED), "{}", back.text);
     assert!(root.text(RENAMED).contains("options quiet splash root=UUID=1"), "{}", back.text);
+}
+
+/// sed would read the restored line as a part of its script.
+#[test]
+#[cfg_attr(not(has = "root"), ignore = "needs root")]
+fn line_with_a_special_character_of_sed_is_not_restored() {
+    fixtures::root();
+    let root = leap("systemd-boot");
+    let profile = "schema = 1\nname = \"t\"\n[cmdline]\nargs = [\"iommu=pt\"]\nabsent = [\"x\"]\n";
+    root.put("etc/bedplate/profile.toml", profile);
+    root.put(CMDLINE, "quiet splash x=a|e\n");
+    root.programs(&["/bin/sh", "/bin/sed"]);
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let back = root.image("revert", &["--yes", "--chroot-tools"]);
+    assert_eq!(back.code, Some(4), "{}", back.text);
+    assert!(back.text.contains("which sdbootutil passes to sed"), "{}", back.text);
+    assert_eq!(root.text(CMDLINE), "quiet splash iommu=pt\n");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use bedplate_tests::fixtures;
 use crate::root::{Ran, Root};
 
 mod later_kernels;
+mod revert_rollback;
 
 const ARCH: &str = "ID=arch\n";
 const CMDLINE: &str = "etc/kernel/cmdline";
@@ -318,26 +319,6 @@ fn revert_restores_entries_that_alone_had_the_line() {
     assert_eq!(done.code, Some(0), "{}", done.text);
     assert_eq!(entries(), before, "{}", done.text);
     assert!(!root.has(CMDLINE), "{}", done.text);
-}
-
-/// kernel-install has made a second entry, which the revert removes.
-#[test]
-#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
-fn removed_entry_returns_if_revert_breaks_the_default() {
-    let makes_two = "#!/bin/sh\nread -r line < /etc/kernel/cmdline\nfor token in 0123 new; do\n\
-                     printf 'version %s\\noptions %s\\nlinux /x\\n' \"$2\" \"$line\" \
-                     > /boot/loader/entries/$token-$2.conf\ndone\n";
-    let root = arch(&["6.1.0"], Some(makes_two));
-    let done = root.live(&["apply", "--yes"]);
-    assert_eq!(done.code, Some(3), "{}", done.text);
-    let entries = || {
-        ["0123", "new"].map(|token| root.text(&format!("boot/loader/entries/{token}-6.1.0.conf")))
-    };
-    let before = entries();
-    root.tool("usr/bin/kernel-install", &makes_two.replace("\"$line\"", "quiet"));
-    let done = root.live(&["revert", "--yes"]);
-    assert_eq!(done.code, Some(1), "{}", done.text);
-    assert_eq!(entries(), before, "{}", done.text);
 }
 
 /// A package has since installed a kernel, and its entry has bedplate's arguments.

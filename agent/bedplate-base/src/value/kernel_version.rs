@@ -27,6 +27,14 @@ impl KernelVersion {
         let (major, minor) = (numbers.next()??, numbers.next()??);
         Some(KernelVersion { major, minor, patch: numbers.next().flatten().unwrap_or(0) })
     }
+
+    /// Whether a release is of this version's series and of this flavour: 6.8 with `nvidia` is the series of
+    /// `6.8.0-1030-nvidia-64k`.
+    pub fn is_series_of(self, release: &str, flavour: &str) -> bool {
+        KernelVersion::from_release(release)
+            .is_some_and(|version| (version.major, version.minor) == (self.major, self.minor))
+            && release.split('-').any(|part| part == flavour)
+    }
 }
 
 impl fmt::Display for KernelVersion {

@@ -282,6 +282,13 @@ fn roll_back(
     undo: UndoList,
 ) -> Restored {
     let (mut restored, whole) = undo_all(store, earlier, &change.id, undo);
+    // An initramfs is not saved: one that was built from the rejected options must be rebuilt.
+    let is_due = |argv: &Vec<String>| {
+        earlier.owes(change.kind, argv)
+            || (change.kind == modules::NAME && store.started.contains(argv))
+    };
+    let settled: Vec<&Vec<String>> =
+        parts.tools().map(|(argv, _)| argv).filter(|argv| !is_due(argv)).collect();
     // Up to here the ledger on disk may record too much, never too little.
     let noted = store.update_ledger(|ledger| {
         if !whole {
@@ -294,7 +301,7 @@ fn roll_back(
         ledger.waiting.clone_from(&earlier.waiting);
         // Records of VFs to be created are dropped with those VFs.
         ledger.starts.retain(|name, _| earlier.starts.contains_key(name));
-        for (argv, _) in parts.tools().filter(|(argv, _)| !earlier.owes(change.kind, argv)) {
+        for argv in settled {
             ledger.remove_pending_tool(change.kind, argv);
         }
     });

@@ -29,6 +29,8 @@ pub struct Store<'a> {
     pub silent: BTreeSet<PciAddress>,
     /// Files that this run has written, or was about to write.
     pub written: BTreeSet<String>,
+    /// Commands of the tools that this run has started.
+    pub started: BTreeSet<Vec<String>>,
     /// Text of the ledger on disk.
     saved: String,
 }
@@ -38,7 +40,8 @@ impl<'a> Store<'a> {
     pub fn new(reader: &'a dyn Reader, writer: &'a mut dyn Writer, ledger: &'a mut Ledger) -> Self {
         // A ledger that cannot be serialized cannot be saved later either; the error is reported then.
         let saved = ledger.text().unwrap_or_default();
-        Store { reader, writer, ledger, silent: BTreeSet::new(), written: BTreeSet::new(), saved }
+        let (silent, written, started) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Store { reader, writer, ledger, silent, written, started, saved }
     }
 
     /// Changes the ledger durably. On failure the ledger stays unchanged.
@@ -132,14 +135,13 @@ impl<'a> Store<'a> {
             FileState::Absent => self.writer.remove_expected(path, expected),
             FileState::File { sha256, meta } => {
                 let mut content = saved_content(self.reader, sha256)?;
-                if let Some(what) = restore_policy::refusal(path, &content, found.bytes.as_deref())
-                {
+                let now = found.bytes.as_deref();
+                if let Some(what) = restore_policy::refusal_on(self.reader, path, &content, now) {
                     let blob = sha256.blob();
                     return Err(StepError::new(format!(
                         "{path} left unchanged: {what}; to restore it anyway, copy it from {blob}"
                     )));
                 }
-                let now = found.bytes.as_deref();
                 if let Some(entry) = cmdline::entry_with_initrds(self.reader, path, &content, now) {
                     *sha256 = Sha::digest(&entry);
                     content = entry;
@@ -152,12 +154,12 @@ impl<'a> Store<'a> {
     }
 
     /// Returns the content of /etc/kernel/cmdline if a write of `path` (/etc/default/grub) would make it the older
-    /// file, on a host with a kernel-install that compares the two. `None` if it is the older file already: then an
-    /// operator has edited /etc/default/grub, and that edit must reach it.
+    /// file, on a host with a kernel-install that compares the two. `None` if it is the older file already and no
+    /// renewal is due: then an operator has edited /etc/default/grub, and that edit must reach it.
     pub(crate) fn kernel_cmdline_beside(&self, path: &str) -> Option<Vec<u8>> {
         if path != MAIN
             || self.reader.exists(ENTRY_PLUGIN) != Ok(true)
-            || self.is_kernel_cmdline_older()?
+            || (self.is_kernel_cmdline_older()? && !self.is_renewal_due())
         {
             return None;
         }
@@ -181,15 +183,21 @@ impl<'a> Store<'a> {
         Ok(Some(found.state))
     }
 
-    /// Renews /etc/kernel/cmdline if an earlier run was killed after it wrote /etc/default/grub, unless another program
-    /// has edited /etc/default/grub since. Returns a warning if that fails.
+    /// Whether a renewal is recorded as unfinished, and no other program has edited /etc/default/grub since.
+    fn is_renewal_due(&self) -> bool {
+        let unfinished =
+            self.ledger.files.get(KERNEL_CMDLINE).and_then(|record| record.unfinished.as_ref());
+        let is_recorded =
+            unfinished.is_some_and(|cut| cut.wrote.contains(&cut.before.sha().cloned()));
+        let main = self.ledger.files.get(MAIN).filter(|_| is_recorded);
+        main.zip(self.file(MAIN).ok()).is_some_and(|(main, found)| main.knows(found.state.sha()))
+    }
+
+    /// Renews /etc/kernel/cmdline if that is due: an earlier run was killed after it wrote /etc/default/grub, or the
+    /// disk was full. Returns a warning if that fails.
     pub(crate) fn finish_renewal(&mut self) -> Option<String> {
-        let files = &self.ledger.files;
-        files.get(KERNEL_CMDLINE)?.unfinished.as_ref()?;
-        let main = files.get(MAIN)?;
-        let is_ours = self.file(MAIN).is_ok_and(|found| main.knows(found.state.sha()));
-        let line = self.reader.read(KERNEL_CMDLINE).ok();
-        let line = line.filter(|_| is_ours && self.is_kernel_cmdline_older() == Some(true));
+        let is_due = self.is_renewal_due() && self.is_kernel_cmdline_older() == Some(true);
+        let line = is_due.then(|| self.reader.read(KERNEL_CMDLINE).ok()).flatten();
         let error = self.renew_kernel_cmdline(line).err()?;
         Some(format!("cannot renew {KERNEL_CMDLINE}: {}", chain(&error)))
     }

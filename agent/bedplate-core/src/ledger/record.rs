@@ -212,6 +212,15 @@ impl Ledger {
         self.files.iter().filter(|(_, record)| of(record)).map(|(path, _)| path.clone()).collect()
     }
 
+    /// Returns the files that this change has begun to write, and which this command generates.
+    pub(crate) fn unfinished_products(&self, change: &str, argv: &[String]) -> Vec<String> {
+        let is_made =
+            |record: &FileRecord| record.generator.as_ref().is_some_and(|tool| tool.argv == argv);
+        let mut paths = self.unfinished_of(change);
+        paths.retain(|path| self.files.get(path).is_some_and(is_made));
+        paths
+    }
+
     /// Records that a tool must run.
     pub fn owe(&mut self, tool: PendingTool) {
         if !self.owes(tool.kind, &tool.argv) {

@@ -6,7 +6,7 @@ use super::{RevertPlan, Step};
 use crate::apply::action::expect;
 use crate::apply::{StepError, Store, saved_content};
 use crate::kind::cmdline::{self, EntryFaults, RevertedEntry};
-use crate::ledger::{FileRecord, FileState, Ledger, Sha};
+use crate::ledger::{FileRecord, FileState, Ledger, REVERT, Sha};
 use bedplate_base::{Reading, chain};
 use bedplate_cmdline::Token;
 use bedplate_facts::{Depth, Facts, observe};
@@ -90,9 +90,14 @@ fn roll_back(store: &mut Store, plan: &RevertPlan, found: &FileStates, steps: &m
                 let Some(before) = found.get(path) else { continue };
                 put_back(store, path, &[to.sha().cloned()], before)
             }
-            Step::Tool { makes, .. } if !makes.is_empty() => {
+            Step::Tool { argv, makes, .. } => {
+                let new = store.ledger.unfinished_products(REVERT, argv);
+                let made: Vec<&String> = makes.iter().chain(&new).collect();
+                if made.is_empty() {
+                    continue;
+                }
                 // All of them, even if one fails.
-                let back: Vec<_> = makes.iter().map(|path| put_back_made(store, path)).collect();
+                let back: Vec<_> = made.iter().map(|path| put_back_made(store, path)).collect();
                 back.into_iter().collect()
             }
             _ => continue,

@@ -16,8 +16,7 @@ const IN_THE_BUILD: &str =
     "remove the module options from the profile of the image build, then deploy the new image";
 
 /// Refuses to restore files if the rebuild of the initramfs that follows is not possible on this host, or would change
-/// more than the initramfs. Returns the files, and the pending tools of an image, that the revert must leave as they
-/// are.
+/// more than the initramfs. Returns the files and the pending tools that the revert must leave as they are.
 pub(super) fn refuse<'f>(
     plan: &mut RevertPlan,
     (reader, writer): (&dyn Reader, &dyn Writer),
@@ -35,7 +34,7 @@ pub(super) fn refuse<'f>(
         kept.insert(path.clone());
     }
     let mut made: Vec<String> = files(ledger, is_mkinitrd).map(|(path, _)| path.clone()).collect();
-    let owed = ledger.owed.iter().filter(|tool| is_image && is_mkinitrd(&tool.argv));
+    let owed = ledger.owed.iter().filter(|tool| is_mkinitrd(&tool.argv));
     made.extend(owed.map(|tool| tool.argv.join(" ")));
     if !force
         && !made.is_empty()

@@ -43,7 +43,7 @@ pub(super) fn plan<'f>(
         let Some(release) = release.filter(|release| !ran.contains(release)) else { continue };
         let tool = cmdline::entry_generator(reader, release);
         if source != Source::File {
-            let words = words(&kept);
+            let words = cmdline::named(kept);
             let fix = format!(
                 "write the whole line, without `{words}`, to {KERNEL_CMDLINE}, then run `{}`",
                 tool.argv.join(" ")
@@ -68,10 +68,6 @@ const RECORDED: &str = "as before bedplate's first change of this file; to remov
 /// Subject of a refusal. Must differ from the path, whose record would otherwise stay in the ledger.
 fn subject(path: &str) -> String {
     format!("arguments of {path}")
-}
-
-fn words(tokens: &[&Token]) -> String {
-    tokens.iter().map(|token| token.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a file has the whole line of one or all kernels.
@@ -156,7 +152,7 @@ impl Search<'_> {
         if kernel == Reading::Absent || !(is_recorded || self.is_later(path)) {
             return;
         }
-        let words = words(kept);
+        let words = cmdline::named(kept.iter().copied());
         let text = String::from_utf8_lossy(&content);
         let is_word = |token: &&Token| {
             is_plain(token.as_str()) && text.split_whitespace().any(|word| word == token.as_str())

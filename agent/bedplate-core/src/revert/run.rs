@@ -10,7 +10,7 @@ use crate::apply::action::{file, setting, tool, vf_attributes};
 use crate::apply::{StepError, Store};
 use crate::kind::{cmdline, kind_of_command, modules};
 use crate::ledger::{
-    self, Author, Entry, EntryResult, Generator, Ledger, PendingTool, Sha, Unfinished,
+    self, Author, Entry, EntryResult, Generator, Ledger, PendingTool, REVERT, Sha, Unfinished,
 };
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::KindId;
@@ -52,6 +52,8 @@ pub fn run(
         let found = begun.as_ref().ok()?;
         guard.settle(&mut store, plan, found, &mut report.steps)
     });
+    // The renewal after the restoration of /etc/default/grub may have failed.
+    report.warnings.extend(store.finish_renewal());
     for step in directories {
         watch(step);
         report.steps.push(attempt(&mut store, step, &begun));
@@ -82,9 +84,6 @@ pub fn run(
     }
     report
 }
-
-/// Change id in the ledger for files of a revert.
-const REVERT: &str = "revert";
 
 /// Records the files to be replaced, with their current states, which are returned. A power failure may leave a file
 /// empty (on FAT); the next run then restores it.

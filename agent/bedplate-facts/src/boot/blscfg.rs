@@ -2,6 +2,7 @@
 //! (handbook §10.3). The script [`LINUX_SCRIPT`] shows how the installed build behaves.
 
 use bedplate_base::ReadError;
+use bedplate_cmdline::boot::grub_default::MAIN;
 use bedplate_host::Reader;
 
 /// Script of grub2-mkconfig that makes the entries of Linux.
@@ -34,7 +35,7 @@ pub enum MenuEffect {
 /// Returns GRUB_ENABLE_BLSCFG of /etc/default/grub, from a plain assignment (the last one wins).
 fn setting(reader: &dyn Reader) -> Option<String> {
     // Comments by other tools and admins need not be UTF-8.
-    let bytes = reader.read("/etc/default/grub").unwrap_or_default();
+    let bytes = reader.read(MAIN).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let value =
         text.lines().rev().find_map(|line| line.trim().strip_prefix("GRUB_ENABLE_BLSCFG="))?;

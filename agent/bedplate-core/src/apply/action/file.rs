@@ -177,6 +177,12 @@ pub(crate) fn undo(
     if is_changed {
         store.restore_file(path, &found, &before)?;
     }
+    // Paths are sorted, so /etc/default/grub has been restored.
+    if path == KERNEL_CMDLINE
+        && let Some(why) = store.finish_renewal()
+    {
+        return Err(StepError::new(why));
+    }
     store.ledger.reset_file(path, earlier);
     Ok(if is_changed { UndoResult::Back } else { UndoResult::Unchanged })
 }

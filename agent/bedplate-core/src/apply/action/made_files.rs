@@ -51,19 +51,18 @@ fn files_in(store: &Store, directory: &str, ending: &str) -> Result<Vec<String>,
     Ok(paths.filter(|path| store.reader.exists(path) != Ok(false)).collect())
 }
 
-/// Records the files that the tool created, as absent before it. Returns the undo step for images, which must run after
-/// the files are restored.
-pub(super) fn note(
+/// Records the files that the tool created, as absent before it.
+pub(super) fn note_new(
     store: &mut Store,
-    task: Task,
-    touches: &[String],
+    author: Author,
     tool: &Generator,
-    before: &Listing,
-) -> Result<Option<Box<dyn Undo>>, StepError> {
-    let now = Listing::read(store, touches)?;
-    let change = task.change;
+    (before, now): (&Listing, &Listing),
+) -> Result<(), StepError> {
+    // A tool that was not started, because a package manager runs, has created none of them.
+    if !store.started.contains(&tool.argv) {
+        return Ok(());
+    }
     for path in now.files.iter().filter(|path| !before.files.contains(path)) {
-        let author = Author { kind: change.kind, change: &change.id };
         let left = store.file(path)?.state.sha().cloned();
         store.update_ledger(|ledger| {
             let absent = (&FileState::Absent, true);
@@ -72,6 +71,21 @@ pub(super) fn note(
         })?;
         store.written.insert(path.clone());
     }
+    Ok(())
+}
+
+/// Records the files that the tool created. Returns the undo step for images, which must run after the files are
+/// restored.
+pub(super) fn note(
+    store: &mut Store,
+    task: Task,
+    touches: &[String],
+    tool: &Generator,
+    before: &Listing,
+) -> Result<Option<Box<dyn Undo>>, StepError> {
+    let now = Listing::read(store, touches)?;
+    let author = Author { kind: task.change.kind, change: &task.change.id };
+    note_new(store, author, tool, (before, &now))?;
     let (there, new): (Vec<_>, Vec<_>) =
         now.images.into_iter().partition(|(path, _)| before.images.contains_key(path));
     let is_changed = |(path, start): &(String, Option<Sha>)| before.images.get(path) != Some(start);

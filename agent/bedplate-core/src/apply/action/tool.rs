@@ -3,7 +3,7 @@
 use super::made_files::{self, Listing};
 use super::{Operation, StepError, Store, Task, Undo, UndoList, expect, file, program};
 use crate::kind::cmdline;
-use crate::ledger::{Author, FileState, Generator, Ledger, Sha, UndoTool, Unfinished};
+use crate::ledger::{Author, FileState, Generator, Ledger, REVERT, Sha, UndoTool, Unfinished};
 use crate::plan::{Action, KindId, ToolUndo};
 use bedplate_cmdline::boot::completeness::is_whole;
 use bedplate_host::child::STANDARD;
@@ -203,24 +203,38 @@ fn run_touching(
     ended
 }
 
-/// Runs a tool again to generate the files `makes` from the restored files. If it fails, restores the contents from
-/// right before the run, since half-written files must not stay. The contents from before bedplate may name removed
-/// kernels.
+/// Runs a tool again to generate the files `makes` from the restored files. Records the boot entries that it creates.
+/// If it fails, restores the contents from right before the run, since half-written files must not stay. The contents
+/// from before bedplate may name removed kernels.
 pub(crate) fn repeat(
     store: &mut Store,
     kind: KindId,
     tool: &Generator,
     makes: &[String],
 ) -> Result<(), StepError> {
-    save_touched(store, Author { kind, change: "revert" }, makes, Some(tool))?;
-    let Err(mut failure) = run_touching(store, &tool.argv, tool.limit_s, makes) else {
+    let author = Author { kind, change: REVERT };
+    // A tool that undoes another, such as rpm-ostree, manages its own entries.
+    let is_undo = store.ledger.undo.iter().any(|undo| undo.argv == tool.argv);
+    let entries = |store: &Store| match is_undo {
+        true => Vec::new(),
+        false => cmdline::written_entries(store.reader),
+    };
+    let before = Listing::read(store, &entries(store))?;
+    save_touched(store, author, makes, Some(tool))?;
+    // This tool may also rewrite what an earlier one of the revert has made.
+    let touched: Vec<String> = store.written.iter().cloned().collect();
+    let ended = run_touching(store, &tool.argv, tool.limit_s, &touched);
+    let noted = Listing::read(store, &entries(store))
+        .and_then(|now| made_files::note_new(store, author, tool, (&before, &now)));
+    let Err(mut failure) = ended.and(noted) else {
         // Among all entries, those that existed before bedplate may be of other snapshots.
         return match cmdline::makes_all_entries(&tool.argv) {
             true => Ok(()),
             false => remove_surplus(store, makes),
         };
     };
-    for path in makes {
+    let new = store.ledger.unfinished_products(REVERT, &tool.argv);
+    for path in makes.iter().chain(&new) {
         if let Err(why) = put_back(store, path) {
             failure = StepError::NotPutBack {
                 tool: Box::new(failure),

@@ -118,14 +118,9 @@ fn upstream_level(signature: &str, release: &str) -> Option<KernelVersion> {
 }
 
 fn backported(release: &str) -> Option<&'static str> {
-    let version = KernelVersion::from_release(release)?;
-    BACKPORTED
-        .iter()
-        .find(|(base, flavour)| {
-            (base.major, base.minor) == (version.major, version.minor)
-                && release.split('-').any(|part| part == *flavour)
-        })
-        .map(|(_, flavour)| *flavour)
+    let mut kernels = BACKPORTED.iter();
+    let found = kernels.find(|(series, flavour)| series.is_series_of(release, flavour));
+    found.map(|(_, flavour)| *flavour)
 }
 
 /// Returns the support of a release (`uname -r`) by its base version.

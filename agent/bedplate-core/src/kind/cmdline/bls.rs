@@ -12,6 +12,7 @@ use super::{Context, NAME, ObservedLines, Obstacle, Steps};
 use crate::plan::{Action, Note};
 use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
+use bedplate_cmdline::boot::grub_default::MAIN;
 use bedplate_cmdline::boot::kernel_cmdline;
 use bedplate_cmdline::{CommandLine, Edit};
 use bedplate_facts::{BootLoader, Facts};
@@ -21,7 +22,6 @@ use loader::Loader;
 
 /// Entry directory (Boot Loader Specification, $BOOT is /boot on these systems).
 pub(crate) const ENTRIES: &str = "/boot/loader/entries";
-const DEFAULT_GRUB: &str = "/etc/default/grub";
 /// Variable of the environment block with the command line of the entries (RHEL 8).
 const VARIABLE: &str = "kernelopts";
 
@@ -118,7 +118,7 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     let reader = context.reader;
     let mut actions = Vec::new();
     // A system may lack this file, since entries contain the line.
-    if reader.exists(DEFAULT_GRUB) != Ok(false) {
+    if reader.exists(MAIN) != Ok(false) {
         actions.extend(grub::edit_files(reader, &grub::RHEL, edit)?);
     }
     actions.extend(kernel_cmdline_file(context, edit)?);
@@ -172,10 +172,10 @@ pub(super) fn order_note(context: &Context, steps: &Steps) -> Option<Note> {
     if !is_compared || !steps.actions.iter().any(is_edit) {
         return None;
     }
-    let (line, main) = (reader.modified(KERNEL_CMDLINE).ok()?, reader.modified(DEFAULT_GRUB).ok()?);
+    let (line, main) = (reader.modified(KERNEL_CMDLINE).ok()?, reader.modified(MAIN).ok()?);
     (line < main).then(|| {
         let text = format!(
-            "this change makes it newer than {DEFAULT_GRUB}; other arguments that were added there by hand then do not \
+            "this change makes it newer than {MAIN}; other arguments that were added there by hand then do not \
              reach new kernels: add them to {KERNEL_CMDLINE} too"
         );
         NAME.note(KERNEL_CMDLINE, text)

@@ -9,6 +9,7 @@ use bedplate_base::{OptionalRead as _, ReadError, Reading, chain, lossless_text}
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
 use bedplate_cmdline::boot::{NotUnderstood, grub_quote, kernel_cmdline};
+use bedplate_facts::{BootLoader, Facts};
 use bedplate_host::Reader;
 
 /// File with the line from which kernel-install makes entries.
@@ -48,6 +49,14 @@ pub(crate) fn line_source(
         }
     }
     Ok(None)
+}
+
+/// Returns the program that reads the entries of this host.
+pub(crate) fn entry_reader(facts: &Facts) -> BlsReader {
+    match facts.boot {
+        BootLoader::GrubBls | BootLoader::Sdbootutil { grub: true } => BlsReader::Grub,
+        _ => BlsReader::SystemdBoot,
+    }
 }
 
 /// Returns the line that results from the file in entries that this loader reads.

@@ -2,12 +2,14 @@
 //! searches entries that are not in the ledger for bedplate's arguments.
 
 use super::arch;
+use super::boot_files::entry_reader;
 use super::entry_kernel::is_entry_file;
+use super::only_in_entry::has;
 use bedplate_base::lossless_text;
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader};
 use bedplate_cmdline::boot::{kernel_cmdline, uki};
 use bedplate_cmdline::{CommandLine, Edit, Token};
-use bedplate_facts::{BootLoader, Facts};
+use bedplate_facts::Facts;
 use bedplate_host::Reader;
 
 /// Returns the line of a file on the host. `None` if it cannot be read.
@@ -24,11 +26,7 @@ pub(crate) fn file_line(reader: &dyn Reader, path: &str, facts: &Facts) -> Optio
 pub(crate) fn content_line(path: &str, content: &[u8], facts: &Facts) -> CommandLine {
     let text = lossless_text::decode(content);
     let name = path.rsplit('/').next().unwrap_or(path);
-    let loader = match facts.boot {
-        BootLoader::GrubBls => BlsReader::Grub,
-        _ => BlsReader::SystemdBoot,
-    };
-    let line = match (is_entry_file(path), loader) {
+    let line = match (is_entry_file(path), entry_reader(facts)) {
         (false, loader) => kernel_cmdline::cmdline(&text, loader).unwrap_or(text),
         (true, BlsReader::SystemdBoot) => BlsEntry::parse(name, &text).systemd_cmdline(),
         (true, BlsReader::Grub) => {
@@ -40,17 +38,17 @@ pub(crate) fn content_line(path: &str, content: &[u8], facts: &Facts) -> Command
     CommandLine::parse(&line)
 }
 
-/// Returns those of `arguments` that a line has, also as parts of a list such as `pci=`.
+/// Returns those of `arguments` that a line has, also as parts of a list such as `pci=`. Other values do not count:
+/// they may be an operator's.
 pub(crate) fn carried<'a>(
     line: &CommandLine,
     arguments: &'a [Token],
     facts: &Facts,
 ) -> Vec<&'a Token> {
-    let is_carried = |token: &&Token| {
-        let edit = Edit::new(arch(facts), Vec::<Token>::new());
-        let edit = edit.and_then(|edit| edit.without([*token]));
-        edit.is_ok_and(|edit| edit.first_unwanted(line).is_some())
-    };
+    let edit = Edit::new(arch(facts), Vec::<Token>::new());
+    let is_part =
+        |token: &Token| edit.as_ref().is_ok_and(|edit| edit.staying(token, line).is_some());
+    let is_carried = |token: &&Token| has(line, token) || is_part(token);
     arguments.iter().filter(is_carried).collect()
 }
 
@@ -61,18 +59,21 @@ mod tests {
     use bedplate_testhosts::HostSpec;
 
     #[test]
-    fn argument_is_found_as_part_of_a_list() {
-        let own = ["iommu=pt", "pci=realloc"].map(|text| Token::new(text).unwrap());
-        for (loader, options) in [
-            ("systemd-boot", "root=/dev/r ro pci=noats,realloc"),
-            ("rhel9", "root=/dev/r ro \"pci=noats,realloc\" $tuned_params"),
+    fn argument_is_found_with_its_value_or_in_a_list() {
+        let own = ["iommu=pt", "nosmt", "pci=realloc"].map(Token::from_static);
+        for (loader, options, expected) in [
+            ("systemd-boot", "root=/dev/r ro pci=noats,realloc", &["pci=realloc"][..]),
+            ("rhel9", "root=/dev/r ro \"pci=noats,realloc\" $tuned_params", &["pci=realloc"][..]),
+            ("systemd-boot", "root=/dev/r ro nosmt", &["nosmt"][..]),
+            // An operator's.
+            ("systemd-boot", "root=/dev/r ro nosmt=force pci=realloc=off", &[][..]),
         ] {
             let host = format!("machine = 'plain'\nloader = '{loader}'\n");
             let facts = observe(&HostSpec::from_toml(&host).unwrap().build(), Depth::Plan);
             let content = format!("linux /vmlinuz\noptions {options}\n");
             let line = content_line("/boot/loader/entries/a.conf", content.as_bytes(), &facts);
             let found = carried(&line, &own, &facts).into_iter().map(Token::as_str);
-            assert_eq!(found.collect::<Vec<_>>(), ["pci=realloc"], "{loader}");
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{loader}: {options}");
         }
     }
 }

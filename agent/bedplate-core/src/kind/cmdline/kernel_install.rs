@@ -194,6 +194,13 @@ pub(crate) fn written_paths(reader: &dyn Reader) -> Vec<String> {
     there.map(|(directory, ending)| format!("{directory}/*{ending}")).collect()
 }
 
+/// Returns those of [`written_paths`] that are entries.
+pub(crate) fn written_entries(reader: &dyn Reader) -> Vec<String> {
+    let mut paths = written_paths(reader);
+    paths.retain(|path| path.ends_with(".conf"));
+    paths
+}
+
 /// Returns the whole line, with `root=`, for a file that does not exist yet: the vendor's line, else that of the
 /// default entry. Never uses /proc/cmdline, which kernel-install would use: in a chroot it belongs to another machine.
 fn whole_line(context: &Context) -> Result<String, Obstacle> {

@@ -65,11 +65,12 @@ pub(crate) use iommu_off::{iommu_off, iommu_off_by_others};
 pub(crate) use kernel_image::paths as kernel_images;
 pub(crate) use kernel_install::{
     BOOT_MOUNTS, entries, entry_generator, installed_release, is_kernel_gone, release_of_entry,
-    written_paths,
+    written_entries,
 };
 pub(crate) use mounts::{FSTAB, MOUNTINFO, recorded_fstab, recorded_mount};
 pub(crate) use next_kernel::{next_kernel, other_kernel};
 pub(crate) use one_shot::lasting_kernel;
+pub(crate) use only_in_entry::named;
 pub use ostree::KARGS_FILE as BOOTC_KARGS;
 pub(crate) use owned_arguments::owned;
 pub(crate) use page_size::fixed_default_size as fixed_huge_page;
@@ -77,7 +78,7 @@ pub use paths::NEXT_KERNEL;
 pub(crate) use rebuild_check::{check_initramfs_rebuild, check_initramfs_revert};
 pub(crate) use repair::unknown as unknown_entry_fix;
 pub(crate) use reverted_entry::{EntryFaults, RevertedEntry};
-pub(crate) use sdbootutil::makes_all_entries;
+pub(crate) use sdbootutil::{SED_SPECIAL, TOOL as SDBOOTUTIL_PATH, makes_all_entries};
 pub(crate) use soundness::initrds as default_initrds;
 pub(crate) use soundness::{BOOT_PARAMS, recorded_boot_params, soundness, soundness_of_image};
 

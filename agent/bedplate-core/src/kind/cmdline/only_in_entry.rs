@@ -78,8 +78,9 @@ pub(super) fn lost_arguments(entry: &CommandLine, made: &CommandLine, edit: &Edi
         .collect()
 }
 
-pub(super) fn named(tokens: &[Token]) -> String {
-    tokens.iter().map(Token::as_str).collect::<Vec<_>>().join(" ")
+/// Returns the arguments as one line.
+pub(crate) fn named<'t>(tokens: impl IntoIterator<Item = &'t Token>) -> String {
+    tokens.into_iter().map(Token::as_str).collect::<Vec<_>>().join(" ")
 }
 
 /// Refuses to make entries from a line that lacks arguments of the default entry. `set_by_tool` names arguments that

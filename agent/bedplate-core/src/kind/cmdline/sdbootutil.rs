@@ -3,7 +3,7 @@
 //! partition (`grub2-bls`; handbook §10.4).
 
 use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_source};
-use super::boot_files::{replace, verify};
+use super::boot_files::{entry_reader, replace, verify};
 use super::kernel_install::{self, BOOT_MOUNTS, written_paths};
 use super::{Context, ObservedLines, Obstacle, Steps, bls, default_entry, only_in_entry, repair};
 use crate::plan::{Action, ToolUndo};
@@ -12,11 +12,11 @@ use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
 use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_cmdline::boot::kernel_cmdline;
 use bedplate_cmdline::{CommandLine, Edit};
-use bedplate_facts::{BootLoader, Facts, os};
+use bedplate_facts::{Facts, os};
 use bedplate_host::{HostKind, Reader};
 
 /// Path of sdbootutil. With a TPM, `COMMAND` also predicts measurements again.
-const TOOL: &str = "/usr/bin/sdbootutil";
+pub(crate) const TOOL: &str = "/usr/bin/sdbootutil";
 const COMMAND: [&str; 2] = ["sdbootutil", "update-all-entries"];
 /// Files of hosts where a disk key may depend on the measured boot, and so on every argument: the policy of
 /// systemd-pcrlock, and the key with which pcr-oracle signs its own (openSUSE/sdbootutil `generate_tpm2_predictions`).
@@ -33,17 +33,12 @@ const DROP_INS: [&str; 2] = ["/etc/kernel/cmdline.d", "/usr/kernel/cmdline.d"];
 const TRIES: &str = "/etc/kernel/tries";
 /// Parent of the loader directories on the partition, one of which has the environment block of `grub2-bls`.
 const LOADERS: &str = "/boot/efi/EFI";
-
-fn reads_as(facts: &Facts) -> BlsReader {
-    match facts.boot {
-        BootLoader::Sdbootutil { grub: true } => BlsReader::Grub,
-        _ => BlsReader::SystemdBoot,
-    }
-}
+/// Characters that sed interprets: sdbootutil puts the line unescaped into a sed replacement (`update_entry_conf`).
+pub(crate) const SED_SPECIAL: [char; 3] = ['|', '&', '\\'];
 
 /// Reads both states.
 pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
-    let as_loader = reads_as(facts);
+    let as_loader = entry_reader(facts);
     let next = placed_entry(reader, facts).and_then(|(_, entry)| line_of_entry(&entry, as_loader));
     ObservedLines { configured: configured(reader, as_loader), next, remarks: Vec::new() }
 }
@@ -130,7 +125,7 @@ pub(super) fn check_mkinitrd(
             fix: repair::unknown(facts),
         });
     }
-    let made = kernel_cmdline::cmdline(&text, reads_as(facts)).unwrap_or_default();
+    let made = kernel_cmdline::cmdline(&text, entry_reader(facts)).unwrap_or_default();
     let made = CommandLine::parse(&made);
     only_in_entry::check(&observed.next, &made, edit, &SET_BY_THE_TOOL, REMAKE)?;
     adds_nothing(&observed.next, &made, edit, path)?;
@@ -256,7 +251,7 @@ pub(crate) fn placed_entry(
     reader: &dyn Reader,
     facts: &Facts,
 ) -> Reading<(&'static str, BlsEntry)> {
-    match reads_as(facts) {
+    match entry_reader(facts) {
         BlsReader::SystemdBoot => kernel_install::placed_entry(reader),
         BlsReader::Grub => kernel_install::placed_by(reader, |_, entries| {
             chosen_by_grub(reader).map(|patterns| grub_default(entries, &patterns).cloned())
@@ -300,7 +295,7 @@ fn grub_default<'a>(entries: &'a [BlsEntry], chosen: &[String]) -> Option<&'a Bl
 
 /// Plans the actions that make both states satisfy the edit.
 pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
-    let as_loader = reads_as(context.facts);
+    let as_loader = entry_reader(context.facts);
     if as_loader == BlsReader::Grub {
         boot_files::carried_by_grub(context)?;
     }
@@ -342,10 +337,9 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
     Ok(Steps { subject: KERNEL_CMDLINE.into(), actions, disrupts: Vec::new() })
 }
 
-/// Refuses characters that sed interprets: sdbootutil puts the line unescaped into a sed replacement
-/// (`update_entry_conf`).
+/// Refuses a line with one of [`SED_SPECIAL`].
 fn carried_by_sed(line: &str) -> Result<(), Obstacle> {
-    match line.chars().find(|c| matches!(c, '|' | '&' | '\\')) {
+    match line.chars().find(|c| SED_SPECIAL.contains(c)) {
         None => Ok(()),
         Some(c) => Err(Obstacle {
             reason: format!(

@@ -3,7 +3,7 @@
 use super::NAME;
 use super::dracut::{self, DRACUT};
 use super::initramfs_rebuild::is_rebuilt;
-use crate::kind::cmdline::{self, Obstacle, check_initramfs_rebuild};
+use crate::kind::cmdline::{self, Obstacle, SDBOOTUTIL_PATH, check_initramfs_rebuild};
 use crate::kind::{Context, OWED_LIMIT_S, owed_change};
 use crate::modules_conf::MODPROBE_PATH;
 use crate::plan::{Action, Item, KindPlan, Rationale, SettledTool, ToolUndo};
@@ -21,8 +21,6 @@ const TOOLS: [(&str, &[&str]); 2] = [
 ];
 /// Command for boot entries of sdbootutil. They name the initramfs by a checksum of its content (handbook §9).
 const SDBOOTUTIL: [&str; 2] = ["sdbootutil", "mkinitrd"];
-/// Path of sdbootutil. With it, the boot entries may be its own although the boot loader is unknown.
-const SDBOOTUTIL_PATH: &str = "/usr/bin/sdbootutil";
 /// Exists on every host with deployments of OSTree, also on one without rpm-ostree and bootc.
 const OSTREE_BOOTED: &str = "/run/ostree-booted";
 /// Reason to refuse dracut with a boot loader that bedplate does not manage.
@@ -55,6 +53,7 @@ pub(crate) fn commands(reader: &dyn Reader, facts: &Facts) -> Result<Vec<Vec<Str
         BootLoader::Unknown { .. } if only_dracut() && has(OSTREE_BOOTED) => {
             Err(of_the_image(&facts.boot))
         }
+        // The boot entries may be sdbootutil's.
         BootLoader::Unknown { reason, fix } if only_dracut() && has(SDBOOTUTIL_PATH) => {
             Err(Obstacle { reason: format!("{NOT_LOADED}: {reason}"), fix: fix.clone() })
         }
@@ -103,12 +102,10 @@ fn run(argv: Vec<String>, reader: &dyn Reader) -> Action {
 
 /// Returns globs of the files to save before a command: the boot entries, if it makes them again.
 fn touched(argv: &[String], reader: &dyn Reader) -> Vec<String> {
-    let mut paths = match is_mkinitrd(argv) {
-        true => cmdline::written_paths(reader),
+    match is_mkinitrd(argv) {
+        true => cmdline::written_entries(reader),
         false => Vec::new(),
-    };
-    paths.retain(|path| path.ends_with(".conf"));
-    paths
+    }
 }
 
 /// Returns the actions of a rebuild. Always needed: only unpacking an initramfs would show whether it contains the module.
