@@ -8,12 +8,14 @@ use bedplate_tests::fixtures;
 
 use super::{output_of, packages, tools};
 
-/// Mounts the copy in a private mount namespace and runs a script in it. $1: the directory for it, $2: the script.
+/// Mounts the copy in a private mount namespace, without bedplate's state of this system, and runs a script in it. $1: the
+/// directory for it, $2: the script.
 const COPY: &str = "set -e
 mount -t tmpfs tmpfs \"$1\"
 mkdir \"$1/upper\" \"$1/work\" \"$1/root\"
 mount -t overlay overlay -o \"lowerdir=/,upperdir=$1/upper,workdir=$1/work\" \"$1/root\"
 mount -t proc proc \"$1/root/proc\"
+rm -rf \"$1/root/var/lib/bedplate\"
 exec chroot \"$1/root\" sh -eu -c \"$2\" 2>&1";
 
 /// Returns a script's output in such a copy. `HERE` is the directory.
