@@ -25,7 +25,7 @@ pub(crate) const RACK_GPUS: [u16; 4] = [0x2941, 0x31a1, 0x31c2, 0x31c3];
 /// drivers/vfio/pci/nvgrace-gpu/main.c, pci.ids, and the README of open-gpu-kernel-modules.
 const OTHER_GPUS: [u16; 4] = [0x2342, 0x2345, 0x2348, 0x2e12];
 
-/// Root ports of Tegra chips, which are no superchips. The ids are those of `pci_quirk_nvidia_tegra_disable_rp_msi` in
+/// Root ports of Tegra chips, which differ from superchips: the ids of `pci_quirk_nvidia_tegra_disable_rp_msi` in
 /// Linux drivers/pci/quirks.c, and two of Tegra264 (Thor), as seen on Jetson AGX Thor.
 const TEGRA_PORTS: [u16; 18] = [
     0x0bf0, 0x0bf1, 0x0e12, 0x0e13, 0x0e1c, 0x0e1d, 0x0fae, 0x0faf, 0x10e5, 0x10e6, 0x1ad0, 0x1ad1,

@@ -1,5 +1,5 @@
-//! Arguments that a file with a whole line has: /etc/kernel/cmdline, an entry file or a unified kernel image. A revert
-//! searches entries that are not in the ledger for bedplate's arguments.
+//! Arguments in a file with a whole line: /etc/kernel/cmdline, an entry file or a unified kernel image. A revert searches
+//! entries without a ledger record for bedplate's arguments.
 
 use super::arch;
 use super::boot_files::entry_reader;
@@ -38,8 +38,8 @@ pub(crate) fn content_line(path: &str, content: &[u8], facts: &Facts) -> Command
     CommandLine::parse(&line)
 }
 
-/// Returns those of `arguments` that a line has, also as parts of a list such as `pci=`. Other values do not count:
-/// they may be an operator's.
+/// Returns the members of `arguments` in a line, also as parts of a list (`pci=`). Another value does not
+/// count, because an operator may have set it.
 pub(crate) fn carried<'a>(
     line: &CommandLine,
     arguments: &'a [Token],
@@ -65,7 +65,7 @@ mod tests {
             ("systemd-boot", "root=/dev/r ro pci=noats,realloc", &["pci=realloc"][..]),
             ("rhel9", "root=/dev/r ro \"pci=noats,realloc\" $tuned_params", &["pci=realloc"][..]),
             ("systemd-boot", "root=/dev/r ro nosmt", &["nosmt"][..]),
-            // An operator's.
+            // Set by an operator.
             ("systemd-boot", "root=/dev/r ro nosmt=force pci=realloc=off", &[][..]),
         ] {
             let host = format!("machine = 'plain'\nloader = '{loader}'\n");
