@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use bedplate_tests::fixtures;
 use bedplate_tests::program::install_sh;
 
 use super::{REPOSITORY, output_of, packages, tools, tree};
@@ -136,4 +137,27 @@ fn packages_contain_the_files_of_install_sh() {
     let (deb_file, rpm_file) = packages(directory.path(), "9.8.7");
     deb(&deb_file, directory.path());
     rpm(&rpm_file, directory.path());
+}
+
+#[test]
+#[cfg_attr(
+    not(all(has = "cargo-deb", has = "cargo-generate-rpm")),
+    ignore = "needs cargo-deb and cargo-generate-rpm"
+)]
+fn program_for_another_architecture_is_refused() {
+    fixtures::cargo_tool("cargo-deb");
+    fixtures::cargo_tool("cargo-generate-rpm");
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("bedplate");
+    // The ELF header's e_machine is RISC-V.
+    let header = [b"\x7fELF\x02\x01\x01".as_slice(), &[0; 9], &[2, 0, 0xf3, 0]].concat();
+    std::fs::write(&program, header).expect("ours");
+    let done = Command::new("packaging/build")
+        .args(["--fast", "--version", "1.0.0", "--target", "x86_64-unknown-linux-gnu", "--program"])
+        .args([program.as_path(), Path::new("--out"), directory.path()])
+        .current_dir(REPOSITORY)
+        .output()
+        .expect("it starts");
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && errors.contains("is not a program for x86_64"), "{errors}");
 }
