@@ -79,9 +79,10 @@ pub fn grubby() -> PathBuf {
 
 /// The file that an environment variable names.
 fn named_by(variable: &str) -> PathBuf {
-    let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
-    need(variable, path.is_some());
-    path.unwrap_or_default()
+    let path = std::env::var_os(variable).map(PathBuf::from).unwrap_or_default();
+    need(variable, !path.as_os_str().is_empty());
+    assert!(path.is_file(), "{variable}: {} is not a file; use an absolute path", path.display());
+    path
 }
 
 /// Checks that the kernel starts programs of arm64. `tests/vm/setup arm64` registers qemu-user.
