@@ -54,6 +54,7 @@ impl DebianRoot<'_> {
             return archive;
         }
         let mirror = Command::new(tests.join("vm/mirror")).output().expect("it runs");
+        assert!(mirror.status.success(), "{}", String::from_utf8_lossy(&mirror.stderr));
         let mirror = String::from_utf8_lossy(&mirror.stdout).trim().to_owned();
         let unfinished = cache.join(format!("{name}.unfinished.tar"));
         let mut command = Command::new(mmdebstrap);

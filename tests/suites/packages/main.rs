@@ -27,7 +27,7 @@ fn output_of(command: &mut Command) -> String {
 
 /// Requires the tools that build and inspect packages.
 fn tools() {
-    for tool in ["dpkg-deb", "lintian", "rpm", "rpmlint", "strip", "unshare"] {
+    for tool in ["dpkg-deb", "lintian", "rpm", "rpmlint", "unshare"] {
         fixtures::tool(tool);
     }
     builders();
