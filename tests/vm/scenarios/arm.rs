@@ -7,8 +7,8 @@ use bedplate_tests::lab::machine::ARM;
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::acs_boot::configured_by_kernel;
-use super::daemon::{install, is_cleared, state, until};
-use super::guest::{self, PATH_PORTS, PFS, PROFILE_PATH, check, same};
+use super::daemon::{install, redirect_is_put_back, state, until};
+use super::guest::{self, PFS, PROFILE_PATH, check, same};
 use super::provision;
 
 pub const SCENARIOS: &[Scenario] =
@@ -108,12 +108,12 @@ fn daemon(case: &mut Case) -> Result<()> {
     node.put(PROFILE_PATH, &profile)?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
     until(&node, "converged but for the boot", &state("waiting-for-boot"))?;
-    converged(&node)?;
+    guest::assert_acs_and_vfs(&node, "1")?;
     let passthrough = format!(" {}", guest::passthrough(&node));
     check!(guest::grub_lines(&node)?[0].contains(&passthrough), "grub.cfg lacks{passthrough}");
 
     node.step("what is changed by hand is put back");
-    put_back(&node)?;
+    redirect_is_put_back(&node)?;
     let vfs = format!("/sys/bus/pci/devices/{}/sriov_numvfs", PFS[0]);
     node.ok(&format!("echo 0 >{vfs}"))?;
     until(&node, "VFs", &format!("[ $(cat {vfs}) = 1 ]"))?;
@@ -126,7 +126,7 @@ fn daemon(case: &mut Case) -> Result<()> {
     node.wait_for_another_boot(&before)?;
     until(&node, "converged", &state("converged"))?;
     guest::in_passthrough(&node)?;
-    converged(&node)?;
+    guest::assert_acs_and_vfs(&node, "1")?;
     let reboot = node.expect(0, "bedplate reboot status")?;
     check!(reboot.contains("not needed"), "bedplate reboot status:\n{reboot}");
     check!(
@@ -139,19 +139,5 @@ fn daemon(case: &mut Case) -> Result<()> {
 
     node.step("killed, it comes back by itself");
     node.ok("systemctl kill -s KILL bedplate")?;
-    put_back(&node)
-}
-
-fn converged(node: &Node) -> Result<()> {
-    let cleared = guest::cleared_acs(node);
-    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), [cleared; 6], "ACS");
-    same!(guest::vfs(node)?, ["1"; 3], "VFs");
-    Ok(())
-}
-
-/// Sets redirect on a port by hand, and waits for the daemon to clear it.
-fn put_back(node: &Node) -> Result<()> {
-    let port = PATH_PORTS[1];
-    node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
-    until(node, "ACS", &is_cleared(node, port)).map(drop)
+    redirect_is_put_back(&node)
 }

@@ -107,9 +107,7 @@ fn finish(node: &Node, state: &str) -> Result<()> {
     node.expect(if state == "before" { 3 } else { 0 }, "bedplate apply --yes")?;
     let line = guest::grub_lines(node)?.swap_remove(0);
     check!(ARGUMENTS.iter().all(|argument| line.contains(argument)), "the default entry: {line}");
-    let cleared = guest::cleared_acs(node);
-    same!(guest::bits_of(&guest::acs(node)?, &guest::PATH_PORTS), [cleared; 6], "ACS");
-    same!(guest::vfs(node)?, ["1"; 3], "VFs");
+    guest::assert_acs_and_vfs(node, "1")?;
     let left = node.ok(
         "find /etc /boot /var/lib/bedplate -xdev -name '*bedplate*' \\( -name '*.tmp*' -o -name '.*' \\)",
     )?;

@@ -77,6 +77,13 @@ pub(super) fn is_cleared(node: &Node, port: &str) -> String {
     format!("[ $(setpci -s {port} ECAP_ACS+6.w) = {} ]", guest::cleared_acs(node))
 }
 
+/// Enables redirect on a port by hand, and waits until the daemon has disabled it.
+pub(super) fn redirect_is_put_back(node: &Node) -> Result<()> {
+    let port = PATH_PORTS[1];
+    node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
+    until(node, "ACS", &is_cleared(node, port)).map(drop)
+}
+
 const POLICY: &str =
     "[reboot]\npolicy = \"schedule\"\ndelay = \"3s\"\n[agent]\nready_timeout = \"60s\"\n";
 /// Minimum value for a profile.
@@ -107,9 +114,7 @@ fn enabled(node: &Node, profile: &str) -> Result<()> {
     node.put(PROFILE_PATH, profile)?;
     node.ok("systemctl enable --now bedplate-boot.service bedplate.service")?;
     until(node, "converged but for the boot", &state("waiting-for-boot"))?;
-    let cleared = guest::cleared_acs(node);
-    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), [cleared; 6], "ACS");
-    same!(guest::vfs(node)?, ["7", "7", "7"], "VFs");
+    guest::assert_acs_and_vfs(node, "7")?;
     check!(guest::loaded(node, "tun")?, "tun is not loaded");
     check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
     let held = node.ok("lsinitramfs /boot/initrd.img-$(uname -r)")?;
@@ -147,9 +152,7 @@ fn read_by_anybody(node: &Node) -> Result<()> {
 
 fn put_back(node: &Node) -> Result<()> {
     node.step("what is changed by hand is put back");
-    let port = PATH_PORTS[1];
-    node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
-    until(node, "ACS", &is_cleared(node, port))?;
+    redirect_is_put_back(node)?;
     node.ok("rmmod tun")?;
     until(node, "a module", "grep -q '^tun ' /proc/modules")?;
     node.ok("rm /etc/default/grub.d/zz-bedplate.cfg")?;
@@ -244,12 +247,9 @@ fn boot_file_put_back(node: &Node) -> Result<()> {
 }
 
 fn killed(node: &Node) -> Result<()> {
-    let port = PATH_PORTS[1];
     node.step("killed, it comes back by itself");
     node.ok("systemctl kill -s KILL bedplate")?;
-    node.ok(&format!("setpci -s {port} ECAP_ACS+6.w=001d"))?;
-    until(node, "ACS", &is_cleared(node, port))?;
-    Ok(())
+    redirect_is_put_back(node)
 }
 
 /// Left alone, then with many events.

@@ -203,3 +203,10 @@ macro_rules! same {
     };
 }
 pub(crate) use same;
+
+/// Asserts that redirect is disabled on every port on a path, and that every PF has `vfs_of_each` VFs.
+pub fn assert_acs_and_vfs(node: &Node, vfs_of_each: &str) -> Result<()> {
+    same!(bits_of(&acs(node)?, &PATH_PORTS), [cleared_acs(node); 6], "ACS");
+    same!(vfs(node)?, [vfs_of_each; 3], "VFs");
+    Ok(())
+}

@@ -113,9 +113,7 @@ fn apply(ops: &Operator) -> Result<()> {
     node.put("/root/stand-ins.toml", guest::STAND_INS)?;
     node.ok(&format!("cat /root/stand-ins.toml >>{PROFILE_PATH}"))?;
     ops.types(3, "bedplate apply --yes", &["… run update-grub", "waiting for a reboot"])?;
-    let cleared = guest::cleared_acs(node);
-    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), [cleared; 6], "ACS");
-    same!(guest::vfs(node)?, ["1"; 3], "VFs");
+    guest::assert_acs_and_vfs(node, "1")?;
     check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");
     ops.types(0, "systemctl enable --now bedplate-boot bedplate", &["Created symlink"])?;
     until(node, "the daemon has looked", &state("waiting-for-boot"))?;
@@ -209,9 +207,7 @@ fn reboot(ops: &Operator) -> Result<()> {
     ops.types(0, "bedplate reboot status", &["reboot not needed"])?;
     check!(guest::running(node)?.contains(&"iommu=pt".to_owned()), "/proc/cmdline");
     check!(guest::groups(node)?.values().all(|kind| kind == "identity"), "group types");
-    let cleared = guest::cleared_acs(node);
-    same!(guest::bits_of(&guest::acs(node)?, &PATH_PORTS), [cleared; 6], "ACS");
-    same!(guest::vfs(node)?, ["1"; 3], "VFs");
+    guest::assert_acs_and_vfs(node, "1")?;
     exports(ops, "bedplate_ready 1")
 }
 
