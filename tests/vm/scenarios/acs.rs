@@ -118,7 +118,7 @@ fn only_ports_on_a_path_change(case: &mut Case) -> Result<()> {
 /// A disturbance: name, command, and the ports that have their old value again afterwards.
 type Disturbance = (&'static str, &'static str, &'static [&'static str]);
 
-/// Observed with setpci on these devices. A reset or a new driver of a *function* does not affect the
+/// Observed with setpci on Linux 6.1 and these devices. A reset or a new driver of a *function* does not affect the
 /// port above it (from Linux 6.18 on, binding a driver enables ACS again, pci_dma_configure). Ports themselves get it
 /// back when Linux rediscovers them or restores their state.
 const DISTURBANCES: [Disturbance; 8] = [
