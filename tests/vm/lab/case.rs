@@ -87,7 +87,7 @@ impl Case {
         let dir = self.dir.join(name);
         super::fresh_directory(&dir)?;
         super::copy_disks(golden.dir(), &dir)?;
-        let node = self.lab.off(golden.machine, &dir)?;
+        let node = self.lab.switched_off_node(golden.machine, &dir)?;
         let node = self.keep(node);
         node.step(&format!("{name}: first boot"));
         node.boot()?;

@@ -93,7 +93,7 @@ impl Lab {
     }
 
     /// Returns a node of this machine that is switched off, with its disk in `dir`.
-    fn off(&self, machine: Machine, dir: &Path) -> Result<Node> {
+    fn switched_off_node(&self, machine: Machine, dir: &Path) -> Result<Node> {
         Node::new(machine, &self.emulator(machine.arch)?.qemu, dir)
     }
 
@@ -112,7 +112,7 @@ impl Lab {
     /// # Errors
     /// The node cannot be built or does not boot.
     pub fn node(&self, machine: Machine, dir: &Path) -> Result<Node> {
-        let node = self.off(machine, dir)?;
+        let node = self.switched_off_node(machine, dir)?;
         if !machine.snapshots() {
             self.fresh_disk(machine, dir)?;
             node.boot()?;
@@ -134,7 +134,7 @@ impl Lab {
         let image = dir.join("image.qcow2");
         self.build_image(machine, &image, Some(program))?;
         overlay(machine, &image, dir)?;
-        self.off(machine, dir)
+        self.switched_off_node(machine, dir)
     }
 
     /// Directory of the saved machine with bedplate installed.
@@ -148,7 +148,7 @@ impl Lab {
         }
         fresh_directory(&dir)?;
         copy_disks(&base, &dir)?;
-        let node = self.off(machine, &dir)?;
+        let node = self.switched_off_node(machine, &dir)?;
         node.launch(Some("booted"))?;
         after_load(&node)?;
         self.install(&node)?;
@@ -176,7 +176,7 @@ impl Lab {
         self.remove_older(&format!("base-{}-", machine.name))?;
         fresh_directory(&dir)?;
         self.fresh_disk(machine, &dir)?;
-        let node = self.off(machine, &dir)?;
+        let node = self.switched_off_node(machine, &dir)?;
         node.step("first boot");
         if machine.loader == Loader::Grub {
             node.boot()?;
