@@ -77,6 +77,23 @@ fn image_for_both_firmwares_gets_both() {
     assert_made(&root, &[CFG, ESP]);
 }
 
+/// The record of /etc/kernel/cmdline is unfinished until the tool has run. It must not look like an interrupted tool.
+#[test]
+fn tool_that_the_build_ran_settles_with_kernel_cmdline() {
+    let root = centos();
+    root.put(CFG, &menu("rhgb"));
+    root.put("usr/lib/kernel/install.d/20-grub.install", "#!/bin/bash\n");
+    root.put("etc/kernel/cmdline", "root=/dev/vda1 ro rhgb\n");
+    let owed = root.apply(&[]);
+    assert_eq!(owed.code, Some(6), "{}", owed.text);
+    // As grub2-mkconfig writes it.
+    root.put(CFG, &menu("rhgb iommu=pt"));
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    let plan = root.plan();
+    assert_eq!(plan.code, Some(0), "{}", plan.text);
+}
+
 #[test]
 fn configurations_of_several_vendors_are_refused() {
     let root = centos();

@@ -59,9 +59,16 @@ impl Ledger {
         record.unfinished.iter_mut().for_each(|cut| cut.wrote.push(to.clone()));
     }
 
-    /// Records that a file is about to be written again with its own content.
-    pub fn begin_renewal(&mut self, path: &str, author: Author, now: &FileState) {
-        self.begin_file(path, author, now, now.sha().cloned(), &[]);
+    /// Records that a file is about to be written again with its own content. `readers` are the tools of the change: until
+    /// they have run, the file waits for them.
+    pub fn begin_renewal(
+        &mut self,
+        path: &str,
+        author: Author,
+        now: &FileState,
+        readers: &[Generator],
+    ) {
+        self.begin_file(path, author, now, now.sha().cloned(), readers);
     }
 
     /// Records that a tool is about to rewrite a file. `now` is the current state; `generator` is set if the tool

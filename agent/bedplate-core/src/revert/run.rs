@@ -116,7 +116,7 @@ fn begin(store: &mut Store, plan: &RevertPlan) -> Result<FileStates, StepError> 
         }
         if let Some(now) = &renewed {
             let author = Author { kind: cmdline::NAME, change: REVERT };
-            ledger.begin_renewal(cmdline::KERNEL_CMDLINE, author, now);
+            ledger.begin_renewal(cmdline::KERNEL_CMDLINE, author, now, &[]);
         }
     })?;
     Ok(found)

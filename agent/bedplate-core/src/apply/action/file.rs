@@ -82,7 +82,7 @@ impl Operation for ReplaceFile<'_> {
         let readers = generators(task.change);
         ledger.begin_file(self.path, author, &found.state, to_be, &readers);
         if let Some(now) = store.state_to_renew(self.path)? {
-            ledger.begin_renewal(KERNEL_CMDLINE, author, &now);
+            ledger.begin_renewal(KERNEL_CMDLINE, author, &now, &readers);
         }
         if self.after.is_some() {
             ledger.directories.extend(store.missing_directories(self.path)?);
