@@ -4,6 +4,7 @@
 
 pub mod action;
 mod change;
+mod cmdline_renewal;
 mod error;
 mod image_tool;
 mod report;

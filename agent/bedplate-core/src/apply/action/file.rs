@@ -102,7 +102,7 @@ impl Operation for ReplaceFile<'_> {
         }
         expect(has_content(&now, self.before), self.path, "other content")?;
         store.written.insert(self.path.to_owned());
-        let newer = store.kernel_cmdline_beside(self.path);
+        let newer = store.kernel_cmdline_to_renew(self.path);
         let expected = Expected::Content(now.bytes.as_deref());
         match self.after {
             Some(content) => {
