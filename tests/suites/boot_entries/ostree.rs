@@ -229,6 +229,20 @@ fn revert_on_a_host_leaves_initramfs_of_its_image() {
     assert_eq!(reverted.code, Some(0), "{}", reverted.text);
 }
 
+/// The image build did not run the tool.
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn pending_rebuild_of_an_image_is_refused_on_a_host() {
+    let root = image_with_options();
+    let owed = root.apply(&[]);
+    assert_eq!(owed.code, Some(6), "{}", owed.text);
+    root.put("run/ostree-booted", "");
+    let refused = root.live(&["apply", "--yes"]);
+    assert_eq!(refused.code, Some(4), "{}", refused.text);
+    assert!(refused.text.contains("in the image build"), "{}", refused.text);
+    assert_eq!(root.text("usr/lib/modules/6.12.0-1/initramfs.img"), "old");
+}
+
 #[test]
 #[cfg_attr(not(has = "root"), ignore = "needs root")]
 fn initramfs_of_an_image_is_rebuilt_beside_its_kernel() {

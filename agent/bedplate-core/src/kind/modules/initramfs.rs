@@ -144,10 +144,14 @@ fn missing(reader: &dyn Reader, boot: &BootLoader) -> &'static str {
 /// Returns the check that must follow a command, if that also makes the boot entries again.
 ///
 /// # Errors
-/// As [`check_initramfs_rebuild`].
+/// As [`check_initramfs_rebuild`]; also on a host for a command that the image build has left pending: /usr is read-only
+/// there.
 fn check(context: &Context, argv: &[String], is_pending: bool) -> Result<Option<Action>, Obstacle> {
-    match is_mkinitrd(argv) {
-        true => check_initramfs_rebuild(context, is_pending),
+    if is_mkinitrd(argv) {
+        return check_initramfs_rebuild(context, is_pending);
+    }
+    match dracut::is_of_image(argv) && context.facts.host != HostKind::Image {
+        true => Err(of_the_image(&context.facts.boot)),
         false => Ok(None),
     }
 }
