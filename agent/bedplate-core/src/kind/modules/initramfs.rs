@@ -198,6 +198,7 @@ pub(crate) fn pending_rebuild(context: &Context, section: &mut KindPlan) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::kind_of_command;
     use bedplate_base::CpuVendor;
     use bedplate_host::snapshot::{Node, Snapshot};
 
@@ -258,6 +259,8 @@ mod tests {
                 "dracut --force --no-hostonly {add} --install-optional /etc/modprobe.d/zz-bedplate.conf \
                  /usr/lib/modules/6.12.0-1/initramfs.img 6.12.0-1"
             );
+            let argv: Vec<String> = expected.split(' ').map(str::to_owned).collect();
+            assert_eq!(kind_of_command(&argv), Some(NAME), "{expected}");
             assert_eq!(of_image(files), Ok(vec![expected]));
         }
         let refused = of_image(&[]).expect_err("refused");

@@ -36,47 +36,31 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/usr/sbin/update-initramfs", RecordMode::Presence),
 ];
 
+/// Patterns of the command that `dracut::in_image` composes, with these modules of dracut.
+macro_rules! dracut_for_image {
+    ($($module:literal),+) => {
+        &[
+            "dracut",
+            "--force",
+            "--no-hostonly",
+            $("--add", $module,)+
+            "--install-optional",
+            MODPROBE_PATH,
+            "/usr/lib/modules/*/initramfs.img",
+            "[0-9]*",
+        ]
+    };
+}
+
 /// Paths that this resource type writes, and the tools it runs.
 pub(crate) const OWNS: WriteScope = WriteScope {
     files: &["/etc/modules-load.d/bedplate.conf", "/etc/modprobe.d/zz-bedplate.conf"],
     tools: &[
         &["update-initramfs", "-u", "-k", "all"],
         &["dracut", "--force", "--regenerate-all"],
-        &[
-            "dracut",
-            "--force",
-            "--no-hostonly",
-            "--add",
-            "ostree",
-            "--install-optional",
-            MODPROBE_PATH,
-            "/usr/lib/modules/*/initramfs.img",
-            "[0-9]*",
-        ],
-        &[
-            "dracut",
-            "--force",
-            "--no-hostonly",
-            "--add",
-            "bootc",
-            "--install-optional",
-            MODPROBE_PATH,
-            "/usr/lib/modules/*/initramfs.img",
-            "[0-9]*",
-        ],
-        &[
-            "dracut",
-            "--force",
-            "--no-hostonly",
-            "--add",
-            "ostree",
-            "--add",
-            "bootc",
-            "--install-optional",
-            MODPROBE_PATH,
-            "/usr/lib/modules/*/initramfs.img",
-            "[0-9]*",
-        ],
+        dracut_for_image!("ostree"),
+        dracut_for_image!("bootc"),
+        dracut_for_image!("ostree", "bootc"),
         &["sdbootutil", "mkinitrd"],
     ],
     ..WriteScope::NONE
