@@ -4,8 +4,8 @@
 
 use super::boot_files::{self, KERNEL_CMDLINE, line_of_entry, line_of_file, line_source};
 use super::boot_files::{entry_reader, replace, verify};
-use super::kernel_install::{self, BOOT_MOUNTS, written_paths};
-use super::{Context, ObservedLines, Obstacle, Steps, bls, default_entry, only_in_entry, repair};
+use super::kernel_install::{self, written_paths};
+use super::{Context, ObservedLines, Obstacle, Steps, default_entry, only_in_entry};
 use crate::plan::{Action, ToolUndo};
 use bedplate_base::{OptionalRead as _, Reading, lossless_text};
 use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
@@ -24,13 +24,11 @@ const MEASURED: [&str; 2] =
     ["/var/lib/systemd/pcrlock.json", "/etc/systemd/tpm2-pcr-public-key.pem"];
 const LIMIT_S: u32 = 300;
 /// Arguments that sdbootutil sets itself (`sedrootflags`).
-const SET_BY_THE_TOOL: [&str; 2] = ["root", "rootflags"];
+pub(super) const SET_BY_THE_TOOL: [&str; 2] = ["root", "rootflags"];
 /// Command that regenerates entries without arguments that are no longer needed.
-const REMAKE: &str = "sdbootutil update-all-entries";
+pub(super) const REMAKE: &str = "sdbootutil update-all-entries";
 /// Directories whose files sdbootutil reads after /etc/kernel/cmdline.
 const DROP_INS: [&str; 2] = ["/etc/kernel/cmdline.d", "/usr/kernel/cmdline.d"];
-/// File with the boot counter of new entries.
-const TRIES: &str = "/etc/kernel/tries";
 /// Parent of the loader directories on the partition, one of which has the environment block of `grub2-bls`.
 const LOADERS: &str = "/boot/efi/EFI";
 /// Characters that sed interprets: sdbootutil puts the line unescaped into a sed replacement (`update_entry_conf`).
@@ -46,7 +44,11 @@ pub(super) fn observe(reader: &dyn Reader, facts: &Facts) -> ObservedLines {
 /// Refuses a change of `what` that may leave an encrypted disk locked. The tool's exit status does not show whether it
 /// could predict the measurements of the new entries, and the daemon's unit has no TPM. `by_hand` is the operator's way
 /// to make the change.
-fn without_measured_boot(reader: &dyn Reader, what: &str, by_hand: &str) -> Result<(), Obstacle> {
+pub(super) fn without_measured_boot(
+    reader: &dyn Reader,
+    what: &str,
+    by_hand: &str,
+) -> Result<(), Obstacle> {
     for path in MEASURED {
         if reader.exists(path).optional()? == Some(true) {
             return Err(Obstacle {
@@ -68,7 +70,7 @@ pub(crate) fn makes_all_entries(argv: &[String]) -> bool {
     argv.first().is_some_and(|program| program == COMMAND[0])
 }
 
-fn expect_tool(reader: &dyn Reader) -> Result<(), Obstacle> {
+pub(super) fn expect_tool(reader: &dyn Reader) -> Result<(), Obstacle> {
     match reader.exists(TOOL) {
         Ok(true) => Ok(()),
         _ => Err(Obstacle {
@@ -81,135 +83,22 @@ fn expect_tool(reader: &dyn Reader) -> Result<(), Obstacle> {
 }
 
 /// Returns the file that has the command line, as path and text.
-fn expect_line(reader: &dyn Reader) -> Result<(&'static str, String), Obstacle> {
-    line_source(reader)?.ok_or_else(|| Obstacle {
+///
+/// # Errors
+/// If no file has the line, or it is empty; also as [`only_source`].
+pub(super) fn expect_line(reader: &dyn Reader) -> Result<(&'static str, String), Obstacle> {
+    let (path, text) = line_source(reader)?.ok_or_else(|| Obstacle {
         reason: format!(
             "{KERNEL_CMDLINE} does not exist: sdbootutil would make entries from /proc/cmdline"
         ),
         fix: format!("write the whole line, with root=, to {KERNEL_CMDLINE}, then plan again"),
-    })
-}
-
-/// Refuses `sdbootutil mkinitrd` if it would change more than the initramfs: it also makes the boot entries again.
-/// Returns the present lines. `edit` has the arguments that may change; `by_hand` is the operator's way to make the
-/// change. `is_repeated`: an earlier run of the tool, which had passed this check, may have been interrupted.
-///
-/// # Errors
-/// If the tool would not rebuild the initramfs, if the disk may stay locked, if entries could not be restored, or if
-/// the arguments of the default entry would change, or may change.
-pub(super) fn check_mkinitrd(
-    reader: &dyn Reader,
-    facts: &Facts,
-    (edit, by_hand): (&Edit, &str),
-    is_repeated: bool,
-) -> Result<ObservedLines, Obstacle> {
-    expect_tool(reader)?;
-    builds_initramfs(reader, facts)?;
-    without_measured_boot(reader, "new initramfs", by_hand)?;
-    without_boot_counter(reader, by_hand)?;
-    let (path, text) = expect_line(reader)?;
+    })?;
     // From an empty file, the tool would make entries without root=.
     if boot_files::is_blank(&text) {
         return Err(boot_files::blank_line(path));
     }
     only_source(reader, path, &text)?;
-    let observed = observe(reader, facts);
-    if is_repeated && is_cut_short(reader, facts) {
-        return Ok(observed);
-    }
-    if let Reading::Unknown(why) = &observed.next {
-        return Err(Obstacle {
-            reason: format!(
-                "`sdbootutil mkinitrd` also makes the boot entries again, and the default one is unknown: {why}"
-            ),
-            fix: repair::unknown(facts),
-        });
-    }
-    let made = kernel_cmdline::cmdline(&text, entry_reader(facts)).unwrap_or_default();
-    let made = CommandLine::parse(&made);
-    only_in_entry::check(&observed.next, &made, edit, &SET_BY_THE_TOOL, REMAKE)?;
-    adds_nothing(&observed.next, &made, edit, path)?;
-    Ok(observed)
-}
-
-/// Whether the default entry, or every entry, names no kernel, as an interrupted tool may leave them. Such an entry has
-/// no arguments to keep.
-fn is_cut_short(reader: &dyn Reader, facts: &Facts) -> bool {
-    let names_kernel = |entry: &BlsEntry| entry.linux().or(entry.efi()).is_some();
-    let files = |mount: &&str| {
-        let files = bls::entry_files(reader, &format!("{mount}/loader/entries")).ok()?;
-        (!files.is_empty()).then_some(files)
-    };
-    match placed_entry(reader, facts) {
-        Reading::Known((_, entry)) => !names_kernel(&entry),
-        // GRUB skips these entries, so none is the default.
-        Reading::Unknown(_) => {
-            let found = BOOT_MOUNTS.iter().find_map(files).unwrap_or_default();
-            !found.is_empty() && !found.iter().any(|file| names_kernel(&file.entry))
-        }
-        Reading::Absent => false,
-    }
-}
-
-/// Refuses a file with arguments that the default entry lacks and the edit does not add: a rebuild of the initramfs
-/// would put them into the entries.
-fn adds_nothing(
-    next: &Reading<CommandLine>,
-    made: &CommandLine,
-    edit: &Edit,
-    path: &str,
-) -> Result<(), Obstacle> {
-    let target = next.known().and_then(|entry| edit.apply(entry).ok());
-    let Some(target) = target else { return Ok(()) };
-    let mut added = only_in_entry::lost_arguments(made, &target, edit);
-    added.retain(|token| !SET_BY_THE_TOOL.contains(&token.folded_name().as_str()));
-    match added.is_empty() {
-        true => Ok(()),
-        false => Err(Obstacle {
-            reason: format!(
-                "{path} has `{}`, which the default boot entry lacks; regenerating the entry would add this",
-                only_in_entry::named(&added)
-            ),
-            fix: format!(
-                "remove these arguments from {path}, or add them to the boot entries with `{REMAKE}`; then plan again"
-            ),
-        }),
-    }
-}
-
-/// Refuses boot counters. With one, the tool replaces entries by files with other names and removes the old initrds, so
-/// that the old entries could not be restored (`install_kernel`).
-fn without_boot_counter(reader: &dyn Reader, by_hand: &str) -> Result<(), Obstacle> {
-    let tries = reader.text(TRIES).optional()?.unwrap_or_default();
-    match tries.trim().parse::<u32>() {
-        Err(_) => Ok(()),
-        Ok(_) => Err(Obstacle {
-            reason: format!(
-                "{TRIES} sets a boot counter: `sdbootutil mkinitrd` would rename the boot entries, and bedplate could \
-                 not restore them"
-            ),
-            fix: by_hand.to_owned(),
-        }),
-    }
-}
-
-/// Refuses kernels with an initramfs next to their modules: sdbootutil runs no dracut for them (`install_kernel`).
-fn builds_initramfs(reader: &dyn Reader, facts: &Facts) -> Result<(), Obstacle> {
-    for release in &facts.os.installed_kernels {
-        let path = format!("/lib/modules/{release}/initrd");
-        if reader.exists(&path)? {
-            return Err(Obstacle {
-                reason: format!(
-                    "{path} exists: sdbootutil copies that file instead of building an initramfs, so a change of module \
-                     options would not reach it"
-                ),
-                fix: format!(
-                    "if no package owns {path} (`rpm -qf {path}`), remove it; then plan again"
-                ),
-            });
-        }
-    }
-    Ok(())
+    Ok((path, text))
 }
 
 fn configured(reader: &dyn Reader, as_loader: BlsReader) -> Reading<CommandLine> {
@@ -300,10 +189,6 @@ pub(crate) fn steps(context: &Context, edit: &Edit) -> Result<Steps, Obstacle> {
         boot_files::carried_by_grub(context)?;
     }
     let (path, base) = expect_line(context.reader)?;
-    if boot_files::is_blank(&base) {
-        return Err(boot_files::blank_line(path));
-    }
-    only_source(context.reader, path, &base)?;
     let edited = kernel_cmdline::edited(&base, as_loader, edit)
         .map_err(|error| boot_files::cannot(KERNEL_CMDLINE, &error))?;
     carried_by_sed(&edited)?;
