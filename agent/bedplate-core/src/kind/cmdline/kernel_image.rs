@@ -2,21 +2,21 @@
 
 use bedplate_host::Reader;
 
-/// Names of images, without the release. On 64-bit Arm, SUSE uses `Image` (openSUSE/kernel-source,
-/// rpm/kernel-binary.spec.in).
-const NAMES: &[&str] = &["vmlinuz", "Image", "vmlinux", "linux", "kernel", "bzImage"];
-/// Number of names at the start of [`NAMES`] that packages also use for images next to the modules. kernel-install gets
-/// only images with these names.
-const OF_PACKAGES: usize = 2;
+/// Names of images in packages, without the release. kernel-install gets only images with these names. On 64-bit Arm,
+/// SUSE uses `Image` (openSUSE/kernel-source, rpm/kernel-binary.spec.in).
+const OF_PACKAGES: [&str; 2] = ["vmlinuz", "Image"];
+/// Other names of images in /boot.
+const OTHERS: [&str; 4] = ["vmlinux", "linux", "kernel", "bzImage"];
 
 /// Returns the text after the name in the file name of an image: the release, unless it is a rescue image.
 pub(super) fn release_part(file_name: &str) -> Option<&str> {
-    NAMES.iter().find_map(|name| file_name.strip_prefix(name)?.strip_prefix('-'))
+    let mut names = OF_PACKAGES.iter().chain(&OTHERS);
+    names.find_map(|name| file_name.strip_prefix(name)?.strip_prefix('-'))
 }
 
 /// Returns all paths at which the image of a release may be.
 pub(crate) fn paths(release: &str) -> Vec<String> {
-    let others = NAMES[OF_PACKAGES..].iter().map(|name| format!("/boot/{name}-{release}"));
+    let others = OTHERS.iter().map(|name| format!("/boot/{name}-{release}"));
     of_packages(release).into_iter().chain(others).collect()
 }
 
@@ -29,7 +29,7 @@ pub(super) fn of_packages(release: &str) -> Vec<String> {
             format!("/boot/{name}-{release}"),
         ]
     };
-    NAMES[..OF_PACKAGES].iter().flat_map(of).collect()
+    OF_PACKAGES.iter().flat_map(of).collect()
 }
 
 /// Returns the path of a kernel's image for `kernel-install add`: next to its modules, as documented in
@@ -37,13 +37,13 @@ pub(super) fn of_packages(release: &str) -> Vec<String> {
 pub(super) fn for_kernel_install(reader: &dyn Reader, release: &str) -> String {
     let beside = |name: &str| format!("/usr/lib/modules/{release}/{name}");
     let listed = reader.list("/boot").unwrap_or_default();
-    let names = &NAMES[..OF_PACKAGES];
-    let found = names.iter().map(|name| beside(name)).find(|path| reader.exists(path) == Ok(true));
+    let mut candidates = OF_PACKAGES.iter().map(|name| beside(name));
+    let found = candidates.find(|path| reader.exists(path) == Ok(true));
     let in_boot = || {
-        let mut files = names.iter().map(|name| format!("{name}-{release}"));
+        let mut files = OF_PACKAGES.iter().map(|name| format!("{name}-{release}"));
         files.find(|file| listed.contains(file)).map(|file| format!("/boot/{file}"))
     };
-    found.or_else(in_boot).unwrap_or_else(|| beside(NAMES[0]))
+    found.or_else(in_boot).unwrap_or_else(|| beside(OF_PACKAGES[0]))
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn ledger_may_give_each_image_of_packages_to_kernel_install() {
-        for name in &NAMES[..OF_PACKAGES] {
+        for name in OF_PACKAGES {
             for image in
                 [format!("/usr/lib/modules/{RELEASE}/{name}"), format!("/boot/{name}-{RELEASE}")]
             {
