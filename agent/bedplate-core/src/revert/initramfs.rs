@@ -33,16 +33,16 @@ pub(super) fn refuse<'f>(
         }
         kept.insert(path.clone());
     }
-    let mut made: Vec<String> = files(ledger, is_mkinitrd).map(|(path, _)| path.clone()).collect();
+    let read = files(ledger, is_mkinitrd).map(|(path, _)| path.clone());
     let owed = ledger.owed.iter().filter(|tool| is_mkinitrd(&tool.argv));
-    made.extend(owed.map(|tool| tool.argv.join(" ")));
+    let subjects: Vec<String> = read.chain(owed.map(|tool| tool.argv.join(" "))).collect();
     if !force
-        && !made.is_empty()
+        && !subjects.is_empty()
         && let Err(Obstacle { reason, fix }) =
             cmdline::check_initramfs_revert(reader, facts(), ledger)
     {
-        made.iter().for_each(|subject| plan.refuse(subject, &reason, &fix));
-        kept.extend(made);
+        subjects.iter().for_each(|subject| plan.refuse(subject, &reason, &fix));
+        kept.extend(subjects);
         // An interrupted rebuild has left boot entries in the ledger, which name it as their generator.
         let is_made = |tool: &Generator| is_mkinitrd(&tool.argv);
         let entries = ledger.files.iter();
