@@ -123,6 +123,8 @@ fn kernel_cmdline_stays_newer_than_default_grub() {
         "etc/default/grub",
         "GRUB_CMDLINE_LINUX=\"rhgb quiet iommu=pt\"\nGRUB_ENABLE_BLSCFG=true\n",
     );
+    root.set_modified("etc/default/grub", 1);
+    root.set_modified("etc/kernel/cmdline", 2);
     let (main, line) = (root.at("etc/default/grub"), root.at("etc/kernel/cmdline"));
     let age = |path| std::fs::metadata(path).expect("a file").modified().expect("a time");
     let before = root.text("etc/kernel/cmdline");
@@ -138,8 +140,7 @@ fn kernel_cmdline_stays_newer_than_default_grub() {
         assert_eq!(root.text("etc/kernel/cmdline"), before);
     }
     // An operator's edit of /etc/default/grub must reach the older file.
-    let old = std::fs::File::options().write(true).open(&line).expect("ours");
-    old.set_modified(std::time::UNIX_EPOCH).expect("ours");
+    root.set_modified("etc/kernel/cmdline", 0);
     assert_eq!(root.apply(&[]).code, Some(0));
     assert_eq!(age(&line), std::time::UNIX_EPOCH);
 }
@@ -148,14 +149,9 @@ fn kernel_cmdline_stays_newer_than_default_grub() {
 fn edit_that_changes_the_order_of_ages_is_noted() {
     let root = with_plugin("options root=/dev/r ro\n");
     root.put("etc/kernel/cmdline", "root=/dev/r ro\n");
-    let set_age = |path: &str, seconds| {
-        let file = std::fs::File::options().write(true).open(root.at(path)).expect("ours");
-        let age = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
-        file.set_modified(age).expect("ours");
-    };
     for (age, is_noted) in [(1, true), (3, false)] {
-        set_age("etc/default/grub", 2);
-        set_age("etc/kernel/cmdline", age);
+        root.set_modified("etc/default/grub", 2);
+        root.set_modified("etc/kernel/cmdline", age);
         let plan = root.plan();
         let note = "this change makes it newer than /etc/default/grub";
         assert_eq!(plan.text.contains(note), is_noted, "{}", plan.text);

@@ -199,6 +199,7 @@ fn entry_with_the_argument_before_apply_is_not_listed() {
     let root = rocky();
     let own = root.text(NEWER).replace("root=/dev/r ro", "root=/dev/r ro iommu=pt");
     root.put(NEWER, &own);
+    root.set_modified(NEWER, 0);
     assert_code(&root.apply(&[]), &[0]);
     assert!(root.text(NORMAL).contains("iommu=pt"));
     let ran = root.image("revert", &["--yes"]);

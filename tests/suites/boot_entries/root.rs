@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bedplate_tests::{fixtures, program};
 use serde_json::Value;
@@ -54,6 +55,12 @@ impl Root {
         let file = self.at(path);
         fs::create_dir_all(file.parent().expect("below the root")).expect("ours");
         fs::write(file, text).expect("ours");
+    }
+
+    /// Sets the modification time of a file, in seconds since 1970.
+    pub fn set_modified(&self, path: &str, seconds: u64) {
+        let file = fs::File::options().write(true).open(self.at(path)).expect("ours");
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("ours");
     }
 
     pub fn tool(&self, path: &str, script: &str) {
