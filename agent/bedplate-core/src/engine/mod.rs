@@ -89,8 +89,9 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
         append(&mut planned, section);
     }
     append(&mut body, planned);
-    if facts.host != HostKind::Live {
-        wait_for_first_boot(facts.host, &mut body.changes);
+    // A snapshot keeps the plan of the host it was recorded from.
+    if facts.host == HostKind::Image {
+        wait_for_first_boot(&mut body.changes);
     }
     let found = cmdline::soundness(reader, facts);
     let next_boot = found.next_boot();
@@ -118,11 +119,8 @@ fn append(body: &mut KindPlan, more: KindPlan) {
 }
 
 /// Marks the changes of an image, which is not running: runtime changes are deferred to its first boot, and the others
-/// take effect then. A snapshot keeps the plan of the host it was recorded from.
-fn wait_for_first_boot(host: HostKind, changes: &mut [Change]) {
-    if host != HostKind::Image {
-        return;
-    }
+/// take effect then.
+fn wait_for_first_boot(changes: &mut [Change]) {
     for change in changes.iter_mut().filter(|change| change.deferred.is_none()) {
         match change.actions.iter().any(crate::plan::Action::is_live) {
             true => change.deferred = Some(Deferred::to_first_boot()),
