@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::pci::PciTree;
+use super::system::{MEMINFO, meminfo_bytes};
 use super::systemd_units::{self, Setting};
 use bedplate_base::OptionalRead as _;
 use bedplate_base::{ReadError, Reading};
@@ -18,8 +19,6 @@ const LIMITS: &str = "/etc/security/limits.conf";
 const LIMITS_D: &str = "/etc/security/limits.d";
 /// Huge pages in sysfs, one directory per size.
 pub const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
-/// Memory statistics.
-const MEMINFO: &str = "/proc/meminfo";
 /// List of mounts.
 pub const MOUNTS: &str = "/proc/mounts";
 /// POSIX shared memory.
@@ -84,7 +83,8 @@ pub fn read(reader: &dyn Reader, tree: Option<&PciTree>) -> Limits {
         numa_balancing: super::scan::number(reader, "/proc/sys/kernel/numa_balancing"),
         huge_pages: Reading::from_result(huge_pages(reader)),
         default_huge_page: Reading::from_result(reader.text(MEMINFO))
-            .and_then(|text| Reading::from_option(default_huge_page(&text))),
+            .and_then(|text| Reading::from_option(meminfo_bytes(&text, "Hugepagesize")))
+            .map(u128::from),
         persistenced: Reading::from_result(reader.exists(PERSISTENCED)),
         nodes: tree.map(|tree| nodes(reader, tree)).unwrap_or_default(),
     }
@@ -100,13 +100,6 @@ fn huge_pages(reader: &dyn Reader) -> Result<BTreeMap<u128, Reading<u64>>, ReadE
         Some((kib(name)? << 10, super::scan::number(reader, &path)))
     });
     Ok(sizes.collect())
-}
-
-/// Parses `Hugepagesize:     524288 kB` (fs/proc/meminfo.c, hugetlb_report_meminfo).
-fn default_huge_page(meminfo: &str) -> Option<u128> {
-    let size = meminfo.lines().find_map(|line| line.strip_prefix("Hugepagesize:"))?;
-    let kib: u64 = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(u128::from(kib) << 10)
 }
 
 fn setting(found: Result<Option<Setting>, ReadError>) -> Reading<Setting> {
@@ -215,15 +208,6 @@ mod tests {
         assert_eq!(mounted("tmpfs /run tmpfs rw 0 0\n"), None);
         let default = mounted("tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n").unwrap();
         assert_eq!(default.size, None);
-    }
-
-    #[test]
-    fn default_huge_page_is_in_meminfo() {
-        let text = "MemTotal:       2113384448 kB\nHugePages_Free:        0\nHugepagesize:     524288 kB\n";
-        assert_eq!(default_huge_page(text), Some(512 << 20));
-        for other in ["", "HugePages_Total:       0\n", "Hugepagesize:\n", "Hugepagesize: 2 MB\n"] {
-            assert_eq!(default_huge_page(other), None, "{other}");
-        }
     }
 
     #[test]

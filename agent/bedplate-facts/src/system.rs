@@ -206,15 +206,22 @@ fn elf_machine(header: &[u8]) -> Option<Arch> {
     })
 }
 
+/// Memory statistics.
+pub(crate) const MEMINFO: &str = "/proc/meminfo";
+
+/// Returns a field of [`MEMINFO`] in bytes. Parses `Hugepagesize:     524288 kB` (Linux fs/proc/meminfo.c).
+pub(crate) fn meminfo_bytes(text: &str, name: &str) -> Option<u64> {
+    let kib: u64 = cpuinfo_field(text, name)?.strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 /// Reads `MemTotal`, in bytes.
 pub(crate) fn memory_bytes(reader: &dyn Reader) -> Reading<u64> {
-    let text = match start(reader, "/proc/meminfo") {
+    let text = match start(reader, MEMINFO) {
         Ok(text) => text,
         Err(error) => return Reading::from_result(Err(error)),
     };
-    let kib = cpuinfo_field(&text, "MemTotal")
-        .and_then(|value| value.strip_suffix("kB")?.trim().parse::<u64>().ok());
-    match kib.and_then(|kib| kib.checked_mul(1024)) {
+    match meminfo_bytes(&text, "MemTotal") {
         Some(bytes) => Reading::Known(bytes),
         None => Reading::unknown("/proc/meminfo has no MemTotal in kB"),
     }
@@ -318,5 +325,14 @@ mod tests {
         assert_eq!(cpuinfo_field(text, "model name"), Some("Xeon"));
         assert_eq!(cpuinfo_field(text, "model"), Some("47"));
         assert_eq!(cpuinfo_field(text, "vendor_id"), None);
+    }
+
+    #[test]
+    fn meminfo_fields_are_in_bytes() {
+        let text = "MemTotal:       2113384448 kB\nHugePages_Free:        0\nHugepagesize:     524288 kB\n";
+        assert_eq!(meminfo_bytes(text, "Hugepagesize"), Some(512 << 20));
+        for other in ["", "HugePages_Total:       0\n", "Hugepagesize:\n", "Hugepagesize: 2 MB\n"] {
+            assert_eq!(meminfo_bytes(other, "Hugepagesize"), None, "{other}");
+        }
     }
 }
