@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::pci::PciTree;
 use super::process::Daemon;
-use super::superchip::RACK_GPUS;
+use super::superchip::is_rack_gpu;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
 
@@ -79,7 +79,7 @@ pub fn record(reader: &dyn Reader, tree: Option<&PciTree>) {
 fn is_set_up(reader: &dyn Reader, tree: Option<&PciTree>) -> bool {
     let is_tray = |tree: &PciTree| {
         let mut all = tree.functions.values();
-        all.any(|gpu| gpu.vendor.0 == 0x10de && RACK_GPUS.contains(&gpu.device.0) && !gpu.vfio)
+        all.any(|gpu| is_rack_gpu(gpu) && !gpu.vfio)
     };
     let is_there = |path: &str| reader.exists(path).is_ok_and(|there| there);
     tree.is_some_and(is_tray) && is_there(PROGRAM) && is_there(CONFIG)

@@ -2,14 +2,13 @@
 //! (handbook §14.3).
 
 use super::facts::Facts;
-use super::gpu;
+use super::gpu::{self, NVIDIA};
 use super::pci::{Function, PciTree};
 use bedplate_base::Arch;
-use bedplate_base::value::{KernelVersion, PciId};
+use bedplate_base::value::KernelVersion;
 use bedplate_base::{Reading, Reason};
 use bedplate_host::Reader;
 
-const NVIDIA: PciId = PciId(0x10de);
 /// First release with S1DSS bypass.
 pub const EITHER_MODE_WORKS: KernelVersion = KernelVersion::new(6, 11);
 /// Series and flavour of earlier kernels that may have a bypass of their own: Ubuntu's linux-nvidia 6.8, since August
@@ -20,7 +19,7 @@ const OWN_BYPASS: (KernelVersion, &str) = (KernelVersion::new(6, 8), "nvidia");
 pub const SMMU_SVA: &str = "CONFIG_ARM_SMMU_V3_SVA";
 
 /// GPUs of rack trays: GB200 (2941), GB300 (31c2, 31c3) and GB300 MaxQ (31a1); README of open-gpu-kernel-modules, pci.ids.
-pub(crate) const RACK_GPUS: [u16; 4] = [0x2941, 0x31a1, 0x31c2, 0x31c3];
+const RACK_GPUS: [u16; 4] = [0x2941, 0x31a1, 0x31c2, 0x31c3];
 /// Other GPUs that exist only together with an NVIDIA Arm CPU: GH200 (2342, 2345, 2348), GB10 (2e12); Linux
 /// drivers/vfio/pci/nvgrace-gpu/main.c, pci.ids, and the README of open-gpu-kernel-modules.
 const OTHER_GPUS: [u16; 4] = [0x2342, 0x2345, 0x2348, 0x2e12];
@@ -123,11 +122,15 @@ pub fn arm_cpu(tree: &PciTree) -> ArmCpu {
     }
 }
 
+/// Whether the GPU is one of a rack tray.
+pub(crate) fn is_rack_gpu(gpu: &Function) -> bool {
+    gpu.vendor == NVIDIA && RACK_GPUS.contains(&gpu.device.0)
+}
+
 /// Whether the GPU exists only together with an NVIDIA Arm CPU, whose memory it shares. A VM on such a host sees the GPU,
 /// and root ports of its hypervisor.
 pub fn is_superchip_gpu(gpu: &Function) -> bool {
-    gpu.vendor == NVIDIA
-        && (RACK_GPUS.contains(&gpu.device.0) || OTHER_GPUS.contains(&gpu.device.0))
+    is_rack_gpu(gpu) || gpu.vendor == NVIDIA && OTHER_GPUS.contains(&gpu.device.0)
 }
 
 /// Whether the running kernel was built with [`SMMU_SVA`]. `Absent`: the host has no GPU that needs it.
