@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::os::Os;
 use bedplate_cmdline::boot::completeness::SECTION_MARKS;
+use bedplate_cmdline::boot::grub_default;
 use bedplate_cmdline::{CommandLine, Token};
 use bedplate_host::{HostKind, Reader};
 use blscfg::uses_entries;
@@ -218,7 +219,7 @@ fn ostree(host: &Host) -> Option<BootLoader> {
     // contain it. An image has no boot configuration; an installed system has one.
     let bootc_image = || {
         ["/usr/bin/bootc", "/sysroot"].into_iter().all(|path| host.has(path))
-            && !host.has("/etc/default/grub")
+            && !host.has(grub_default::MAIN)
             && !host.has_entries()
     };
     let image = host.reader.kind() == HostKind::Image
@@ -254,7 +255,7 @@ fn running_systemd_boot(host: &Host) -> Option<BootLoader> {
 }
 
 fn suse(host: &Host) -> Option<BootLoader> {
-    (host.os.is_any(&["suse", "opensuse", "sles"]) && host.has("/etc/default/grub"))
+    (host.os.is_any(&["suse", "opensuse", "sles"]) && host.has(grub_default::MAIN))
         .then_some(BootLoader::GrubSuse)
 }
 
@@ -262,7 +263,7 @@ fn red_hat(host: &Host) -> Option<BootLoader> {
     if !host.os.is_any(&RED_HAT) {
         return None;
     }
-    match (host.has("/etc/default/grub"), host.has_entries()) {
+    match (host.has(grub_default::MAIN), host.has_entries()) {
         (true, _) => Some(red_hat_grub(host)),
         (false, true) => Some(BootLoader::GrubBls),
         (false, false) => None,
@@ -282,7 +283,7 @@ fn red_hat_grub(host: &Host) -> BootLoader {
 }
 
 fn debian(host: &Host) -> Option<BootLoader> {
-    let grub = || host.has("/etc/default/grub") || host.has("/etc/default/grub.d");
+    let grub = || host.has(grub_default::MAIN) || host.has(grub_default::DROP_INS);
     (host.os.is_any(&DEBIAN) && grub()).then_some(BootLoader::GrubDebian)
 }
 
@@ -294,7 +295,7 @@ fn configured_systemd_boot(host: &Host) -> Option<BootLoader> {
         ["/boot/loader/loader.conf", "/efi/loader/loader.conf", "/boot/efi/loader/loader.conf"];
     let found = layout.is_some_and(|layout| layout == "bls" || layout == "uki")
         || loader.iter().any(|path| host.has(path));
-    (found && !host.has("/etc/default/grub"))
+    (found && !host.has(grub_default::MAIN))
         .then_some(BootLoader::SystemdBoot { uki: layout == Some("uki") })
 }
 
@@ -318,7 +319,7 @@ fn proxmox(host: &Host) -> Option<BootLoader> {
 /// name GRUB's tools as Red Hat does; derivatives of Debian ship Debian's GRUB package. A configuration that
 /// grub-mkconfig did not make must not be overwritten.
 fn grub_by_tools(host: &Host) -> Option<BootLoader> {
-    if !host.has("/etc/default/grub") {
+    if !host.has(grub_default::MAIN) {
         return None;
     }
     let made = |path: &str| match host.reader.read(path) {
@@ -338,7 +339,7 @@ fn grub_by_tools(host: &Host) -> Option<BootLoader> {
 
 fn unknown_grub(host: &Host) -> Option<BootLoader> {
     let id = host.os.id.known().map_or("unknown", String::as_str);
-    host.has("/etc/default/grub").then(|| BootLoader::Unknown {
+    host.has(grub_default::MAIN).then(|| BootLoader::Unknown {
         reason: format!(
             "/etc/default/grub exists, but the tool that regenerates the GRUB configuration of distribution {id:?} \
              is unknown: not of the Debian, Red Hat or SUSE family, by os-release or by its tools"

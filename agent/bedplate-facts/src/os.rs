@@ -47,9 +47,8 @@ impl Os {
 /// Observes the operating system.
 pub fn observe(reader: &dyn Reader) -> Os {
     let release = os_release(reader);
-    let field = |name: &str| {
-        release.clone().and_then(|text| Reading::from_option(release_field(&text, name)))
-    };
+    let field =
+        |name: &str| release.clone().and_then(|text| Reading::from_option(assignment(&text, name)));
     let id_like = field("ID_LIKE");
     Os {
         id: field("ID"),
@@ -76,11 +75,12 @@ fn os_release(reader: &dyn Reader) -> Reading<String> {
 
 /// Returns the value of os-release, for example `ID` or `IMAGE_ID`, if set and readable.
 pub fn release_value(reader: &dyn Reader, name: &str) -> Option<String> {
-    release_field(os_release(reader).known()?, name)
+    assignment(os_release(reader).known()?, name)
 }
 
-/// Returns one assignment of os-release (man os-release): a shell-like quoted value, no expansion; the last one wins.
-fn release_field(text: &str, name: &str) -> Option<String> {
+/// Returns the value of a plain assignment, as in os-release (man os-release): a shell-like quoted value, no expansion;
+/// the last one wins.
+pub(crate) fn assignment(text: &str, name: &str) -> Option<String> {
     let value = text
         .lines()
         .rev()
@@ -177,10 +177,10 @@ mod tests {
     fn os_release_values_lose_their_quotes() {
         let text =
             "ID=debian\nID=ubuntu\nID_LIKE='debian'\nPRETTY_NAME=\"A \\\"B\\\" C\"\nEMPTY=\n";
-        assert_eq!(release_field(text, "ID").as_deref(), Some("ubuntu"));
-        assert_eq!(release_field(text, "ID_LIKE").as_deref(), Some("debian"));
-        assert_eq!(release_field(text, "PRETTY_NAME").as_deref(), Some("A \"B\" C"));
-        assert_eq!(release_field(text, "EMPTY").as_deref(), Some(""));
-        assert_eq!(release_field(text, "VERSION_ID"), None);
+        assert_eq!(assignment(text, "ID").as_deref(), Some("ubuntu"));
+        assert_eq!(assignment(text, "ID_LIKE").as_deref(), Some("debian"));
+        assert_eq!(assignment(text, "PRETTY_NAME").as_deref(), Some("A \"B\" C"));
+        assert_eq!(assignment(text, "EMPTY").as_deref(), Some(""));
+        assert_eq!(assignment(text, "VERSION_ID"), None);
     }
 }

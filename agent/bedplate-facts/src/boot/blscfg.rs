@@ -1,7 +1,8 @@
 //! Role of boot entries for Red Hat's grub2-mkconfig: whether it uses them, and whether it overwrites their `options`
 //! (handbook §10.3). The script [`LINUX_SCRIPT`] shows how the installed build behaves.
 
-use bedplate_base::ReadError;
+use crate::os::assignment;
+use bedplate_base::{OptionalRead as _, ReadError};
 use bedplate_cmdline::boot::grub_default::MAIN;
 use bedplate_host::Reader;
 
@@ -32,23 +33,16 @@ pub enum MenuEffect {
     NotKnown,
 }
 
-/// Returns GRUB_ENABLE_BLSCFG of /etc/default/grub, from a plain assignment (the last one wins).
+/// Returns GRUB_ENABLE_BLSCFG of /etc/default/grub, from a plain assignment.
 fn setting(reader: &dyn Reader) -> Option<String> {
-    // Comments by other tools and admins need not be UTF-8.
-    let bytes = reader.read(MAIN).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let value =
-        text.lines().rev().find_map(|line| line.trim().strip_prefix("GRUB_ENABLE_BLSCFG="))?;
-    Some(value.trim().trim_matches(['"', '\'']).to_owned())
+    assignment(&text(reader, MAIN).unwrap_or_default(), "GRUB_ENABLE_BLSCFG")
 }
 
-/// Returns the script; empty if it is absent.
-fn script(reader: &dyn Reader) -> Result<String, ReadError> {
-    match reader.read(LINUX_SCRIPT) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) if error.is_absent() => Ok(String::new()),
-        Err(error) => Err(error),
-    }
+/// Returns a shell script; empty if it is absent.
+fn text(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    let bytes = reader.read(path).optional()?.unwrap_or_default();
+    // Comments by other tools and admins need not be UTF-8.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Returns the decisive part of a line of [`LINUX_SCRIPT`]. Snapshots record only this.
@@ -63,7 +57,7 @@ pub fn script_mark(line: &str) -> Option<&'static str> {
 pub(super) fn uses_entries(reader: &dyn Reader) -> Result<bool, ReadError> {
     match setting(reader).as_deref() {
         None | Some("") => {
-            let is_default = script(reader)?.contains(BLS_BY_DEFAULT);
+            let is_default = text(reader, LINUX_SCRIPT)?.contains(BLS_BY_DEFAULT);
             Ok(is_default && reader.exists(OLD_GRUBBY) != Ok(true))
         }
         Some(value) => Ok(value == "true"),
@@ -73,7 +67,7 @@ pub(super) fn uses_entries(reader: &dyn Reader) -> Result<bool, ReadError> {
 /// Returns the effect of grub2-mkconfig with [`KEEP_ENTRIES`] on boot entries. In an installer (/run/install), builds that
 /// follow the setting overwrite them in any case.
 pub fn menu_effect(reader: &dyn Reader) -> MenuEffect {
-    let script = script(reader).unwrap_or_default();
+    let script = text(reader, LINUX_SCRIPT).unwrap_or_default();
     match (script.contains(KEEPS_IF_SET), script.contains(FOLLOWS_OPTION)) {
         (true, _) if reader.exists("/run/install") == Ok(true) => MenuEffect::NotKnown,
         (true, _) if setting(reader).as_deref() == Some("true") => MenuEffect::Kept,

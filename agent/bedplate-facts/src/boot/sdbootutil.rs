@@ -2,7 +2,7 @@
 //! /boot/grub2/grub.cfg.
 
 use super::{BootLoader, Host};
-use crate::os::release_value;
+use crate::os::{assignment, release_value};
 
 /// Directory of the boot loaders on the EFI system partition.
 const LOADERS: &str = "/boot/efi/EFI";
@@ -22,9 +22,8 @@ const SYSTEMD_BOOT: &[&str] = &[
 /// Detects the loader, by LOADER_TYPE if that is set. Trusts any value, as sdbootutil does.
 pub(super) fn detect(host: &Host) -> Option<BootLoader> {
     let bytes = host.reader.read(SYSCONFIG).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let value = text.lines().rev().find_map(|line| line.trim().strip_prefix("LOADER_TYPE="));
-    match value.map(|value| value.trim().trim_matches(['"', '\''])) {
+    let loader = assignment(&String::from_utf8_lossy(&bytes), "LOADER_TYPE");
+    match loader.as_deref() {
         Some("grub2-bls") => Some(BootLoader::Sdbootutil { grub: true }),
         Some("systemd-boot") => Some(BootLoader::Sdbootutil { grub: false }),
         None | Some("") if host.has("/usr/bin/sdbootutil") => Some(unnamed(host)),
