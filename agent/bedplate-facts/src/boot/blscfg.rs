@@ -34,8 +34,8 @@ pub enum MenuEffect {
 }
 
 /// Returns GRUB_ENABLE_BLSCFG of /etc/default/grub, from a plain assignment.
-fn setting(reader: &dyn Reader) -> Option<String> {
-    assignment(&text(reader, MAIN).unwrap_or_default(), "GRUB_ENABLE_BLSCFG")
+fn setting(reader: &dyn Reader) -> Result<Option<String>, ReadError> {
+    Ok(assignment(&text(reader, MAIN)?, "GRUB_ENABLE_BLSCFG"))
 }
 
 /// Returns a shell script; empty if it is absent.
@@ -53,9 +53,10 @@ pub fn script_mark(line: &str) -> Option<&'static str> {
 /// Whether grub2-mkconfig uses boot entries. Without a setting its script decides.
 ///
 /// # Errors
-/// If the script decides and cannot be read: /etc/grub.d of RHEL is accessible only to root.
+/// If the setting cannot be read, or if the script decides and cannot be read: /etc/grub.d of RHEL is accessible only
+/// to root.
 pub(super) fn uses_entries(reader: &dyn Reader) -> Result<bool, ReadError> {
-    match setting(reader).as_deref() {
+    match setting(reader)?.as_deref() {
         None | Some("") => {
             let is_default = text(reader, LINUX_SCRIPT)?.contains(BLS_BY_DEFAULT);
             Ok(is_default && reader.exists(OLD_GRUBBY) != Ok(true))
@@ -70,9 +71,32 @@ pub fn menu_effect(reader: &dyn Reader) -> MenuEffect {
     let script = text(reader, LINUX_SCRIPT).unwrap_or_default();
     match (script.contains(KEEPS_IF_SET), script.contains(FOLLOWS_OPTION)) {
         (true, _) if reader.exists("/run/install") == Ok(true) => MenuEffect::NotKnown,
-        (true, _) if setting(reader).as_deref() == Some("true") => MenuEffect::Kept,
+        (true, _) if setting(reader).is_ok_and(|value| value.as_deref() == Some("true")) => {
+            MenuEffect::Kept
+        }
         (true, _) => MenuEffect::OverwrittenUnlessSet,
         (false, true) => MenuEffect::Kept,
         (false, false) => MenuEffect::NotKnown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_host::snapshot::{Node, Snapshot};
+
+    #[test]
+    fn unread_setting_is_not_an_unset_one() {
+        let uses_entries = |main: Node| {
+            let mut host = Snapshot::new(true);
+            host.insert(LINUX_SCRIPT, Node::File(BLS_BY_DEFAULT.into()));
+            host.insert(MAIN, main);
+            host.complete();
+            uses_entries(&host)
+        };
+        assert_eq!(uses_entries(Node::File(b"GRUB_TIMEOUT=5\n".into())), Ok(true));
+        assert_eq!(uses_entries(Node::File(b"GRUB_ENABLE_BLSCFG=false\n".into())), Ok(false));
+        let unread = uses_entries(Node::Denied).expect_err("the setting decides");
+        assert!(unread.to_string().contains(MAIN), "{unread}");
     }
 }
