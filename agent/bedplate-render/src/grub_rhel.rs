@@ -12,7 +12,7 @@ use bedplate_core::image_config::ImageConfig;
 pub(super) const SCRIPT: &str = "bedplate-grubby.sh";
 pub(super) const APPEND: &str = "default-grub.append";
 /// Command line of kernels that are installed later.
-const LINE: &str = "/etc/kernel/cmdline";
+const KERNEL_CMDLINE: &str = "/etc/kernel/cmdline";
 
 pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResult, RenderError> {
     let mut rendered = RenderResult::default();
@@ -30,8 +30,7 @@ pub(super) fn render(build: &ImageConfig, tokens: &[Token]) -> Result<RenderResu
     }
     if !words.is_empty() || !removed.is_empty() {
         let has_all = argument_tests(&carried, &removed)?;
-        let removed = removed.join(" ");
-        let text = script((words.as_str(), &removed), &has_all, &preamble(build, "# "));
+        let text = script(&words, &removed.join(" "), &has_all, &preamble(build, "# "));
         rendered.files.push(OutFile { path: SCRIPT.to_owned(), mode: SCRIPT_MODE, text });
         rendered.notes.push(format!(
             "run {SCRIPT} in the image after its kernel is installed; it changes every boot entry"
@@ -88,7 +87,7 @@ fn argument_tests(carried: &[Token], removed: &[String]) -> Result<String, Rende
 /// the next installation of a kernel would drop the arguments that only /etc/kernel/cmdline has (handbook §10.3). A
 /// file that had all arguments and was older stays older, as in `bedplate apply`: an operator has edited
 /// /etc/default/grub since, and that edit must reach it.
-fn script((words, removed): (&str, &str), has_all: &str, preamble: &str) -> String {
+fn script(words: &str, removed: &str, has_all: &str, preamble: &str) -> String {
     let mut command = "grubby --update-kernel=ALL".to_owned();
     for (option, value) in [("--remove-args", removed), ("--args", words)] {
         if !value.is_empty() {
@@ -97,12 +96,12 @@ fn script((words, removed): (&str, &str), has_all: &str, preamble: &str) -> Stri
     }
     format!(
         "#!/bin/sh\n{preamble}set -eu\n\
-         # Whether {LINE} has all arguments, and /etc/default/grub was edited since.\n\
+         # Whether {KERNEL_CMDLINE} has all arguments, and /etc/default/grub was edited since.\n\
          is_outdated() (\n\
-         [ -n \"$(find /etc/default/grub -newer {LINE} 2>/dev/null)\" ] || exit 1\n\
-         args=$(cat {LINE})\n{has_all})\n\
+         [ -n \"$(find /etc/default/grub -newer {KERNEL_CMDLINE} 2>/dev/null)\" ] || exit 1\n\
+         args=$(cat {KERNEL_CMDLINE})\n{has_all})\n\
          age=now\nif is_outdated; then age=@0; fi\n\
-         {command} --no-etc-grub-update\ntouch -c -d \"$age\" {LINE}\n"
+         {command} --no-etc-grub-update\ntouch -c -d \"$age\" {KERNEL_CMDLINE}\n"
     )
 }
 
