@@ -18,6 +18,7 @@ mod resolve;
 mod resolved;
 pub mod section;
 mod shape;
+mod shared_group;
 mod support;
 #[cfg(test)]
 mod tests;
@@ -45,10 +46,10 @@ use super::{Context, Kind, Privacy, Watch, WriteScope, cmdline, no_labels, some_
 
 pub(crate) use guests::guests_exposed;
 pub(crate) use isolation::isolation_gone;
-pub(crate) use merged_groups::{SharedGroup, pasids_in_shared_group};
 pub use resolve::resolve;
 pub(crate) use resolved::{Ats, ResolvedAcs};
 pub use section::for_direct_traffic;
+pub(crate) use shared_group::{SharedGroup, pasids_in_shared_group};
 pub(crate) use topo_override::pairs_in_different_groups;
 
 /// Name of this resource type.

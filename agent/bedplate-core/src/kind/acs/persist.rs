@@ -8,9 +8,9 @@ use bedplate_facts::Os;
 
 use super::NAME;
 use super::fabric::Target;
-use super::merged_groups;
 use super::resolved::ResolvedAcs;
 use super::section::{self, AcsPersist};
+use super::shared_group;
 use super::support::{Support, kernel_acs_support, of_next_boot};
 use super::token;
 
@@ -109,7 +109,7 @@ pub(crate) fn persist(
                 && opens_data_direct
                 && let Ok((release, _)) = of_next_boot(os)
             {
-                merged_groups::remark_on_fix(release, os, resolved);
+                shared_group::remark_on_fix(release, os, resolved);
             }
             resolved.acs.persistence = persistence;
             resolved.acs.ports = wanted;
@@ -195,10 +195,10 @@ fn choose(
         Support::ConfigAcs => {
             // Runtime writes change no IOMMU group, so the GPUs keep their PASIDs.
             let is_insisted_on = profile.persistence == AcsPersist::Cmdline;
-            let refusal = merged_groups::refusal(release, os, is_insisted_on);
+            let refusal = shared_group::refusal(release, os, is_insisted_on);
             match refusal.filter(|_| opens_data_direct) {
                 Some(reason) => {
-                    Err(ArgumentObstacle { reason, kernels: merged_groups::ACCEPTING })
+                    Err(ArgumentObstacle { reason, kernels: shared_group::ACCEPTING })
                 }
                 None => Ok(AcsPersistence::ConfigAcs),
             }

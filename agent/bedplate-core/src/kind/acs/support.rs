@@ -36,7 +36,7 @@ const SINCE: [(KernelVersion, Row); 8] = [
     (version(6, 15, 0), Row::ConfigAcs),
 ];
 
-const fn version(major: u32, minor: u32, patch: u32) -> KernelVersion {
+pub(super) const fn version(major: u32, minor: u32, patch: u32) -> KernelVersion {
     KernelVersion { major, minor, patch }
 }
 

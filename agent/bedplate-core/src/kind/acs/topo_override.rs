@@ -11,7 +11,7 @@ use bedplate_facts::topology::{Pair, Peer, Topology};
 use bedplate_facts::{Facts, Os};
 
 use super::NAME;
-use super::merged_groups::{ACCEPTING, SharedGroup, pasids_in_shared_group};
+use super::shared_group::{ACCEPTING, SharedGroup, pasids_in_shared_group};
 use super::support::{Support, of_next_boot};
 
 /// Returns pairs of GPU and Data Direct function that are known to be in different IOMMU groups.
