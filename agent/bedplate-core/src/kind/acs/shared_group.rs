@@ -36,7 +36,7 @@ pub(crate) enum SharedGroup {
 pub(crate) fn pasids_in_shared_group(release: &str, os: &Os) -> SharedGroup {
     let level = reported_level(release, os);
     let Some(base) = level.or_else(|| KernelVersion::from_release(release)) else {
-        return SharedGroup::Accepted;
+        return SharedGroup::NotKnown;
     };
     let is_plain = is_plain(release);
     // The release of a vendor may stay at the first version of its series (`6.8.0-45-generic` is 6.8.12).
@@ -141,7 +141,7 @@ mod tests {
                 "Ubuntu 6.14.0-37.37~24.04.1-generic 6.14.11",
                 SharedGroup::Refused,
             ),
-            ("", "", SharedGroup::Accepted),
+            ("", "", SharedGroup::NotKnown),
         ] {
             let found = pasids_in_shared_group(release, &os(release, signature));
             assert_eq!(found, expected, "{release}");
