@@ -73,16 +73,17 @@ impl From<String> for ArgumentObstacle {
     }
 }
 
-/// Chooses how the bits persist, and sets ports and argument accordingly. `opens_data_direct`: whether the ports belong to
-/// a Data Direct path.
+/// Chooses how the bits persist, and sets ports and argument accordingly. `shares_groups`: whether the bits, set at
+/// boot, put GPUs into IOMMU groups with bridges.
 pub(crate) fn persist(
     profile: &section::Acs,
     os: &Os,
-    (redirect_only, opens_data_direct): (RedirectOnly, bool),
+    redirect_only: RedirectOnly,
+    shares_groups: bool,
     ports: &dyn Fn(AcsPersistence) -> Vec<WantedAcs>,
     resolved: &mut ResolvedAcs,
 ) {
-    let chosen = choose(profile, os, redirect_only, opens_data_direct).and_then(|persistence| {
+    let chosen = choose(profile, os, redirect_only, shares_groups).and_then(|persistence| {
         let wanted = ports(persistence);
         // An argument that would remove a VM's isolation at the next boot is refused like the runtime write.
         let allowed = wanted.iter().filter(|port| !port.exposes_guests());
@@ -106,7 +107,7 @@ pub(crate) fn persist(
                 remark_on_the_rest(&wanted, resolved);
             }
             if persistence == AcsPersistence::ConfigAcs
-                && opens_data_direct
+                && shares_groups
                 && let Ok((release, _)) = of_next_boot(os)
             {
                 shared_group::remark_on_fix(release, os, resolved);
@@ -185,7 +186,7 @@ fn choose(
     profile: &section::Acs,
     os: &Os,
     redirect_only: RedirectOnly,
-    opens_data_direct: bool,
+    shares_groups: bool,
 ) -> Result<AcsPersistence, ArgumentObstacle> {
     if profile.persistence == AcsPersist::Live {
         return Ok(AcsPersistence::Live);
@@ -196,7 +197,7 @@ fn choose(
             // Runtime writes change no IOMMU group, so the GPUs keep their PASIDs.
             let is_insisted_on = profile.persistence == AcsPersist::Cmdline;
             let refusal = shared_group::refusal(release, os, is_insisted_on);
-            match refusal.filter(|_| opens_data_direct) {
+            match refusal.filter(|_| shares_groups) {
                 Some(reason) => {
                     Err(ArgumentObstacle { reason, kernels: shared_group::ACCEPTING })
                 }

@@ -28,6 +28,7 @@ use super::register_reads::{ReadablePorts, readings, report_others};
 use super::resolved::ResolvedAcs;
 use super::section::{self, AcsPersist};
 use super::shape::{ALL_OFF, NO_REDIRECT};
+use super::shared_group;
 use super::support;
 use super::topo_override;
 
@@ -177,16 +178,9 @@ fn on_tree(
     if later != readable {
         resolved.note("IOMMU", changes_shape(beside.iommu.next));
     }
-    let opens = opens_data_direct(profile.policy, root_port, &fabrics);
-    plan_persistence(profile, facts, (beside, &guests, opens), tree, (&readable, &later), resolved);
-}
-
-/// Whether ports of a Data Direct path get other bits. Set at boot, these put the GPU into one IOMMU group with
-/// bridges.
-fn opens_data_direct(policy: AcsPolicy, root_port: bool, fabrics: &[Fabric<'_>]) -> bool {
-    let is_opened =
-        |fabric: &Fabric<'_>| policy == AcsPolicy::Clear || !fabric.targets(root_port).is_empty();
-    fabrics.iter().any(|fabric| fabric.is_data_direct() && is_opened(fabric))
+    let shares_groups = shared_group::is_made_by(profile.policy, root_port, &fabrics, tree);
+    let ports = PolicyPorts { today: &readable, later: &later, guests: &guests, shares_groups };
+    plan_persistence(profile, facts, beside, tree, ports, resolved);
 }
 
 fn changes_shape(next: bool) -> &'static str {
@@ -203,17 +197,25 @@ fn changes_shape(next: bool) -> &'static str {
     }
 }
 
+/// Ports of the policy, and what decides how their bits persist.
+struct PolicyPorts<'a> {
+    /// Ports with the bits for the current state of the IOMMU.
+    today: &'a ReadablePorts,
+    /// The same ports with the bits for its state from the next boot on.
+    later: &'a ReadablePorts,
+    /// Functions of VMs, by the bridges above them.
+    guests: &'a BTreeMap<PciAddress, Vec<PciAddress>>,
+    /// Whether the bits put GPUs into IOMMU groups with bridges ([`shared_group::is_made_by`]).
+    shares_groups: bool,
+}
+
 /// Chooses the persistence, and the ports to write now.
 fn plan_persistence(
     profile: &section::Acs,
     facts: &Facts,
-    (beside, guests, opens_data_direct): (
-        PlanContext<'_>,
-        &BTreeMap<PciAddress, Vec<PciAddress>>,
-        bool,
-    ),
+    beside: PlanContext<'_>,
     tree: &PciTree,
-    (today, later): (&ReadablePorts, &ReadablePorts),
+    PolicyPorts { today, later, guests, shares_groups }: PolicyPorts<'_>,
     resolved: &mut ResolvedAcs,
 ) {
     let redirect_only =
@@ -233,7 +235,7 @@ fn plan_persistence(
     }
     let unread = tree.unread();
     if !resolved.unknowns.is_empty() || !unread.is_empty() || !live.is_empty() {
-        persist(profile, &facts.os, (redirect_only, opens_data_direct), &ports, resolved);
+        persist(profile, &facts.os, redirect_only, shares_groups, &ports, resolved);
     }
     if later != today && !resolved.acs.ports.is_empty() {
         let refused = resolved.acs.ports.drain(..).filter(WantedAcs::exposes_guests);

@@ -1,9 +1,13 @@
 //! PASIDs of GPUs that share an IOMMU group with bridges: some kernels refuse them, so that CUDA creates no context
 //! (handbook §14.3). Pure.
 
+use crate::desired::AcsPolicy;
 use bedplate_base::value::KernelVersion;
 use bedplate_facts::Os;
+use bedplate_facts::pci::PciTree;
+use bedplate_facts::superchip::is_superchip_gpu;
 
+use super::fabric::Fabric;
 use super::resolved::ResolvedAcs;
 use super::support::{reported_level, version};
 
@@ -59,8 +63,25 @@ fn is_plain(release: &str) -> bool {
     rest.is_empty() || PLAIN.iter().any(|start| rest.starts_with(start))
 }
 
-/// Returns the reason not to set ACS bits of a Data Direct path by kernel argument, if the kernel refuses PASIDs to the
-/// groups that the argument makes, or may do so and the argument is not insisted on.
+/// Whether the policy's bits, set at boot, put GPUs that need PASIDs into IOMMU groups with bridges. Bits of Data Direct
+/// paths do, and `clear` does it to every GPU (Linux drivers/iommu/iommu.c, pci_device_group).
+pub(super) fn is_made_by(
+    policy: AcsPolicy,
+    root_port: bool,
+    fabrics: &[Fabric<'_>],
+    tree: &PciTree,
+) -> bool {
+    let mut data_direct = fabrics.iter().filter(|fabric| fabric.is_data_direct());
+    match policy {
+        AcsPolicy::Clear => {
+            data_direct.next().is_some() || tree.functions.values().any(is_superchip_gpu)
+        }
+        _ => data_direct.any(|fabric| !fabric.targets(root_port).is_empty()),
+    }
+}
+
+/// Returns the reason not to set ACS bits by kernel argument, if the kernel refuses PASIDs to the groups that the
+/// argument makes, or may do so and the argument is not insisted on.
 pub(super) fn refusal(release: &str, os: &Os, is_insisted_on: bool) -> Option<String> {
     let effect = match pasids_in_shared_group(release, os) {
         SharedGroup::Refused => {

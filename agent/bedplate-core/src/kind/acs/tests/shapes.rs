@@ -101,6 +101,22 @@ fn kernel_that_refuses_pasids_gets_no_argument() {
 }
 
 #[test]
+fn clear_gets_no_argument_if_kernel_refuses_pasids() {
+    let clear = profile(AcsPolicy::Clear, AcsPersist::Auto);
+    let persistence = |machine: &Machine, release: &str| {
+        let mut facts = machine.facts();
+        kernel(&mut facts, release);
+        resolve(&clear, &facts).acs.persistence
+    };
+    let mut machine = lab();
+    assert_eq!(persistence(&machine, "6.12.50"), AcsPersistence::ConfigAcs);
+    // A GB200, whose group would have its root port.
+    machine.get("0000:23:00.0").device = PciId(0x2941);
+    assert_eq!(persistence(&machine, "6.12.50"), AcsPersistence::Live);
+    assert_eq!(persistence(&machine, "6.12.93"), AcsPersistence::ConfigAcs);
+}
+
+#[test]
 fn missing_vpd_leaves_only_the_pairing_unknown() {
     let mut machine = gb300();
     machine.get("0008:03:00.0").vpd = Reading::unknown("not recorded");
