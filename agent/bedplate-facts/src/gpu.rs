@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::kernel_config;
 use super::nccl_conf;
 use super::nccl_conf::RCCL_CONF;
 use super::pci::{Function, PciTree};
@@ -148,40 +149,6 @@ pub fn is_amd_accelerator(gpu: &Function) -> bool {
     gpu.vendor == AMD && matches!(gpu.class >> 8, 0x1200 | 0x0380)
 }
 
-/// Reads the build configuration of the running kernel.
-pub(crate) fn kernel_config(reader: &dyn Reader, kernel: Option<&str>) -> Reading<String> {
-    let config = match kernel {
-        Some(release) => Reading::from_result(reader.text(&format!("/boot/config-{release}"))),
-        None => Reading::unknown("the running kernel is unknown"),
-    };
-    match config {
-        Reading::Absent => Reading::unknown(
-            "the kernel's build configuration is not in /boot; try `zgrep -e DMABUF_MOVE_NOTIFY -e PCI_P2PDMA \
-             /proc/config.gz`"
-                .to_owned(),
-        ),
-        other => other,
-    }
-}
-
-/// Whether the kernel has `option` built in.
-pub(crate) fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> {
-    let line = format!("{option}=y");
-    config.clone().map(|text| text.lines().any(|one| one.trim() == line))
-}
-
-/// Whether the kernel was built with the boolean `option`. Unknown if its configuration does not name the option, as in
-/// snapshots of earlier versions.
-pub(crate) fn is_set(config: &Reading<String>, option: &str) -> Reading<bool> {
-    let (on, off) = (format!("{option}=y"), format!("# {option} is not set"));
-    config.clone().and_then(|text| {
-        match text.lines().map(str::trim).find(|line| *line == on || *line == off) {
-            Some(line) => Reading::Known(line == on),
-            None => Reading::unknown(format!("the kernel's build configuration has no {option}")),
-        }
-    })
-}
-
 fn peer_client(reader: &dyn Reader) -> Reading<&'static str> {
     let mut found = Reading::Absent;
     for path in PEER_CLIENT {
@@ -203,8 +170,8 @@ fn is_forced(reader: &dyn Reader) -> Reading<bool> {
 
 /// Reads the conditions. `group` is the IOMMU group of a GPU that RCCL may use.
 fn rccl(reader: &dyn Reader, kernel: Option<&str>, group: Reading<u32>) -> Rccl {
-    let config = kernel_config(reader, kernel);
-    let built = |option: &str| is_built(&config, option);
+    let config = kernel_config::of_running(reader, kernel);
+    let built = |option: &str| kernel_config::is_built(&config, option);
     let attribute = |path: &str| Reading::from_result(reader.attribute(path));
     let group_type = |number: u32| attribute(&format!("/sys/kernel/iommu_groups/{number}/type"));
     Rccl {

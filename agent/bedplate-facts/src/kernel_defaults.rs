@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::iommu_groups::iommu_groups;
+use super::kernel_config::kernel_config;
 use bedplate_cmdline::KernelDefaults;
 use bedplate_host::Reader;
 
@@ -12,10 +13,8 @@ pub fn kernel_defaults(reader: &dyn Reader, facts: &Facts) -> Vec<KernelDefaults
     let mut releases: Vec<&String> = facts.os.kernel.known().into_iter().chain(next).collect();
     releases.dedup();
     let read = |release: &&String| {
-        reader
-            .text(&format!("/boot/config-{release}"))
-            .map(|text| KernelDefaults::parse(&text))
-            .unwrap_or_default()
+        let config = kernel_config(reader, release);
+        config.known().map(|text| KernelDefaults::parse(text)).unwrap_or_default()
     };
     let mut defaults: Vec<KernelDefaults> = releases.iter().map(read).collect();
     // Memory encryption drops the passthrough default without a kernel argument (drivers/iommu/iommu.c,

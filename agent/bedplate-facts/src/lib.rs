@@ -18,6 +18,7 @@ pub mod gpu;
 pub mod imex;
 pub mod iommu_groups;
 pub mod iort;
+pub mod kernel_config;
 pub mod kernel_defaults;
 pub mod kernel_log;
 pub mod legacy_modules;

@@ -2,7 +2,7 @@
 //! §6.4).
 
 use super::cufile::{self, Mistake, Settings};
-use super::{Facts, gpu};
+use super::{Facts, kernel_config};
 use bedplate_base::Reading;
 use bedplate_host::{Reader, module};
 
@@ -21,11 +21,11 @@ pub struct Storage {
 
 /// Reads the prerequisites.
 pub fn read(reader: &dyn Reader, facts: &Facts) -> Storage {
-    let config = gpu::kernel_config(reader, facts.os.kernel.known().map(String::as_str));
+    let config = kernel_config::of_running(reader, facts.os.kernel.known().map(String::as_str));
     Storage {
         nvidia_fs: Reading::from_result(module::is_loaded(reader, "nvidia_fs")),
         version: Reading::from_result(reader.attribute("/sys/module/nvidia_fs/version")),
         cufile: Reading::from_result(reader.text(cufile::PATH)).map(|text| cufile::parse(&text)),
-        p2pdma: gpu::is_built(&config, "CONFIG_PCI_P2PDMA"),
+        p2pdma: kernel_config::is_built(&config, "CONFIG_PCI_P2PDMA"),
     }
 }

@@ -2,7 +2,8 @@
 //! (handbook §14.3).
 
 use super::facts::Facts;
-use super::gpu::{self, NVIDIA};
+use super::gpu::NVIDIA;
+use super::kernel_config;
 use super::pci::{Function, PciTree};
 use bedplate_base::Arch;
 use bedplate_base::value::KernelVersion;
@@ -139,6 +140,6 @@ pub fn smmu_sva(reader: &dyn Reader, facts: &Facts) -> Reading<bool> {
     if !tree.functions.values().any(is_superchip_gpu) {
         return Reading::Absent;
     }
-    let config = gpu::kernel_config(reader, facts.os.kernel.known().map(String::as_str));
-    gpu::is_set(&config, SMMU_SVA)
+    let config = kernel_config::of_running(reader, facts.os.kernel.known().map(String::as_str));
+    kernel_config::is_set(&config, SMMU_SVA)
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use bedplate_base::Reading;
+use bedplate_facts::kernel_config::kernel_config;
 use bedplate_facts::superchip::{Superchip, smmu_sva, superchip};
 use bedplate_facts::{Depth, observe};
 use bedplate_host::snapshot::Snapshot;
@@ -69,4 +70,22 @@ fn sva_is_unknown_unless_configuration_names_it() {
     assert_eq!(sva("gb200", off), Reading::Known(false));
     assert!(matches!(sva("gb200", "CONFIG_ARM64_4K_PAGES=y\n"), Reading::Unknown(_)));
     assert_eq!(sva("hgx", off), Reading::Absent);
+}
+
+#[test]
+fn kernel_configuration_is_in_boot_or_next_to_modules() {
+    let (boot, modules) = ("/boot/config-6.12.93", "/usr/lib/modules/6.12.93/config");
+    let config = |lines: &str| {
+        let host = host(&format!("machine = \"gb200\"\nkernel = \"6.12.93\"\n{lines}"));
+        kernel_config(&host, "6.12.93")
+    };
+    let beside = format!("[files]\n\"{modules}\" = 'CONFIG_B=y'\n");
+    let is_beside = Reading::Known("CONFIG_B=y".to_owned());
+    assert!(matches!(config(&beside), Reading::Known(text) if text.contains("CONFIG_AMD_IOMMU=y")));
+    assert_eq!(config(&format!("remove = ['{boot}']\n{beside}")), is_beside);
+    assert_eq!(config(&format!("denied = ['{boot}']\n{beside}")), is_beside);
+    assert_eq!(config(&format!("remove = ['{boot}']\n")), Reading::Absent);
+    assert!(matches!(config(&format!("denied = ['{boot}']\n")), Reading::Unknown(_)));
+    let unread = format!("remove = ['{boot}']\ndenied = ['{modules}']\n");
+    assert!(matches!(config(&unread), Reading::Unknown(_)));
 }

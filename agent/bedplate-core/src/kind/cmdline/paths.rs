@@ -36,6 +36,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/boot/efi/EFI/*/grub.cfg", RecordMode::Whole),
     ("/boot/efi/EFI/*/grubenv", RecordMode::Whole),
     ("/boot/config-*", RecordMode::Whole),
+    ("/usr/lib/modules/*/config", RecordMode::Whole),
     ("/boot/loader", RecordMode::Names),
     ("/boot/loader/loader.conf", RecordMode::Whole),
     ("/boot/loader/entries/*", RecordMode::Whole),

@@ -102,7 +102,11 @@ fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
             profile::redact(text, words)
         }
         _ if path.ends_with("pci.ids") => text.to_owned(),
-        _ if path.starts_with("/boot/config-") => lines(text, |line| kernel_setting(line, words)),
+        _ if path.starts_with("/boot/config-")
+            || path.starts_with("/usr/lib/modules/") && name == "config" =>
+        {
+            lines(text, |line| kernel_setting(line, words))
+        }
         _ if path == "/etc/security/limits.conf" || within("limits.d") => {
             lines(text, session_limit)
         }

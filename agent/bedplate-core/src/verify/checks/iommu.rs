@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::unread::{OrUnread as _, unread};
 use super::super::{
     Carriers, Check, CheckInput, Evidence, Group, IommuFinding, Judgement, Outcome, Severity,
+    Verdict,
 };
 use super::{addresses, named};
 use crate::kind::acs::{SharedGroup, pasids_in_shared_group};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Reading, Reason};
+use bedplate_facts::kernel_config;
 use bedplate_facts::pci::Function;
 use bedplate_facts::superchip::{SMMU_SVA, Superchip, is_superchip_gpu, superchip};
 
@@ -32,7 +34,7 @@ pub(crate) const MODE: Check = Check {
           nothing: memory encryption, untrusted devices and some IOMMUs translate despite `iommu=pt`.",
     source: "handbook §4, §14.3, §14.4; Linux drivers/iommu/iommu.c; CUDA GPUDirect RDMA guide",
     how: "iommu_group of each function in /sys/bus/pci/devices, /sys/kernel/iommu_groups/N/type, /sys/class/iommu, \
-          /boot/config-RELEASE",
+          /boot/config-RELEASE or config in /usr/lib/modules/RELEASE",
     judge: mode,
 };
 
@@ -105,17 +107,22 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
                        CONFIG_ARM_SMMU_V3, and that its module arm_smmu_v3 is not blacklisted"));
         }
     }
-    if !matches!(chip, Superchip::No | Superchip::NotKnown(_))
-        && let Some(outcome) = no_sva(input)
-    {
-        return Ok(outcome);
+    let sva = match chip {
+        Superchip::No | Superchip::NotKnown(_) => &Reading::Absent,
+        _ if gpus_with_pasids(input).is_empty() => &Reading::Absent,
+        _ => &input.observed.smmu_sva,
+    };
+    if *sva == Reading::Known(false) {
+        let code = IommuFinding::NoSva { gpus: addresses(&gpus_with_pasids(input)) };
+        let off = format!("# {SMMU_SVA} is not set");
+        return Ok(Outcome::fail([code]).evidence(off, kernel_config::PLACES));
     }
     let (types, unknown) = types(input, carriers);
     if let Some((function, why)) = unknown {
         let what = format!("the IOMMU group type of {}", function.address);
         return Ok(unread(&what, &why).all_evidence(type_evidence(&types)));
     }
-    Ok(match chip {
+    let outcome = match chip {
         Superchip::No => on_most(&types),
         Superchip::Either => on_new_grace(input, &types),
         Superchip::PassthroughNotKnown => on_grace_with_bypass(input, &types),
@@ -124,6 +131,13 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
             unread("whether the CPU is NVIDIA's (it decides the mode)", &why)
                 .all_evidence(type_evidence(&types))
         }
+    };
+    Ok(match sva {
+        Reading::Unknown(why) if matches!(outcome.verdict, Verdict::Pass | Verdict::Warn) => {
+            unread(&format!("whether the kernel has {SMMU_SVA}=y, which CUDA needs here"), why)
+                .all_evidence(outcome.evidence)
+        }
+        _ => outcome,
     })
 }
 
@@ -141,16 +155,6 @@ fn in_group_with_bridge<'a>(input: &CheckInput<'a>) -> Vec<&'a Function> {
     let mut gpus = gpus_with_pasids(input);
     gpus.retain(|gpu| gpu.iommu_group.known().is_some_and(|group| groups.contains(group)));
     gpus
-}
-
-/// Returns a failure if the kernel lacks the option that the GPUs from [`gpus_with_pasids`] need.
-fn no_sva(input: &CheckInput<'_>) -> Option<Outcome> {
-    let gpus = gpus_with_pasids(input);
-    if gpus.is_empty() || input.observed.smmu_sva != Reading::Known(false) {
-        return None;
-    }
-    let outcome = Outcome::fail([IommuFinding::NoSva { gpus: addresses(&gpus) }]);
-    Some(outcome.evidence(format!("# {SMMU_SVA} is not set"), "/boot/config-RELEASE"))
 }
 
 fn types<'a>(

@@ -11,6 +11,7 @@ use crate::kind::modules::dmabuf_obstacle;
 use crate::kind::modules::topo_check::{self, Access, DmaPath, PARAMS, TopoCheck};
 use bedplate_base::{Reading, counted};
 use bedplate_facts::gpu::{FORCE_DMABUF, NvidiaDriver};
+use bedplate_facts::kernel_config;
 use bedplate_facts::nccl_conf::RCCL_CONF;
 use bedplate_facts::nvidia_modules::needs_open;
 use bedplate_facts::pci::Function;
@@ -126,7 +127,7 @@ pub(crate) const GPUDIRECT: Check = Check {
           --use_cuda_dmabuf`: without the last option, perftest requests nvidia_peermem, and fails on a correct node.",
     source: "handbook §6.3, §14.6, §14.8",
     how: "/proc/driver/nvidia/version, /proc/sys/kernel/osrelease, /sys/module/nvidia_peermem, modules.symbols in \
-          /lib/modules; /boot/config-RELEASE; amdkfd/version in /sys/kernel/mm/memory_peers, /sys/kernel/memory_peers or \
+          /lib/modules; /boot/config-RELEASE or config in /usr/lib/modules/RELEASE; amdkfd/version in /sys/kernel/mm/memory_peers, /sys/kernel/memory_peers or \
           /sys/memory_peers; /etc/rccl.conf",
     judge: gpudirect,
 };
@@ -154,7 +155,7 @@ fn gpudirect(input: &CheckInput<'_>) -> Judgement {
         return Ok(Outcome::pass("peer memory: amdgpu is a client of this ib_core")
             .evidence("there", path));
     }
-    let at = "/boot/config-RELEASE";
+    let at = kernel_config::PLACES;
     for (option, built) in
         [("CONFIG_DMABUF_MOVE_NOTIFY", &rccl.move_notify), ("CONFIG_PCI_P2PDMA", &rccl.p2pdma)]
     {

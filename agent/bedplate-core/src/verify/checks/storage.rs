@@ -9,6 +9,7 @@ use super::acs::port_evidence;
 use bedplate_base::Reading;
 use bedplate_base::value::{AcsBits, PciAddress};
 use bedplate_facts::cufile::{PATH as CUFILE, Settings};
+use bedplate_facts::kernel_config;
 use bedplate_facts::pci::Acs;
 use bedplate_facts::topology::Peer;
 
@@ -28,7 +29,7 @@ pub(crate) const GDS: Check = Check {
     why: "cuFile falls back to copies through host memory without reporting it (`allow_compat_mode`).",
     source: "handbook §6.4",
     how: "/sys/module/nvidia_fs, /etc/cufile.json (CUFILE_ENV_PATH_JSON of a job may name another), /proc/driver/nvidia/version, \
-          /boot/config-RELEASE",
+          /boot/config-RELEASE or config in /usr/lib/modules/RELEASE",
     judge: gds,
 };
 
@@ -145,9 +146,9 @@ fn by_p2pdma(input: &CheckInput<'_>) -> Judgement {
     let is_built = &input.observed.storage.p2pdma;
     Ok(match is_built.or_unread("whether the kernel has CONFIG_PCI_P2PDMA=y")? {
         Some(true) => asked(Outcome::pass("P2PDMA mode"))
-            .evidence("CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE"),
+            .evidence("CONFIG_PCI_P2PDMA=y", kernel_config::PLACES),
         _ => asked(Outcome::warn([StorageFinding::KernelWithoutP2pdma]))
-            .evidence("no line CONFIG_PCI_P2PDMA=y", "/boot/config-RELEASE"),
+            .evidence("no line CONFIG_PCI_P2PDMA=y", kernel_config::PLACES),
     })
 }
 

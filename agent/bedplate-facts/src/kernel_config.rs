@@ -1,0 +1,53 @@
+//! Build configuration of a kernel: the options that it was built with.
+
+use bedplate_base::Reading;
+use bedplate_host::Reader;
+
+/// Places of the build configuration, for display.
+pub const PLACES: &str = "/boot/config-RELEASE or /usr/lib/modules/RELEASE/config";
+
+/// Reads the build configuration of a release. Packages of Debian put it into /boot. Others put it next to the modules,
+/// and copy it only if their boot path uses /boot (handbook §14.2). `Absent`: neither
+/// place has it.
+pub fn kernel_config(reader: &dyn Reader, release: &str) -> Reading<String> {
+    let mut found = Reading::Absent;
+    for path in [format!("/boot/config-{release}"), format!("/usr/lib/modules/{release}/config")] {
+        match Reading::from_result(reader.text(&path)) {
+            Reading::Absent => {}
+            Reading::Unknown(_) if found != Reading::Absent => {}
+            Reading::Unknown(why) => found = Reading::Unknown(why),
+            known => return known,
+        }
+    }
+    found
+}
+
+/// Reads the build configuration of the running kernel, which is never `Absent`.
+pub(crate) fn of_running(reader: &dyn Reader, release: Option<&str>) -> Reading<String> {
+    let Some(release) = release else { return Reading::unknown("the running kernel is unknown") };
+    match kernel_config(reader, release) {
+        Reading::Absent => Reading::unknown(format!(
+            "the kernel's build configuration is neither /boot/config-{release} nor /usr/lib/modules/{release}/config; \
+             try `zcat /proc/config.gz`"
+        )),
+        other => other,
+    }
+}
+
+/// Whether the kernel has `option` built in.
+pub(crate) fn is_built(config: &Reading<String>, option: &str) -> Reading<bool> {
+    let line = format!("{option}=y");
+    config.clone().map(|text| text.lines().any(|one| one.trim() == line))
+}
+
+/// Whether the kernel was built with the boolean `option`. Unknown if its configuration does not name the option, as in
+/// snapshots of earlier versions.
+pub(crate) fn is_set(config: &Reading<String>, option: &str) -> Reading<bool> {
+    let (on, off) = (format!("{option}=y"), format!("# {option} is not set"));
+    config.clone().and_then(|text| {
+        match text.lines().map(str::trim).find(|line| *line == on || *line == off) {
+            Some(line) => Reading::Known(line == on),
+            None => Reading::unknown(format!("the kernel's build configuration has no {option}")),
+        }
+    })
+}
