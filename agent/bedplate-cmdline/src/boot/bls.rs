@@ -111,6 +111,11 @@ impl BlsEntry {
         self.field("efi").or_else(|| self.field("uki"))
     }
 
+    /// Returns the file that the entry boots: the kernel image, else the program for the firmware.
+    pub fn image(&self) -> Option<&str> {
+        self.linux().or_else(|| self.efi())
+    }
+
     /// Returns the files of all `initrd` lines. An unset variable is empty (`$tuned_initrd`).
     pub fn initrds(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let lines = self.all("initrd").map(|field| &self.text[field.value.clone()]);

@@ -21,7 +21,7 @@ pub fn is_whole(path: &str, content: Option<&[u8]>) -> bool {
 
 fn is_whole_entry(path: &str, text: &str) -> bool {
     let entry = BlsEntry::parse(path.rsplit('/').next().unwrap_or(path), text);
-    text.ends_with('\n') && entry.linux().or(entry.efi()).is_some()
+    text.ends_with('\n') && entry.image().is_some()
 }
 
 /// Whether a menu closes all its commands, has an entry, and ends every section of grub-mkconfig.

@@ -57,7 +57,7 @@ pub(crate) fn with_line(
     let of_file = |(place, entry): (Place, BlsEntry)| {
         let nothing = |_: &str| None;
         BootEntry {
-            image: entry.linux().or(entry.efi()).unwrap_or_default().to_owned(),
+            image: entry.image().unwrap_or_default().to_owned(),
             initrds: entry.initrds(&nothing),
             is_whole: entry.linux().is_none() && entry.efi().is_some(),
             place,

@@ -28,7 +28,7 @@ pub(crate) fn entry_kernel(reader: &dyn Reader, path: &str, content: &[u8]) -> R
         return Reading::unknown(format!("{point}{ENTRIES} does not exist"));
     }
     let entry = BlsEntry::parse(name, &lossless_text::decode(content));
-    let image = entry.linux().or(entry.efi()).filter(|image| !image.contains('$'));
+    let image = entry.image().filter(|image| !image.contains('$'));
     let Some(image) = image.filter(|image| image.contains('/')) else {
         return Reading::unknown(format!("{path} does not name its kernel image"));
     };
@@ -63,7 +63,7 @@ pub(crate) fn entry_with_initrds(
     let entry = |content: &[u8]| BlsEntry::parse(name, &lossless_text::decode(content));
     let initrds = |entry: &BlsEntry| entry.initrds(&|_| None);
     let (old, now) = (entry(old), entry(now?));
-    now.linux().or(now.efi())?;
+    now.image()?;
     let present = initrds(&now);
     let is_gone = |file: &String| {
         let is_missing = |place: &String| reader.exists(place) == Ok(false);

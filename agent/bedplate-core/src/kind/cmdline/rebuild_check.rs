@@ -98,7 +98,7 @@ fn check_mkinitrd(
 /// Whether the default entry, or every entry, names no kernel, as an interrupted tool may leave them. Such an entry has
 /// no arguments to keep.
 fn is_cut_short(reader: &dyn Reader, facts: &Facts) -> bool {
-    let names_kernel = |entry: &BlsEntry| entry.linux().or(entry.efi()).is_some();
+    let names_kernel = |entry: &BlsEntry| entry.image().is_some();
     let files = |mount: &&str| {
         let files = bls::entry_files(reader, &format!("{mount}/loader/entries")).ok()?;
         (!files.is_empty()).then_some(files)
