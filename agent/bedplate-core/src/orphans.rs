@@ -40,23 +40,24 @@ fn tool<'f>(
     kind: KindId,
     file: &OwnFile,
     facts: &dyn Fn() -> &'f Facts,
-) -> Option<Generator> {
+) -> Result<Option<Generator>, String> {
     let purpose = format!("regenerate from {}", file.path);
     if file.path == MODPROBE_PATH {
         // If each kernel has a command of its own, this is an image, and an image has one kernel.
-        let argv = modules::initramfs_commands(reader, facts()).ok()?.into_iter().next()?;
-        return Some(Generator { argv, purpose, limit_s: OWED_LIMIT_S });
+        let commands = modules::initramfs_commands(reader, facts()).map_err(|no| no.reason)?;
+        let tool = |argv| Generator { argv, purpose, limit_s: OWED_LIMIT_S };
+        return Ok(commands.into_iter().next().map(tool));
     }
     let is_there = |tool: &&FileTool| reader.exists(tool.program) == Ok(true);
     // An image build may have the tool elsewhere. Without it, the tool that builds the initrds is unknown.
     let is_elsewhere = reader.kind() == HostKind::Image && kind == cmdline::NAME;
     let first = || file.readers.first().filter(|_| is_elsewhere);
-    let FileTool { argv, limit_s, .. } = file.readers.iter().find(is_there).or_else(first)?;
-    Some(Generator {
+    let found = file.readers.iter().find(is_there).or_else(first);
+    Ok(found.map(|FileTool { argv, limit_s, .. }| Generator {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         purpose,
         limit_s: *limit_s,
-    })
+    }))
 }
 
 /// Returns a plan's note about an orphan.
@@ -108,7 +109,7 @@ mod tests {
         let found = of(&host, &ledger);
         let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();
         assert_eq!(paths, [drop_in, "/etc/nccl.conf"]);
-        assert_eq!(found[0].reader.as_ref().unwrap().argv, ["update-grub"]);
+        assert_eq!(found[0].reader.as_ref().unwrap().as_ref().unwrap().argv, ["update-grub"]);
         assert!(found[1].content.is_none());
         let author = Author { kind: KindId::Cmdline, change: "cmdline/x" };
         ledger.begin_file(drop_in, author, &FileState::Absent, None, &[]);

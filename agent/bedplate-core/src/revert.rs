@@ -153,7 +153,7 @@ fn plan_files(
     }
     for orphan in orphans {
         orphan::plan(plan, reader, &orphan, force);
-        if force && let Some(tool) = orphan.reader {
+        if force && let Ok(Some(tool)) = orphan.reader {
             tools.entry(tool).or_default();
         }
     }

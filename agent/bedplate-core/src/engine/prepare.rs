@@ -175,7 +175,7 @@ pub(super) fn planned(
     let mut as_paid = Cow::Borrowed(&ledger);
     // It is not known whether the tools that read rendered files in an image have run since.
     for orphan in orphans.iter().filter(|_| facts.host == HostKind::Image) {
-        if let Some(tool) = &orphan.reader {
+        if let Ok(Some(tool)) = &orphan.reader {
             as_paid.to_mut().owe(PendingTool::new(orphan.kind, &tool.argv, &tool.purpose));
         }
     }

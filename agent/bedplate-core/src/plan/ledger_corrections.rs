@@ -24,14 +24,17 @@ pub struct Orphan {
     /// Digest of the content, if all of it is bedplate's.
     pub content: Option<Sha>,
     /// Tool that generates other files from it.
-    pub reader: Option<Generator>,
+    ///
+    /// # Errors
+    /// Reason why no tool can: the initramfs belongs to an image, or this host may not load the one that the tool writes.
+    pub reader: Result<Option<Generator>, String>,
 }
 
 impl Orphan {
-    /// Records the file in the ledger if all of its content is bedplate's.
+    /// Records the file in the ledger if all of its content is bedplate's, and a revert can regenerate the other files.
     pub fn adopt(&self, ledger: &mut Ledger) {
-        if let Some(content) = self.content.clone() {
-            ledger.adopt(&self.path, self.kind, content, self.reader.clone());
+        if let (Some(content), Ok(reader)) = (self.content.clone(), self.reader.clone()) {
+            ledger.adopt(&self.path, self.kind, content, reader);
         }
     }
 }

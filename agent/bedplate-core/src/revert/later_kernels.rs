@@ -30,7 +30,11 @@ pub(super) fn plan<'f>(
     let removed = search.removed(plan);
     let ran: BTreeSet<&str> =
         tools.keys().filter_map(|tool| cmdline::installed_release(&tool.argv)).collect();
-    for path in search.paths() {
+    let Some(paths) = search.paths() else {
+        plan.refuse("arguments of boot entries", UNREAD, REMOUNT);
+        return later;
+    };
+    for path in paths {
         let kept = search.kept(plan, &path, &removed);
         if kept.is_empty() {
             continue;
@@ -62,6 +66,9 @@ pub(super) fn plan<'f>(
 
 const NO_LINE: &str =
     "without /etc/kernel/cmdline, kernel-install uses those of the running kernel";
+const UNREAD: &str = "the boot entries cannot be listed, so later kernels may have entries that keep bedplate's arguments";
+const REMOUNT: &str = "check with `ls` that the directories of the boot partitions can be read, then run bedplate revert \
+                       again";
 const NEWER: &str = "newer than bedplate's change, so the ledger has no previous content";
 const RECORDED: &str = "as before bedplate's first change of this file; to remove it";
 
@@ -83,16 +90,16 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Returns the paths of the entries, or of the images if this host boots from images.
-    fn paths(&self) -> Vec<String> {
+    /// Returns the paths of the entries, or of the images if this host boots from images. `None` if some may be unread.
+    fn paths(&self) -> Option<Vec<String>> {
         let ending = match self.facts.boot {
             BootLoader::SystemdBoot { uki: true } => ".efi",
             BootLoader::SystemdBoot { uki: false } | BootLoader::GrubBls => ".conf",
-            _ => return Vec::new(),
+            _ => return Some(Vec::new()),
         };
-        let mut paths = cmdline::entries(self.reader).unwrap_or_default();
+        let mut paths = cmdline::entries(self.reader)?;
         paths.retain(|path| path.ends_with(ending));
-        paths
+        Some(paths)
     }
 
     /// Returns bedplate's own arguments that the revert removes from a file. An argument that all of these files had
