@@ -7,6 +7,7 @@ mod sdbootutil;
 use serde::Serialize;
 
 use super::os::Os;
+use bedplate_base::ReadError;
 use bedplate_cmdline::boot::completeness::SECTION_MARKS;
 use bedplate_cmdline::boot::grub_default;
 use bedplate_cmdline::{CommandLine, Token};
@@ -276,8 +277,11 @@ fn red_hat_grub(host: &Host) -> BootLoader {
         Ok(true) => BootLoader::GrubBls,
         Ok(false) => BootLoader::GrubRhel,
         Err(error) => BootLoader::Unknown {
+            fix: match error {
+                ReadError::Denied { .. } => "run bedplate as root".to_owned(),
+                _ => "correct this, then plan again".to_owned(),
+            },
             reason: format!("cannot tell whether GRUB reads boot entries: {error}"),
-            fix: "run bedplate as root".to_owned(),
         },
     }
 }

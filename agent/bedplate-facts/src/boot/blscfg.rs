@@ -3,7 +3,8 @@
 
 use crate::os::assignment;
 use bedplate_base::{OptionalRead as _, ReadError};
-use bedplate_cmdline::boot::grub_default::MAIN;
+use bedplate_cmdline::boot::grub_default::{self, MAIN};
+use bedplate_cmdline::boot::shell::Shell;
 use bedplate_host::Reader;
 
 /// Script of grub2-mkconfig that makes the entries of Linux.
@@ -11,6 +12,8 @@ pub const LINUX_SCRIPT: &str = "/etc/grub.d/10_linux";
 /// Option with which grub2-mkconfig writes neither `kernelopts` (RHEL 8) nor, in Fedora and up to RHEL 9.2, the
 /// `options` of boot entries.
 pub const KEEP_ENTRIES: &str = "--no-grubenv-update";
+/// Variable that decides whether grub2-mkconfig uses boot entries.
+const BLSCFG: &str = "GRUB_ENABLE_BLSCFG";
 /// Assignment in scripts that use boot entries if GRUB_ENABLE_BLSCFG is not set (from Fedora 31 and RHEL 9 on).
 const BLS_BY_DEFAULT: &str = "GRUB_ENABLE_BLSCFG=\"true\"";
 /// Variable in scripts that overwrite the `options` of boot entries unless GRUB_ENABLE_BLSCFG is `true` (from RHEL 9.3
@@ -33,9 +36,12 @@ pub enum MenuEffect {
     NotKnown,
 }
 
-/// Returns GRUB_ENABLE_BLSCFG of /etc/default/grub, from a plain assignment.
+/// Returns GRUB_ENABLE_BLSCFG of /etc/default/grub. Code that may set anything (a sourced file) hardly sets this: then the
+/// last plain assignment counts.
 fn setting(reader: &dyn Reader) -> Result<Option<String>, ReadError> {
-    Ok(assignment(&text(reader, MAIN)?, "GRUB_ENABLE_BLSCFG"))
+    let text = text(reader, MAIN)?;
+    let value = grub_default::parse_main(Shell::Posix, &text).value(BLSCFG, None);
+    Ok(value.unwrap_or_else(|_| assignment(&text, BLSCFG)))
 }
 
 /// Returns a shell script; empty if it is absent.
@@ -96,6 +102,10 @@ mod tests {
         };
         assert_eq!(uses_entries(Node::File(b"GRUB_TIMEOUT=5\n".into())), Ok(true));
         assert_eq!(uses_entries(Node::File(b"GRUB_ENABLE_BLSCFG=false\n".into())), Ok(false));
+        let comment = b"GRUB_ENABLE_BLSCFG=true # set by an admin\n";
+        assert_eq!(uses_entries(Node::File(comment.into())), Ok(true));
+        let sourced = b"GRUB_ENABLE_BLSCFG=true\n. /etc/default/site\n";
+        assert_eq!(uses_entries(Node::File(sourced.into())), Ok(true));
         let unread = uses_entries(Node::Denied).expect_err("the setting decides");
         assert!(unread.to_string().contains(MAIN), "{unread}");
     }

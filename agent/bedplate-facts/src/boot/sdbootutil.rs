@@ -3,11 +3,14 @@
 
 use super::{BootLoader, Host};
 use crate::os::{assignment, release_value};
+use bedplate_base::OptionalRead as _;
 
 /// Directory of the boot loaders on the EFI system partition.
 const LOADERS: &str = "/boot/efi/EFI";
 /// SUSE's choice of the boot loader.
 const SYSCONFIG: &str = "/etc/sysconfig/bootloader";
+/// Tool that makes the boot entries.
+const SDBOOTUTIL: &str = "/usr/bin/sdbootutil";
 /// Files of packages from which sdbootutil installs a GRUB that reads entries (`find_grub2_bls`).
 const GRUB: &[&str] =
     &["/usr/share/grub2/x86_64-efi/grubbls.efi", "/usr/share/grub2/arm64-efi/grubbls.efi"];
@@ -21,12 +24,20 @@ const SYSTEMD_BOOT: &[&str] = &[
 
 /// Detects the loader, by LOADER_TYPE if that is set. Trusts any value, as sdbootutil does.
 pub(super) fn detect(host: &Host) -> Option<BootLoader> {
-    let bytes = host.reader.read(SYSCONFIG).unwrap_or_default();
+    let bytes = match host.reader.read(SYSCONFIG).optional() {
+        Ok(bytes) => bytes.unwrap_or_default(),
+        Err(error) => {
+            return host.has(SDBOOTUTIL).then(|| BootLoader::Unknown {
+                reason: format!("LOADER_TYPE is unknown: {error}"),
+                fix: "run bedplate as root, then plan again".to_owned(),
+            });
+        }
+    };
     let loader = assignment(&String::from_utf8_lossy(&bytes), "LOADER_TYPE");
     match loader.as_deref() {
         Some("grub2-bls") => Some(BootLoader::Sdbootutil { grub: true }),
         Some("systemd-boot") => Some(BootLoader::Sdbootutil { grub: false }),
-        None | Some("") if host.has("/usr/bin/sdbootutil") => Some(unnamed(host)),
+        None | Some("") if host.has(SDBOOTUTIL) => Some(unnamed(host)),
         _ => None,
     }
 }
@@ -97,5 +108,7 @@ mod tests {
         assert!(unmounted.contains("may not be mounted"), "{unmounted}");
         let denied = reason("/boot/efi", Node::Denied);
         assert!(denied.contains("installed_by_sdbootutil cannot be read"), "{denied}");
+        let setting = reason(SYSCONFIG, Node::Denied);
+        assert!(setting.contains("LOADER_TYPE is unknown"), "{setting}");
     }
 }
