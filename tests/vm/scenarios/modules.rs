@@ -29,10 +29,10 @@ fn held_by_initramfs(node: &Node) -> Result<String> {
 
 fn now(case: &mut Case) -> Result<()> {
     let node = case.node(TRIXIE)?;
-    // 1. Options exist before the module is loaded. `zswap` is built in and in /sys/module; `binfmt_script` is built in
+    // 1. Options exist before the module is loaded. `fuse` is built in and in /sys/module; `binfmt_script` is built in
     //    and only in modules.builtin. Both count as loaded, and nothing tries to load them.
     let built_in = node.ok("cat /lib/modules/$(uname -r)/modules.builtin")?;
-    for (module, directory) in [("zswap", 0), ("binfmt_script", 1)] {
+    for (module, directory) in [("fuse", 0), ("binfmt_script", 1)] {
         assert!(
             built_in.contains(&format!("/{module}.ko")),
             "{module} is not built into this kernel"
@@ -41,14 +41,14 @@ fn now(case: &mut Case) -> Result<()> {
     }
     profile(
         &node,
-        "load_default = \"now\"\nload = [\"dummy\", \"zswap\", \"binfmt_script\"]\noptions = { dummy = { numdummies = 3 } }",
+        "load_default = \"now\"\nload = [\"dummy\", \"fuse\", \"binfmt_script\"]\noptions = { dummy = { numdummies = 3 } }",
     )?;
     assert!(!is_loaded(&node, "dummy")?, "the node is not as this test needs it");
     let said = node.ok("bedplate apply 2>&1")?;
     assert!(is_loaded(&node, "dummy")?);
     assert_eq!(dummies(&node)?, "3", "dummy was loaded before its option was written");
     assert!(said.contains("load module dummy"), "{said}");
-    for module in ["zswap", "binfmt_script"] {
+    for module in ["fuse", "binfmt_script"] {
         assert!(!said.contains(&format!("load module {module}")), "{module} is built in:\n{said}");
     }
     node.expect(0, "bedplate plan --exit-code")?;
@@ -108,7 +108,7 @@ fn from_the_next_boot_on(case: &mut Case) -> Result<()> {
     // 1. Everything is written but not yet in effect, and the exit status reports that.
     profile(
         &node,
-        "load_default = \"boot\"\nload = [\"vfio-pci\", \"dummy\", \"unix\"]\nblacklist = [\"igb\"]\n\
+        "load_default = \"boot\"\nload = [\"vfio-pci\", \"dummy\", \"fuse\"]\nblacklist = [\"igb\"]\n\
          options = { dummy = { numdummies = 3 }, virtio_blk = { queue_depth = 64 } }",
     )?;
     node.expect(3, "bedplate apply")?;
