@@ -12,7 +12,8 @@ use bedplate_core::revert::{RevertPlan, Step};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit status: 0 reverted, or nothing to revert; 2 --dry-run --exit-code found something; 3 reverted, and the running \
-    kernel keeps the old arguments until the next boot; 4 refused: a daemon enforces the profile, or other tools changed a setting (--force); \
+    kernel keeps the old arguments until the next boot; 4 refused in part or as a whole: a daemon enforces the profile, other tools changed a setting (--force), \
+    or boot entries or an initramfs would keep settings; \
     6 reverted in an image, where tools must still be run; 1 some changes failed; 64 usage."
 )]
 pub(crate) struct RevertArgs {
