@@ -150,7 +150,7 @@ impl Search<'_> {
         }
     }
 
-    /// Reports an entry of GRUB. bedplate edits such entries itself, and cannot tell whether an argument in one without
+    /// Reports an entry of GRUB. bedplate edits these entries itself, and cannot tell whether an argument in one without
     /// a record is its own or an operator's.
     fn report_entry(&self, plan: &mut RevertPlan, path: &str, kept: &[&Token]) {
         let content = self.reader.read(path).unwrap_or_default();

@@ -134,7 +134,7 @@ fn mode(input: &CheckInput<'_>) -> Judgement {
     };
     Ok(match sva {
         Reading::Unknown(why) if matches!(outcome.verdict, Verdict::Pass | Verdict::Warn) => {
-            unread(&format!("whether the kernel has {SMMU_SVA}=y, which CUDA needs here"), why)
+            unread(format_args!("whether the kernel has {SMMU_SVA}=y, which CUDA needs here"), why)
                 .all_evidence(outcome.evidence)
         }
         _ => outcome,
