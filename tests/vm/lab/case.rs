@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::machine::Arch;
 use super::tally::Tally;
 use super::{Lab, Machine, Node, Result};
 
@@ -109,9 +110,12 @@ impl Case {
         node
     }
 
-    /// Path of the program that x86_64 nodes get. It also runs on this machine.
-    pub fn program(&self) -> &Path {
-        self.lab.program()
+    /// Returns the program that nodes of this architecture get. That for x86_64 also runs on this machine.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub fn program(&self, arch: Arch) -> Result<&Path> {
+        self.lab.program(arch)
     }
 
     /// Removes the disks: they are large, and a node in this state takes two seconds to create.

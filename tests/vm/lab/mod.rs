@@ -102,9 +102,12 @@ impl Lab {
         &self.dir
     }
 
-    /// Program that is installed on x86_64 nodes.
-    pub fn program(&self) -> &Path {
-        &self.x86.program
+    /// Returns the program that is installed on nodes of this architecture.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub fn program(&self, arch: Arch) -> Result<&Path> {
+        self.emulator(arch).map(|emulator| emulator.program.as_path())
     }
 
     /// Returns a booted node of this machine with bedplate, in `dir`, which must be empty.

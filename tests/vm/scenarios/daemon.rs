@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use bedplate_tests::lab::machine::TRIXIE;
+use bedplate_tests::lab::machine::{Arch, TRIXIE};
 use bedplate_tests::lab::{Case, Node, Result, Scenario, fail};
 
 use super::guest::{self, PATH_PORTS, PROFILE, PROFILE_PATH, check, same};
@@ -18,7 +18,7 @@ pub(super) fn install(case: &Case, node: &Node) -> Result<()> {
     let done = std::process::Command::new("./install.sh")
         .arg("--destdir")
         .arg(directory.path())
-        .env("BEDPLATE_PROGRAM", case.program())
+        .env("BEDPLATE_PROGRAM", case.program(Arch::X86)?)
         .current_dir(root)
         .output()?;
     check!(done.status.success(), "install.sh: {}", String::from_utf8_lossy(&done.stderr));

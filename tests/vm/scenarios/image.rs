@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bedplate_tests::lab::machine::TRIXIE;
+use bedplate_tests::lab::machine::{Arch, TRIXIE};
 use bedplate_tests::lab::{Case, Node, Result, Scenario};
 
 use super::daemon::{state, until};
@@ -42,7 +42,7 @@ fn in_tree(program: &Path, profile: &str) -> String {
 }
 
 fn first_boot(case: &mut Case) -> Result<()> {
-    let script = in_tree(case.program(), &live_profile());
+    let script = in_tree(case.program(Arch::X86)?, &live_profile());
     let node = case.first_boot(TRIXIE, &script)?;
 
     node.step("the first boot has the arguments and the modules, and groups are in passthrough");
@@ -76,7 +76,7 @@ fn first_boot(case: &mut Case) -> Result<()> {
 /// `persistence = "live"`, and two if the daemon adds ACS arguments on the node.
 fn clones(case: &mut Case) -> Result<()> {
     let profile = live_profile() + guest::STAND_INS;
-    let script = in_tree(case.program(), &profile);
+    let script = in_tree(case.program(Arch::X86)?, &profile);
     let golden = case.first_boot(TRIXIE, &script)?;
     until(&golden, "the golden host has converged", &state("converged"))?;
     seal(&golden)?;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bedplate_tests::lab::machine::{BOOKWORM, TRIXIE};
+use bedplate_tests::lab::machine::{ARM, Arch, BOOKWORM, TRIXIE};
 use bedplate_tests::lab::{Case, Machine, Node, Result, Scenario};
 
 use super::daemon::{state, until};
@@ -13,6 +13,7 @@ use super::guest::{PROFILE, PROFILE_PATH, check, same};
 pub const SCENARIOS: &[Scenario] = &[
     ("packages::life", |case| life(case, TRIXIE)),
     ("packages::life_debian_12", |case| life(case, BOOKWORM)),
+    ("packages::life_arm64", |case| life(case, ARM)),
 ];
 
 const POLICY: &str = "[reboot]\npolicy = \"schedule\"\ndelay = \"30m\"\n";
@@ -21,33 +22,38 @@ const ANNOUNCED: &str = "[ -e /run/systemd/shutdown/scheduled ]";
 const REMAINS: &str = "find / -xdev \\( -path /proc -o -path /sys -o -path /tmp -o -path /root \\) -prune \
      -o -name '*bedplate*' -print; ls -d /run/bedplate* 2>/dev/null; true";
 
-/// Builds a package of the program under test.
-fn package(case: &Case, version: &str, directory: &Path) -> Result<PathBuf> {
+/// Builds a package of the program under test for nodes of this architecture.
+fn package(case: &Case, arch: Arch, version: &str, directory: &Path) -> Result<PathBuf> {
+    let (target, strip) = match arch {
+        Arch::X86 => ("x86_64-unknown-linux-gnu", "strip"),
+        Arch::Arm => ("aarch64-unknown-linux-musl", "aarch64-linux-gnu-strip"),
+    };
     let program = directory.join("bedplate");
-    let stripped = Command::new("strip").arg("-o").args([&program, case.program()]).output()?;
+    let stripped = Command::new(strip).arg("-o").args([&program, case.program(arch)?]).output()?;
     check!(stripped.status.success(), "strip: {}", String::from_utf8_lossy(&stripped.stderr));
     let built = Command::new("packaging/build")
-        .args(["--fast", "--version", version, "--target", "x86_64-unknown-linux-gnu"])
-        .arg("--program")
+        .args(["--fast", "--version", version, "--target", target, "--program"])
         .arg(&program)
+        .arg("--tool")
+        .arg(case.program(Arch::X86)?)
         .arg("--out")
         .arg(directory)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .output()?;
     check!(built.status.success(), "packaging/build: {}", String::from_utf8_lossy(&built.stderr));
-    Ok(directory.join(format!("bedplate_{version}-1_amd64.deb")))
+    Ok(directory.join(format!("bedplate_{version}-1_{}.deb", arch.debian())))
 }
 
-fn put(case: &Case, node: &Node, version: &str) -> Result<()> {
+fn put(case: &Case, node: &Node, arch: Arch, version: &str) -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let file = package(case, version, directory.path())?;
+    let file = package(case, arch, version, directory.path())?;
     node.put(&format!("/var/tmp/{version}.deb"), std::fs::read(file)?)
 }
 
 fn life(case: &mut Case, machine: Machine) -> Result<()> {
     let node = case.node(machine)?;
-    put(case, &node, "1.0.0")?;
-    put(case, &node, "1.0.1")?;
+    put(case, &node, machine.arch, "1.0.0")?;
+    put(case, &node, machine.arch, "1.0.1")?;
     // The lab has installed the program there.
     node.ok("rm -f /usr/bin/bedplate")?;
     installed(&node)?;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use bedplate_tests::lab::machine::{BOOKWORM, TRIXIE};
+use bedplate_tests::lab::machine::{Arch, BOOKWORM, TRIXIE};
 use bedplate_tests::lab::{Case, Machine, Result, Scenario};
 
 use super::guest::{PROFILE, PROFILE_PATH, check, same};
@@ -46,7 +46,7 @@ fn fidelity(case: &mut Case, machine: Machine, provisioned: bool, name: &str) ->
         "inspect --json",
     ] {
         let inside = node.run(&format!("bedplate {words}"))?;
-        let outside = Command::new(case.program())
+        let outside = Command::new(case.program(Arch::X86)?)
             // Same width as in the guest, set by the lab's agent.
             .env("COLUMNS", "1000")
             .args(words.split(' '))
