@@ -69,9 +69,13 @@ pub(crate) fn note(orphan: &Orphan) -> Note {
 pub(crate) const UNKNOWN: &str = "written by bedplate, but not in the ledger: /var/lib/bedplate was lost, or the file \
                                   came with an image";
 
+const WHERE_BUILT: &str = "its initramfs cannot be rebuilt here: remove the file in the image build, or by hand, then \
+                           rebuild the initramfs that this host loads";
+
 /// Returns the methods to remove or adopt it.
 pub(crate) fn ways(orphan: &Orphan) -> &'static str {
     match orphan.content {
+        _ if orphan.reader.is_err() => WHERE_BUILT,
         Some(_) => {
             "`bedplate apply` adopts it, so that `bedplate revert` removes it; `bedplate revert --force` removes it now"
         }

@@ -28,7 +28,7 @@ pub(crate) fn of_running(reader: &dyn Reader, release: Option<&str>) -> Reading<
     match kernel_config(reader, release) {
         Reading::Absent => Reading::unknown(format!(
             "the kernel's build configuration is neither /boot/config-{release} nor /usr/lib/modules/{release}/config; \
-             try `zcat /proc/config.gz`"
+             where /proc/config.gz exists, run `zcat /proc/config.gz >/boot/config-{release}`"
         )),
         other => other,
     }

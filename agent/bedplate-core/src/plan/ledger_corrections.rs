@@ -31,10 +31,20 @@ pub struct Orphan {
 }
 
 impl Orphan {
-    /// Records the file in the ledger if all of its content is bedplate's, and a revert can regenerate the other files.
+    /// Returns the digest and the tool if all of the content is bedplate's, and a revert can regenerate the other files.
+    fn adoptable(&self) -> Option<(&Sha, Option<&Generator>)> {
+        self.content.as_ref().zip(self.reader.as_ref().ok().map(Option::as_ref))
+    }
+
+    /// Whether `apply` records the file in the ledger.
+    pub fn is_adoptable(&self) -> bool {
+        self.adoptable().is_some()
+    }
+
+    /// Records the file in the ledger if it is adoptable.
     pub fn adopt(&self, ledger: &mut Ledger) {
-        if let (Some(content), Ok(reader)) = (self.content.clone(), self.reader.clone()) {
-            ledger.adopt(&self.path, self.kind, content, reader);
+        if let Some((content, reader)) = self.adoptable() {
+            ledger.adopt(&self.path, self.kind, content.clone(), reader.cloned());
         }
     }
 }

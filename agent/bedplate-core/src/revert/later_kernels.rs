@@ -30,8 +30,13 @@ pub(super) fn plan<'f>(
     let removed = search.removed(plan);
     let ran: BTreeSet<&str> =
         tools.keys().filter_map(|tool| cmdline::installed_release(&tool.argv)).collect();
+    if removed.is_empty() {
+        return later;
+    }
     let Some(paths) = search.paths() else {
-        plan.refuse("arguments of boot entries", UNREAD, REMOUNT);
+        let words = cmdline::named(&removed);
+        let fix = format!("remove `{words}` by hand from the `options` line of each boot entry");
+        plan.refuse("arguments of boot entries", UNREAD, fix);
         return later;
     };
     for path in paths {
@@ -67,8 +72,6 @@ pub(super) fn plan<'f>(
 const NO_LINE: &str =
     "without /etc/kernel/cmdline, kernel-install uses those of the running kernel";
 const UNREAD: &str = "the boot entries cannot be listed, so later kernels may have entries that keep bedplate's arguments";
-const REMOUNT: &str = "check with `ls` that the directories of the boot partitions can be read, then run bedplate revert \
-                       again";
 const NEWER: &str = "newer than bedplate's change, so the ledger has no previous content";
 const RECORDED: &str = "as before bedplate's first change of this file; to remove it";
 

@@ -7,9 +7,6 @@ use crate::orphans::{UNKNOWN, ways};
 use crate::plan::{FileContent, Orphan};
 use bedplate_host::Reader;
 
-const WHERE_BUILT: &str =
-    "remove it in the image build, or by hand; then rebuild the initramfs that this host loads";
-
 /// Plans the removal of an orphan, or refuses it.
 pub(super) fn plan(plan: &mut RevertPlan, reader: &dyn Reader, orphan: &Orphan, force: bool) {
     let path = orphan.path.as_str();
@@ -17,7 +14,7 @@ pub(super) fn plan(plan: &mut RevertPlan, reader: &dyn Reader, orphan: &Orphan, 
         return plan.refuse(path, UNKNOWN, ways(orphan));
     }
     if let Err(reason) = &orphan.reader {
-        return plan.refuse(path, reason, WHERE_BUILT);
+        return plan.refuse(path, reason, ways(orphan));
     }
     match reader.read(path) {
         // The file also contains unmanaged lines.
@@ -66,6 +63,7 @@ mod tests {
             let found = orphans(&host, &ledger, &|| &facts);
             found[0].adopt(&mut ledger);
             let mut revert = RevertPlan::default();
+            assert_eq!(found[0].is_adoptable(), is_removed, "{:?}", facts.boot);
             plan(&mut revert, &host, &found[0], true);
             assert_eq!(ledger.files.len(), usize::from(is_removed), "{:?}", facts.boot);
             assert_eq!(revert.steps.len(), usize::from(is_removed), "{:?}", facts.boot);

@@ -41,7 +41,9 @@ pub enum MenuEffect {
 fn setting(reader: &dyn Reader) -> Result<Option<String>, ReadError> {
     let text = text(reader, MAIN)?;
     let value = grub_default::parse_main(Shell::Posix, &text).value(BLSCFG, None);
-    Ok(value.unwrap_or_else(|_| assignment(&text, BLSCFG)))
+    let without_comments = || text.lines().map(|line| line.split(" #").next().unwrap_or_default());
+    Ok(value
+        .unwrap_or_else(|_| assignment(&without_comments().collect::<Vec<_>>().join("\n"), BLSCFG)))
 }
 
 /// Returns a shell script; empty if it is absent.
@@ -104,7 +106,7 @@ mod tests {
         assert_eq!(uses_entries(Node::File(b"GRUB_ENABLE_BLSCFG=false\n".into())), Ok(false));
         let comment = b"GRUB_ENABLE_BLSCFG=true # set by an admin\n";
         assert_eq!(uses_entries(Node::File(comment.into())), Ok(true));
-        let sourced = b"GRUB_ENABLE_BLSCFG=true\n. /etc/default/site\n";
+        let sourced = b"GRUB_ENABLE_BLSCFG=\"true\" # by an admin\n. /etc/default/site\n";
         assert_eq!(uses_entries(Node::File(sourced.into())), Ok(true));
         let unread = uses_entries(Node::Denied).expect_err("the setting decides");
         assert!(unread.to_string().contains(MAIN), "{unread}");

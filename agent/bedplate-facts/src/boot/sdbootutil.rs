@@ -3,7 +3,7 @@
 
 use super::{BootLoader, Host};
 use crate::os::{assignment, release_value};
-use bedplate_base::OptionalRead as _;
+use bedplate_base::{OptionalRead as _, ReadError};
 
 /// Directory of the boot loaders on the EFI system partition.
 const LOADERS: &str = "/boot/efi/EFI";
@@ -28,8 +28,11 @@ pub(super) fn detect(host: &Host) -> Option<BootLoader> {
         Ok(bytes) => bytes.unwrap_or_default(),
         Err(error) => {
             return host.has(SDBOOTUTIL).then(|| BootLoader::Unknown {
+                fix: match error {
+                    ReadError::Denied { .. } => "run bedplate as root, then plan again".to_owned(),
+                    _ => "correct this, then plan again".to_owned(),
+                },
                 reason: format!("LOADER_TYPE is unknown: {error}"),
-                fix: "run bedplate as root, then plan again".to_owned(),
             });
         }
     };

@@ -110,7 +110,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Exit, CliError> {
     first.may_be_applied()?;
     // Finishes an interrupted apply even if the plan has no changes left.
     let body = &first.plan.body;
-    let is_adopted = body.orphans.iter().all(|orphan| orphan.content.is_none());
+    let is_adopted = !body.orphans.iter().any(|orphan| orphan.is_adoptable());
     let is_settled = body.settled_tools.is_empty() && is_adopted && !first.ledger.was_cut_short();
     if first.plan.is_empty() && is_settled {
         return report_no_changes(args, host.reader.as_ref(), &first);

@@ -43,6 +43,18 @@ fn revert_regenerates_entry_of_later_kernel() {
 
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn entries_that_cannot_be_listed_are_reported() {
+    let root = with_later_kernel();
+    root.put("boot/efi/loader/loader.conf", "");
+    std::os::unix::fs::symlink("entries", root.at("boot/efi/loader/entries")).expect("ours");
+    let done = root.live(&["revert", "--yes"]);
+    // The ledger keeps its entries: kernel-install cannot run for them either.
+    assert_eq!(done.code, Some(1), "{}", done.text);
+    assert!(done.text.contains("remove `iommu=pt` by hand"), "{}", done.text);
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn failed_regeneration_of_later_entry_is_retried() {
     let root = with_later_kernel();
     let before = root.text(LATER);

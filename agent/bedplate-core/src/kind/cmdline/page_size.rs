@@ -105,8 +105,8 @@ fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> 
     let Some(release) = kernel else {
         return Err("the kernel of the next boot is unknown".to_owned());
     };
-    let config = kernel_config(reader, release);
-    let config = config.optional().map_err(ToString::to_string)?.map_or("", String::as_str);
+    let read = kernel_config(reader, release);
+    let config = read.known().map_or("", String::as_str);
     let is_built =
         |pages: &&Pages| config.lines().any(|line| line.strip_suffix("=y") == Some(pages.option));
     // A kernel without a mark may have pages of any size.
@@ -117,7 +117,10 @@ fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> 
         _ => false,
     };
     let found = OF_ARM.iter().find(is_built).or_else(|| OF_ARM.iter().find(by_name));
-    found.ok_or_else(|| format!("the build configuration of {release} does not give its page size"))
+    found.ok_or_else(|| match read {
+        Reading::Unknown(why) => why.to_string(),
+        _ => format!("the build configuration of {release} does not give its page size"),
+    })
 }
 
 /// Formats sizes as `2M, 512M or 16G`.
