@@ -174,6 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn unreadable_configuration_leaves_the_name() {
+        let kernel = "6.8.0-1025-nvidia-64k";
+        let spec = format!(
+            "machine = 'gb200'\nkernel = '{kernel}'\nremove = ['/boot/config-{kernel}']\n\
+             denied = ['/usr/lib/modules/{kernel}/config']"
+        );
+        let host = HostSpec::from_toml(&spec).unwrap().build();
+        let facts = observe(&host, Depth::Identity);
+        assert!(matches!(kernel_config(&host, kernel), Reading::Unknown(_)));
+        assert_eq!(default_size(&host, &facts), Some(512 * M));
+    }
+
+    #[test]
     fn default_size_follows_page_size_of_kernel() {
         let (small, large) = ("6.8.0-1025-nvidia", "6.8.0-1025-nvidia-64k");
         let (rhel, debug) = ("5.14.0-503.el9.aarch64+64k", "5.14.0-503.el9.aarch64+64k-debug");
