@@ -229,6 +229,26 @@ fn revert_on_a_host_leaves_initramfs_of_its_image() {
     assert_eq!(reverted.code, Some(0), "{}", reverted.text);
 }
 
+/// The image has the file, but not the record of its build.
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn unrecorded_module_options_are_neither_adopted_nor_removed() {
+    let root = image_with_options();
+    root.programs(&["/bin/sh"]);
+    let done = root.apply(&["--chroot-tools"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    std::fs::remove_dir_all(root.at("var/lib/bedplate")).expect("ours");
+    root.put("run/ostree-booted", "");
+    let before = root.text(MODPROBE);
+    let done = root.live(&["apply", "--yes"]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert!(!root.has("var/lib/bedplate"), "a run without changes: {}", done.text);
+    let refused = root.live(&["revert", "--force", "--yes"]);
+    assert_eq!(refused.code, Some(4), "{}", refused.text);
+    assert!(refused.text.contains("remove the file in the image build"), "{}", refused.text);
+    assert_eq!(root.text(MODPROBE), before);
+}
+
 /// The image build did not run the tool.
 #[test]
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
