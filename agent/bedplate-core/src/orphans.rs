@@ -69,8 +69,8 @@ pub(crate) fn note(orphan: &Orphan) -> Note {
 pub(crate) const UNKNOWN: &str = "written by bedplate, but not in the ledger: /var/lib/bedplate was lost, or the file \
                                   came with an image";
 
-const WHERE_BUILT: &str = "its initramfs cannot be rebuilt here: remove the file in the image build, or by hand, then \
-                           rebuild the initramfs that this host loads";
+const WHERE_BUILT: &str = "bedplate cannot rebuild the initramfs here: remove the file in the image build, or by hand, \
+                           then rebuild the initramfs that this host loads";
 
 /// Returns the methods to remove or adopt it.
 pub(crate) fn ways(orphan: &Orphan) -> &'static str {

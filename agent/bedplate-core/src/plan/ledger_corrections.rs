@@ -23,10 +23,8 @@ pub struct Orphan {
     pub path: String,
     /// Digest of the content, if all of it is bedplate's.
     pub content: Option<Sha>,
-    /// Tool that generates other files from it.
-    ///
-    /// # Errors
-    /// Reason why no tool can: the initramfs belongs to an image, or this host may not load the one that the tool writes.
+    /// Tool that generates other files from it. `Err`: reason why no tool can, because the initramfs belongs to an image,
+    /// or this host may not load the one that the tool writes.
     pub reader: Result<Option<Generator>, String>,
 }
 

@@ -28,17 +28,21 @@ pub(super) fn plan<'f>(
     }
     let search = Search { reader, ledger, facts: facts() };
     let removed = search.removed(plan);
-    let ran: BTreeSet<&str> =
-        tools.keys().filter_map(|tool| cmdline::installed_release(&tool.argv)).collect();
     if removed.is_empty() {
         return later;
     }
     let Some(paths) = search.paths() else {
         let words = cmdline::named(&removed);
-        let fix = format!("remove `{words}` by hand from the `options` line of each boot entry");
+        // After a repair another revert may find no record of the arguments.
+        let fix = format!(
+            "make these directories readable, then remove `{words}` by hand from each entry that has it; make unified \
+             kernel images with it again"
+        );
         plan.refuse("arguments of boot entries", UNREAD, fix);
         return later;
     };
+    let ran: BTreeSet<&str> =
+        tools.keys().filter_map(|tool| cmdline::installed_release(&tool.argv)).collect();
     for path in paths {
         let kept = search.kept(plan, &path, &removed);
         if kept.is_empty() {
@@ -71,7 +75,7 @@ pub(super) fn plan<'f>(
 
 const NO_LINE: &str =
     "without /etc/kernel/cmdline, kernel-install uses those of the running kernel";
-const UNREAD: &str = "the boot entries cannot be listed, so later kernels may have entries that keep bedplate's arguments";
+const UNREAD: &str = "the directories of boot entries cannot be listed, and entries of later kernels may keep bedplate's arguments";
 const NEWER: &str = "newer than bedplate's change, so the ledger has no previous content";
 const RECORDED: &str = "as before bedplate's first change of this file; to remove it";
 
