@@ -6,17 +6,15 @@ use bedplate_host::Reader;
 /// Places of the build configuration, for display.
 pub const PLACES: &str = "/boot/config-RELEASE or /usr/lib/modules/RELEASE/config";
 
-/// Reads the build configuration of a release. Packages of Debian put it into /boot. Others put it next to the modules,
-/// and copy it only if their boot path uses /boot (handbook §14.2). `Absent`: neither
-/// place has it.
+/// Reads the build configuration of a release. Packages put it into /boot, or next to the modules, from where it need not
+/// be copied to /boot (handbook §14.2). `Absent`: neither place has it.
 pub fn kernel_config(reader: &dyn Reader, release: &str) -> Reading<String> {
     let mut found = Reading::Absent;
     for path in [format!("/boot/config-{release}"), format!("/usr/lib/modules/{release}/config")] {
         match Reading::from_result(reader.text(&path)) {
-            Reading::Absent => {}
-            Reading::Unknown(_) if found != Reading::Absent => {}
-            Reading::Unknown(why) => found = Reading::Unknown(why),
-            known => return known,
+            Reading::Known(text) => return Reading::Known(text),
+            Reading::Unknown(why) if found == Reading::Absent => found = Reading::Unknown(why),
+            _ => {}
         }
     }
     found
@@ -26,9 +24,10 @@ pub fn kernel_config(reader: &dyn Reader, release: &str) -> Reading<String> {
 pub(crate) fn of_running(reader: &dyn Reader, release: Option<&str>) -> Reading<String> {
     let Some(release) = release else { return Reading::unknown("the running kernel is unknown") };
     match kernel_config(reader, release) {
+        // The release of a foreign snapshot may be hostile, and operators run the command.
         Reading::Absent => Reading::unknown(format!(
             "the kernel's build configuration is neither /boot/config-{release} nor /usr/lib/modules/{release}/config; \
-             where /proc/config.gz exists, run `zcat /proc/config.gz >/boot/config-{release}`"
+             where /proc/config.gz exists, run `zcat /proc/config.gz >/boot/config-$(uname -r)`"
         )),
         other => other,
     }
