@@ -277,12 +277,17 @@ fn red_hat_grub(host: &Host) -> BootLoader {
         Ok(true) => BootLoader::GrubBls,
         Ok(false) => BootLoader::GrubRhel,
         Err(error) => BootLoader::Unknown {
-            fix: match error {
-                ReadError::Denied { .. } => "run bedplate as root".to_owned(),
-                _ => "correct this, then plan again".to_owned(),
-            },
             reason: format!("cannot tell whether GRUB reads boot entries: {error}"),
+            fix: remedy(&error),
         },
+    }
+}
+
+/// Returns the fix for a file that decides about the family and cannot be read.
+fn remedy(error: &ReadError) -> String {
+    match error {
+        ReadError::Denied { .. } => "run bedplate as root".to_owned(),
+        _ => "correct this, then plan again".to_owned(),
     }
 }
 

@@ -41,9 +41,10 @@ pub enum MenuEffect {
 fn setting(reader: &dyn Reader) -> Result<Option<String>, ReadError> {
     let text = text(reader, MAIN)?;
     let value = grub_default::parse_main(Shell::Posix, &text).value(BLSCFG, None);
-    let without_comments = || text.lines().map(|line| line.split(" #").next().unwrap_or_default());
-    Ok(value
-        .unwrap_or_else(|_| assignment(&without_comments().collect::<Vec<_>>().join("\n"), BLSCFG)))
+    Ok(value.unwrap_or_else(|_| {
+        let code = text.lines().map(|line| line.split(" #").next().unwrap_or_default());
+        assignment(&code.collect::<Vec<_>>().join("\n"), BLSCFG)
+    }))
 }
 
 /// Returns a shell script; empty if it is absent.

@@ -1,9 +1,9 @@
 //! SUSE with boot entries on the EFI system partition. Only sdbootutil makes them. On these systems GRUB does not read
 //! /boot/grub2/grub.cfg.
 
-use super::{BootLoader, Host};
+use super::{BootLoader, Host, remedy};
 use crate::os::{assignment, release_value};
-use bedplate_base::{OptionalRead as _, ReadError};
+use bedplate_base::OptionalRead as _;
 
 /// Directory of the boot loaders on the EFI system partition.
 const LOADERS: &str = "/boot/efi/EFI";
@@ -28,11 +28,8 @@ pub(super) fn detect(host: &Host) -> Option<BootLoader> {
         Ok(bytes) => bytes.unwrap_or_default(),
         Err(error) => {
             return host.has(SDBOOTUTIL).then(|| BootLoader::Unknown {
-                fix: match error {
-                    ReadError::Denied { .. } => "run bedplate as root, then plan again".to_owned(),
-                    _ => "correct this, then plan again".to_owned(),
-                },
                 reason: format!("LOADER_TYPE is unknown: {error}"),
+                fix: remedy(&error),
             });
         }
     };
