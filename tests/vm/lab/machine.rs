@@ -190,7 +190,7 @@ pub const BOOKWORM: Machine = Machine { name: "bookworm", suite: Suite::Bookworm
 pub const BIOS: Machine = Machine { name: "bios", firmware: Firmware::Bios, ..TRIXIE };
 /// Machine without an IOMMU.
 pub const NO_IOMMU: Machine = Machine { name: "no-iommu", iommu: Iommu::None, ..TRIXIE };
-/// Machine with AMD-Vi. With QEMU's, requests of Linux 6.12 to the disk wait half a minute, so that the boot takes too long.
+/// Machine with AMD-Vi. With QEMU's, Linux 6.12 pauses several times for half a minute, so that the boot takes too long.
 pub const AMD: Machine = Machine { name: "amd", iommu: Iommu::Amd, ..BOOKWORM };
 /// Machine with /boot on its own partition.
 pub const SEPARATE_BOOT: Machine =
