@@ -4,6 +4,7 @@
 mod config;
 mod foreign;
 mod functions;
+mod header_block;
 mod open;
 mod refusal;
 
@@ -371,6 +372,10 @@ impl Reader for DirReader {
         let (log, calls) = kmsg::read(keep)?;
         self.count(calls);
         Ok(log)
+    }
+
+    fn grub_header_block(&self, device: &str) -> Result<String, ReadError> {
+        header_block::read(self, device)
     }
 
     fn cost(&self) -> ReadCost {

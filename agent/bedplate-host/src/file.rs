@@ -17,8 +17,8 @@ pub(super) enum NotOpened<E> {
     Failed(E),
     /// A directory.
     Directory,
-    /// A pipe, socket or device.
-    Special,
+    /// Another type than expected.
+    OtherType,
 }
 
 /// Whether another process holds a write lock. Only queries the lock and never takes it, because a package manager
@@ -36,9 +36,10 @@ pub(super) fn is_locked(file: &OwnedFd) -> std::result::Result<bool, Errno> {
     Ok(i32::from(lock.l_type) != F_UNLCK)
 }
 
-/// Opens a regular file for reading. Opens exactly the checked file, even if the name was reused. `open` opens the name
-/// with the given flags.
-pub(super) fn open_regular<E>(
+/// Opens a file of this type for reading. Opens exactly the checked file, even if the name was reused. `open` opens the
+/// name with the given flags.
+pub(super) fn open_type<E>(
+    kind: SFlag,
     open: impl Fn(OFlag) -> std::result::Result<OwnedFd, E>,
     failed: impl Fn(Errno) -> E,
 ) -> std::result::Result<(OwnedFd, FileStat), NotOpened<E>> {
@@ -46,9 +47,9 @@ pub(super) fn open_regular<E>(
     let errno = |errno| NotOpened::Failed(failed(errno));
     let stat = fstat(&looked_at).map_err(errno)?;
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFREG => {}
+        found if found == kind => {}
         SFlag::S_IFDIR => return Err(NotOpened::Directory),
-        _ => return Err(NotOpened::Special),
+        _ => return Err(NotOpened::OtherType),
     }
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let path = format!("/proc/self/fd/{}", looked_at.as_raw_fd());
@@ -90,11 +91,11 @@ pub fn under(root: &Path, path: &str) -> PathBuf {
 /// A system error, or a file that is not regular.
 pub fn open(path: &Path) -> Result<(File, FileStat)> {
     let open = |flags| openat(AT_FDCWD, path, flags | OFlag::O_CLOEXEC, Mode::empty());
-    match open_regular(open, |errno| errno) {
+    match open_type(SFlag::S_IFREG, open, |errno| errno) {
         Ok((file, stat)) => Ok((File::from(file), stat)),
         Err(NotOpened::Failed(errno)) => Err(errno.into()),
         Err(NotOpened::Directory) => Err(Errno::EISDIR.into()),
-        Err(NotOpened::Special) => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),
+        Err(NotOpened::OtherType) => Err(Error::new(ErrorKind::InvalidInput, "not a regular file")),
     }
 }
 

@@ -156,6 +156,14 @@ pub trait Reader {
         Ok(log)
     }
 
+    /// Reads the sector that Btrfs reserves for GRUB's environment block, from the block device of the file system.
+    /// Bytes that are not UTF-8 are kept ([`bedplate_base::lossless_text`]).
+    fn grub_header_block(&self, device: &str) -> Result<String, ReadError> {
+        let _ = device;
+        let named = snapshot_paths::GRUB_HEADER_BLOCK_NAMED.to_owned();
+        answer(self, snapshot_paths::GRUB_HEADER_BLOCK, named)
+    }
+
     /// Returns the cost of all reads so far.
     fn cost(&self) -> ReadCost {
         ReadCost::default()

@@ -33,6 +33,12 @@ pub const KERNEL_LOG: &str = "/.bedplate/kernel-log";
 /// Display name of [`Reader::kernel_log`](crate::Reader::kernel_log).
 pub(super) const KERNEL_LOG_NAMED: &str = super::kmsg::PATH;
 
+/// Path of the recorded answer to [`Reader::grub_header_block`](crate::Reader::grub_header_block).
+pub const GRUB_HEADER_BLOCK: &str = "/.bedplate/grub-header-block";
+
+/// Display name of [`Reader::grub_header_block`](crate::Reader::grub_header_block).
+pub(super) const GRUB_HEADER_BLOCK_NAMED: &str = "GRUB's environment block in the Btrfs header";
+
 /// Returns the display name of [`Reader::vfs`](crate::Reader::vfs).
 pub(super) fn vfs_named(interface: &str) -> String {
     format!("the VF list of {interface}")

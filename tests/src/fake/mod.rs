@@ -222,6 +222,9 @@ impl Reader for LiveReader {
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
         self.inner.config(address)
     }
+    fn grub_header_block(&self, device: &str) -> Result<String, ReadError> {
+        self.inner.grub_header_block(device)
+    }
 }
 
 /// Content of a file that another process has locked.

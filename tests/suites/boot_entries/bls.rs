@@ -99,6 +99,26 @@ fn entry_without_options_starts_from_the_default() {
     assert_refused(&root, "not even root=");
 }
 
+/// As for a unified kernel image, which has its arguments in itself.
+#[test]
+fn entry_without_a_kernel_stays_unchanged() {
+    const IMAGE: &str = "boot/loader/entries/0123-4.18.0-uki.conf";
+    let text = "title UKI\nversion 4.18.0\nefi /EFI/Linux/0123-4.18.0.efi\n";
+    let root = rocky("options root=/dev/r ro quiet\n", "");
+    root.put(IMAGE, text);
+    let done = root.apply(&[]);
+    assert_eq!(done.code, Some(0), "{}", done.text);
+    assert!(root.text(NORMAL).ends_with("options root=/dev/r ro iommu=pt\n"), "{}", done.text);
+    assert_eq!(root.text(IMAGE), text);
+    // Newer builds of GRUB start it, older ones the normal entry.
+    root.put("boot/grub2/grubenv", &block("saved_entry=0123-4.18.0-uki\n"));
+    root.put(
+        "etc/bedplate/profile.toml",
+        "schema = 1\nname = \"t\"\n[cmdline]\nargs = [\"iommu=pt\", \"a=1\"]\n",
+    );
+    assert_refused(&root, "depends on the machine");
+}
+
 #[test]
 fn blank_kernel_cmdline_is_refused() {
     let root = rocky("options root=/dev/r ro\n", "");

@@ -15,6 +15,7 @@ pub const SCENARIOS: &[Scenario] = &[
     ("boot_entry::kernel_without_initrd", kernel_without_initrd),
     ("boot_entry::separate_boot", separate_boot),
     ("boot_entry::btrfs", btrfs),
+    ("boot_entry::header_block", header_block),
     ("boot_entry::kernel_without_driver", kernel_without_driver),
 ];
 
@@ -143,6 +144,69 @@ fn without_initrd(case: &mut Case, machine: Machine) -> Result<()> {
     node.run("bedplate reconcile")?;
     node.wait_for_another_boot(&boot)?;
     check!(guest::running(&node)?.contains(&"hugepages=12".to_owned()), "/proc/cmdline");
+    Ok(())
+}
+
+/// Script of /etc/grub.d with the part of GRUB 2.14's 00_header that reads the environment block in the header of Btrfs, and
+/// an entry with the argument `marked` for a one-time choice. GRUB 2.12 cannot clear the choice, because it cannot save to
+/// a block list (rhboot/grub2 b8366e484).
+const HEADER_SCRIPT: &str = r#"#!/bin/sh
+cat <<'EOF'
+if [ "${env_block}" ] ; then
+  set env_block="(${root})${env_block}"
+  export env_block
+  load_env -f "${env_block}"
+fi
+if [ "${next_entry}" ] ; then
+  set default="${next_entry}"
+fi
+EOF
+kernel=/boot/vmlinuz-$(uname -r) initrd=/boot/initrd.img-$(uname -r)
+[ ! -e /etc/wrong-entry ] || kernel=/boot/vmlinuz-missing
+uuid=$(findmnt -no UUID /)
+cat <<EOF
+menuentry other --id other {
+  search --no-floppy --fs-uuid --set=root $uuid
+  linux /@rootfs$kernel $(sed 's/^BOOT_IMAGE=[^ ]* //' /proc/cmdline) marked
+  initrd /@rootfs$initrd
+}
+EOF
+"#;
+
+/// A one-time choice in the environment block outside of files: GRUB follows it, and so does bedplate.
+fn header_block(case: &mut Case) -> Result<()> {
+    let node = case.node(BTRFS)?;
+    install(case, &node)?;
+    node.put(PROFILE_PATH, "schema = 1\nname = \"entry\"\n")?;
+    node.put("/etc/grub.d/42_header", HEADER_SCRIPT)?;
+    node.put("/usr/local/bin/choose", "#!/bin/sh\nset -e\n\
+        printf '# GRUB Environment Block\\n%s' \"$1\" >/root/block\n\
+        while [ $(stat -c %s /root/block) -lt 512 ]; do printf '#' >>/root/block; done\n\
+        dd if=/root/block of=$(findmnt -no SOURCE --nofsroot /) bs=512 seek=512 conv=notrunc,fsync status=none\n")?;
+    node.ok("chmod 755 /etc/grub.d/42_header /usr/local/bin/choose && touch /etc/wrong-entry && update-grub && \
+         grub-editenv /boot/grub/grubenv set env_block=512+1 && choose ''")?;
+    let next_boot = || -> Result<Value> { Ok(guest::plan(&node)?["next_boot"].clone()) };
+    same!(next_boot()?, Value::Null, "the boot entry without a choice");
+
+    node.step(
+        "the choice is an entry without its kernel: seen by root and in the daemon's sandbox",
+    );
+    node.ok("choose 'next_entry=other\n'")?;
+    let found = next_boot()?;
+    check!(found.to_string().contains("vmlinuz-missing"), "next_boot of the plan: {found}");
+    start(&node)?;
+    until(&node, "noticed", "bedplate status --json | grep -q vmlinuz-missing")?;
+    refused(&node)?;
+
+    node.step("the choice is an entry that boots: GRUB starts it");
+    node.ok("rm /etc/wrong-entry && update-grub")?;
+    same!(next_boot()?, Value::Null, "the boot entry of the choice");
+    let boot = node.boot_id()?;
+    node.run("systemctl reboot")?;
+    node.wait_for_another_boot(&boot)?;
+    check!(guest::running(&node)?.contains(&"marked".to_owned()), "/proc/cmdline");
+    node.ok("touch /etc/wrong-entry && update-grub && choose ''")?;
+    same!(next_boot()?, Value::Null, "the boot entry after the choice");
     Ok(())
 }
 

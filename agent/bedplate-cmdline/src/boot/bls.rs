@@ -111,6 +111,25 @@ impl BlsEntry {
         self.field("efi").or_else(|| self.field("uki"))
     }
 
+    /// Returns `linux`.
+    ///
+    /// # Errors
+    /// If `efi` is there, too, or instead: builds of GRUB differ on such entries.
+    pub fn expect_kernel(&self) -> Result<&str, String> {
+        match (self.linux(), self.efi_program()) {
+            (Some(kernel), None) => Ok(kernel),
+            (_, Some(_)) => {
+                Err(format!("builds of GRUB differ on boot entry {}, which has `efi`", self.id))
+            }
+            (None, None) => Err(format!("boot entry {} has no kernel", self.id)),
+        }
+    }
+
+    /// Returns `efi`, which newer builds of GRUB start in place of the kernel.
+    pub(super) fn efi_program(&self) -> Option<&str> {
+        self.field("efi")
+    }
+
     /// Returns the file that the entry boots: the kernel image, else the program for the firmware.
     pub fn image(&self) -> Option<&str> {
         self.linux().or_else(|| self.efi())
@@ -295,8 +314,18 @@ impl BlsEntry {
 
 /// Sorts entries like Red Hat's GRUB: newest first by file name. Skips entries without a kernel.
 pub fn grub_order(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
-    let mut order: Vec<&BlsEntry> =
-        entries.iter().filter(|entry| entry.linux().is_some()).collect();
+    newest_first(entries.iter().filter(|entry| entry.linux().is_some()))
+}
+
+/// Sorts all entries that may be in the menu of Red Hat's GRUB. Only newer builds know `efi`, show entries with it and
+/// without a kernel, and start it in place of a kernel (rhboot/grub2 6c99dd73a: RHEL 10.2, Fedora 45).
+pub fn grub_menu(entries: &[BlsEntry]) -> Vec<&BlsEntry> {
+    let may_be_shown = |entry: &&BlsEntry| entry.linux().is_some() || entry.efi_program().is_some();
+    newest_first(entries.iter().filter(may_be_shown))
+}
+
+fn newest_first<'a>(entries: impl Iterator<Item = &'a BlsEntry>) -> Vec<&'a BlsEntry> {
+    let mut order: Vec<&BlsEntry> = entries.collect();
     order.sort_by(|a, b| rpm_file_order(&b.id, &a.id).then_with(|| a.id.cmp(&b.id)));
     // GRUB treats two files that compare equal as one entry.
     order.dedup_by(|a, b| rpm_file_order(&a.id, &b.id).is_eq());

@@ -146,8 +146,9 @@ fn expand<'a>(
             let why = "the entries come from boot loader specification files, but there are none";
             return Err(NotUnderstood::at(cfg, at, why));
         }
-        lines.extend(bls::grub_order(around.bls).into_iter().map(|entry| {
-            let title = entry.title().or(entry.linux()).map(str::to_owned);
+        lines.extend(bls::grub_menu(around.bls).into_iter().map(|entry| {
+            let title = entry.title().or(entry.image()).map(str::to_owned);
+            let certain = certain && entry.efi_program().is_none();
             // Entries from files restrict users with `grub_users`; without it, all users may boot them (`blscfg.c`).
             let users = entry.grub_users(&|name: &str| state.get(name));
             let restricted = (!users.contains('$')).then(|| !users.trim().is_empty());
@@ -166,12 +167,12 @@ fn descend(
     mut id: Vec<String>,
 ) -> Result<Entry, NotUnderstood> {
     let (own, rest) = split_spec(spec);
-    let line = pick(run.text, lines, &own)?;
+    let line = pick(run.text, lines, &own, rest.is_some())?;
     title.push(line.title.clone().unwrap_or_default());
     id.push(line.id.clone().unwrap_or_default());
     let password = waits_for_password(&run.state, line.restricted);
     let mut chosen = if let Boots::Item(ItemKind::Submenu(body)) = line.boots {
-        let inner = run.inside(run.state.for_submenu(), body)?;
+        let inner = run.submenu(body)?;
         inner.check_ended()?;
         let lines = expand(&inner.items, run.text, run.around)?;
         // Without a rest, a submenu boots its first entry: `default` is not exported, so submenus do not see it.
@@ -202,11 +203,12 @@ fn split_spec(spec: &str) -> (String, Option<&str>) {
     (own, None)
 }
 
-/// Finds the menu line with this name or position.
+/// Finds the menu line with this name or position. `is_path`: a line of its submenu follows.
 fn pick<'a, 'b>(
     text: &str,
     lines: &'b [Line<'a>],
     name: &str,
+    is_path: bool,
 ) -> Result<&'b Line<'a>, NotUnderstood> {
     let depends = |line: &Line<'_>| {
         let why = "whether this entry is in the menu depends on the machine";
@@ -221,7 +223,8 @@ fn pick<'a, 'b>(
     let by_id = lines.iter().position(|line| named(&line.id));
     let by_either = lines.iter().position(|line| named(&line.id) || named(&line.title));
     // Upstream GRUB reads leading digits as a position before it compares names, and then uses the first line whose id
-    // or title matches. Only Red Hat's GRUB has entries from files; it prefers ids to titles to positions.
+    // or title matches. Red Hat's GRUB prefers ids to titles to positions. Among the families whose menus bedplate follows,
+    // only Red Hat's has entries from files.
     let red_hat = lines.iter().any(|line| matches!(line.boots, Boots::Bls(..)));
     if let Some(found) = by_either {
         let line = &lines[if red_hat { by_id.unwrap_or(found) } else { found }];
@@ -231,9 +234,17 @@ fn pick<'a, 'b>(
             let why = "builds of GRUB differ on which entry is the default";
             return Err(NotUnderstood::at(text, line.at, why));
         }
+        let is_open = |line: &&Line<'_>| line.id.is_none() && line.title.is_none();
+        if let Some(unknown) = lines[..found].iter().find(is_open) {
+            return depends(unknown);
+        }
         return if line.certain { Ok(line) } else { depends(line) };
     }
-    if digits > 0 && position.is_none() {
+    // Red Hat's GRUB takes the first entry, unless the whole name is a number (`menu.c`, `get_entry_number_helper`).
+    let is_no_number =
+        digits < name.len() && !name.starts_with("0x") && !name.contains(char::is_whitespace);
+    let is_unclear = position.is_none() || red_hat && is_path;
+    if digits > 0 && is_unclear && !(red_hat && is_no_number) {
         let why = "builds of GRUB differ on a default that starts with digits";
         return Err(NotUnderstood::at(text, text.find("default=").unwrap_or_default(), why));
     }
@@ -260,6 +271,7 @@ fn entry(
     id: Vec<String>,
 ) -> Result<(Option<Entry>, Option<NotUnderstood>), NotUnderstood> {
     let (linux, ended) = match line.boots {
+        Boots::Bls(entry, _) if entry.linux().is_none() => return Ok((None, None)),
         Boots::Bls(entry, state) => {
             let boot = entry.grub_boot(&|name: &str| state.get(name))?;
             let bls::GrubBoot { image, cmdline, unresolved, initrds } = boot;
@@ -267,7 +279,7 @@ fn entry(
             (Some(Linux { image, cmdline, unresolved, initrds, at, ..Linux::default() }), None)
         }
         Boots::Item(ItemKind::Entry(body)) => {
-            let mut inner = run.inside(run.state.clone(), body)?;
+            let mut inner = run.entry(body)?;
             if let Some(doubtful) = inner.linux.iter().find(|linux| !linux.certain) {
                 let why = "which kernel this entry loads depends on the machine";
                 return Err(NotUnderstood::at(run.text, doubtful.at, why));
@@ -304,7 +316,7 @@ fn collect(
             |list: &[String], own: &Value| [list, &[own.clone().unwrap_or_default()]].concat();
         let (title, id) = (with(titles, &line.title), with(ids, &line.id));
         if let Boots::Item(ItemKind::Submenu(body)) = line.boots {
-            let inner = run.inside(run.state.for_submenu(), body)?;
+            let inner = run.submenu(body)?;
             collect(&inner, &expand(&inner.items, run.text, run.around)?, &title, &id, all)?;
         } else {
             all.extend(entry(run, line, title, id)?.0);

@@ -2,6 +2,11 @@
 
 use super::bls::BlsEntry;
 use super::grubenv::Grubenv;
+use bedplate_base::Reading;
+
+/// Menu of bootable snapshots, which SUSE's grub.cfg sources (grub2-snapper-plugin, `80_suse_btrfs_snapshot`). It sources
+/// a file for each snapshot, in a submenu.
+pub const SNAPSHOT_MENU: &str = "/.snapshots/grub-snapshot.cfg";
 
 /// The files next to the configuration.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +19,10 @@ pub struct GrubFiles<'a> {
     pub texts: &'a [(String, String)],
     /// Entries of /boot/loader/entries, in any order, for a configuration that calls `blscfg`.
     pub bls: &'a [BlsEntry],
+    /// Second environment block, outside of files, that `env_block` of the first one names. `None` if it was not read.
+    pub header_block: Option<&'a Reading<Grubenv>>,
+    /// Text of [`SNAPSHOT_MENU`], if it was read.
+    pub snapshot_menu: Option<&'a Reading<String>>,
 }
 
 impl GrubFiles<'_> {
@@ -22,19 +31,36 @@ impl GrubFiles<'_> {
         !self.files.contains(&name)
     }
 
-    /// Whether a file named in a script exists; known only in the directory of `grub.cfg`.
+    /// Whether a file named in a script exists; known only in the directory of `grub.cfg`, and for [`SNAPSHOT_MENU`].
     pub(super) fn has_path(&self, path: &str) -> Option<bool> {
+        if path == SNAPSHOT_MENU {
+            let text = self.snapshot_menu?.optional().ok()?;
+            return Some(text.is_some());
+        }
         match name_in_grub_directory(path)? {
             "grubenv" => Some(self.grubenv.is_some()),
             name => Some(!self.lacks(name)),
         }
     }
 
-    /// Returns the text of a file in that directory.
+    /// Returns the text of one of these files.
     pub(super) fn text_of(&self, path: &str) -> Option<&str> {
+        if path == SNAPSHOT_MENU {
+            return self.snapshot_menu?.known().map(String::as_str);
+        }
         let name = name_in_grub_directory(path)?;
         self.texts.iter().find(|(own, _)| own == name).map(|(_, text)| text.as_str())
     }
+}
+
+/// Whether this is the file of one snapshot, `/.snapshots/2/grub-snapshot.cfg`: it adds an entry that loads the
+/// configuration of that snapshot.
+pub(super) fn is_of_snapshot(path: &str) -> bool {
+    let number =
+        path.strip_prefix("/.snapshots/").and_then(|rest| rest.strip_suffix("/grub-snapshot.cfg"));
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// Returns the name of a file in the directory of `grub.cfg`.

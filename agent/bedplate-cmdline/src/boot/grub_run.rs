@@ -12,9 +12,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use self::menu::adds_unknown_entries;
 use super::NotUnderstood;
 use super::grub_device::Device;
-use super::grub_files::GrubFiles;
+use super::grub_files::{GrubFiles, is_of_snapshot};
 use super::grub_script::{Command, DEEPEST, Function, Word, parse_included};
 use super::grub_test::{Outcome, evaluate};
 use super::grub_vars::{State, Value};
@@ -79,6 +80,8 @@ pub(super) struct Run<'a> {
     left: Rc<Cell<usize>>,
     /// Number of functions around the current one.
     depth: usize,
+    /// Whether this is the body of a submenu.
+    is_submenu: bool,
 }
 
 /// Work budget of a script, in bytes; distributions' scripts use less than a hundredth.
@@ -107,18 +110,38 @@ impl<'a> Run<'a> {
             ended: None,
             left: Rc::new(Cell::new(MOST_WORK)),
             depth: 0,
+            is_submenu: false,
         }
     }
 
-    /// Runs the body of an entry or submenu, with the functions, device and remaining budget of the script around it.
+    /// Runs the body of an entry.
     ///
     /// # Errors
     /// [`NotUnderstood`] if the body cannot be followed.
-    pub(super) fn inside(&self, state: State, body: &[Command]) -> Result<Run<'a>, NotUnderstood> {
+    pub(super) fn entry(&self, body: &[Command]) -> Result<Run<'a>, NotUnderstood> {
+        self.inside(self.state.clone(), body, false)
+    }
+
+    /// Runs the body of a submenu.
+    ///
+    /// # Errors
+    /// [`NotUnderstood`] if the body cannot be followed.
+    pub(super) fn submenu(&self, body: &[Command]) -> Result<Run<'a>, NotUnderstood> {
+        self.inside(self.state.for_submenu(), body, true)
+    }
+
+    /// Runs a body with the functions, device and remaining budget of the script around it.
+    fn inside(
+        &self,
+        state: State,
+        body: &[Command],
+        is_submenu: bool,
+    ) -> Result<Run<'a>, NotUnderstood> {
         let mut inner = Run {
             functions: Rc::clone(&self.functions),
             device: self.device.clone(),
             left: Rc::clone(&self.left),
+            is_submenu,
             ..Run::new(self.text, self.around, state)
         };
         // A copy costs about an eighth of a comparison.
@@ -252,6 +275,7 @@ impl<'a> Run<'a> {
             "menuentry" | "submenu" => {
                 self.menu(name == "submenu", arguments, block.cloned().unwrap_or_default(), at)
             }
+            name if adds_unknown_entries(name, arguments) => self.unknown_entries(at),
             "blscfg" | "bls_import" => {
                 self.spend_budget(self.state.bytes());
                 self.push(ItemKind::Bls(self.state.clone()), None, None, None, at);
@@ -306,6 +330,11 @@ impl<'a> Run<'a> {
             // Only a password hash, written by grub2-setpassword.
             _ if path.ends_with("/user.cfg") => {
                 self.state.set("GRUB2_PASSWORD", None);
+                Ok(())
+            }
+            // The submenu of snapshots. Its lines come after the entries of this system.
+            _ if self.is_submenu && is_of_snapshot(&path) => {
+                self.unknown_entries(at);
                 Ok(())
             }
             _ => {

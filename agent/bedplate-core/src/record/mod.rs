@@ -12,7 +12,9 @@ use bedplate_base::value::PciAddress;
 use bedplate_base::value::flow_control::FlowControl;
 use bedplate_base::value::vf::{EswitchMode, VfTable};
 use bedplate_host::snapshot::{Config, Node, Snapshot};
-use bedplate_host::snapshot_paths::{KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at};
+use bedplate_host::snapshot_paths::{
+    GRUB_HEADER_BLOCK, KERNEL_LOG, ROUTES, eswitch_at, flow_control_at, vfs_at,
+};
 use bedplate_host::{ConfigSpace, HostKind, KernelLog, LineFilter, ReadCost, Reader, symlink};
 
 pub(crate) use redact::Redactions;
@@ -307,6 +309,12 @@ impl Reader for Recorder<'_> {
     fn kernel_log(&self, keep: LineFilter) -> Result<KernelLog, ReadError> {
         let answer = self.inner.kernel_log(keep);
         self.note_answer(KERNEL_LOG, answer.as_ref());
+        answer
+    }
+
+    fn grub_header_block(&self, device: &str) -> Result<String, ReadError> {
+        let answer = self.inner.grub_header_block(device);
+        self.note_answer(GRUB_HEADER_BLOCK, answer.as_ref());
         answer
     }
 

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, fstat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 
 use super::refusal::{error, refused};
 use super::{DirReader, Root};
@@ -63,14 +63,28 @@ impl DirReader {
     /// starts, a tape rewinds), and would wake the writer of a pipe. Opens exactly the checked file, even if the name
     /// was reused.
     pub(super) fn open_file(&self, path: &str) -> Result<(OwnedFd, FileStat), ReadError> {
+        self.open_type(path, SFlag::S_IFREG, "not a regular file")
+    }
+
+    /// Opens a block device for reading, with the same care.
+    pub(super) fn open_block_device(&self, path: &str) -> Result<OwnedFd, ReadError> {
+        self.open_type(path, SFlag::S_IFBLK, "not a block device").map(|(fd, _)| fd)
+    }
+
+    fn open_type(
+        &self,
+        path: &str,
+        kind: SFlag,
+        otherwise: &str,
+    ) -> Result<(OwnedFd, FileStat), ReadError> {
         let failed = |errno| error(path, errno);
-        let opened = file::open_regular(|flags| self.open(path, flags), failed);
+        let opened = file::open_type(kind, |flags| self.open(path, flags), failed);
         // On success also one stat, the second open, and a close.
         self.count(if opened.is_ok() { 3 } else { 0 });
         opened.map_err(|why| match why {
             NotOpened::Failed(error) => error,
             NotOpened::Directory => failed(Errno::EISDIR),
-            NotOpened::Special => refused(path, "not a regular file"),
+            NotOpened::OtherType => refused(path, otherwise),
         })
     }
 }

@@ -182,3 +182,16 @@ fn missing_root_error_names_directory() {
     let error = DirReader::image(Path::new("/nonexistent/image")).err().unwrap();
     assert!(error.to_string().contains("/nonexistent/image"));
 }
+
+#[test]
+fn header_block_comes_from_a_block_device() {
+    let tree = Tree::new("header");
+    let file = tree.root().join("etc/file");
+    std::fs::write(&file, "x".repeat(512 << 10)).unwrap();
+    assert!(tree.reader().grub_header_block("/etc/file").unwrap_err().is_absent(), "an image");
+    let live = DirReader::live();
+    assert!(live.grub_header_block("/dev/none").unwrap_err().is_absent());
+    for other in [file.to_str().unwrap(), "/dev", "/dev/null", "none", ""] {
+        assert!(live.grub_header_block(other).is_err(), "{other}");
+    }
+}

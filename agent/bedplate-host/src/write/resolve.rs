@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, readlinkat};
-use nix::sys::stat::{Mode, fchmod, fstat, mkdirat};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, unlinkat};
 use rustix::fs::IFlags;
 
@@ -208,14 +208,14 @@ impl Place {
             let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
             openat(&self.directory, self.name.as_str(), flags, Mode::empty())
         };
-        match file::open_regular(open, |errno| errno) {
+        match file::open_type(SFlag::S_IFREG, open, |errno| errno) {
             Ok((file, _)) => Ok(Some(file)),
             Err(NotOpened::Failed(Errno::ENOENT)) => Ok(None),
             Err(NotOpened::Failed(errno)) => Err(failed_to("inspect")(errno)),
             Err(NotOpened::Directory) => {
                 Err(Fault::refusal("a directory is in place of the file; move it away"))
             }
-            Err(NotOpened::Special) => Err(Fault::refusal(
+            Err(NotOpened::OtherType) => Err(Fault::refusal(
                 "a device, pipe or socket is in place of the file (a link to /dev/null disables a file); remove it if \
                 unintended",
             )),

@@ -38,6 +38,13 @@ impl Run<'_> {
         self.push(kind, title, id, restricted, at);
     }
 
+    /// Adds a line in place of entries that only the machine knows.
+    pub(super) fn unknown_entries(&mut self, at: usize) {
+        let kind = ItemKind::Entry(Rc::default());
+        let unknown = Item { kind, title: None, id: None, restricted: None, certain: false, at };
+        self.items.push(unknown);
+    }
+
     /// Adds a line.
     pub(super) fn push(
         &mut self,
@@ -49,6 +56,13 @@ impl Run<'_> {
     ) {
         self.items.push(Item { kind, title, id, restricted, certain: self.certain, at });
     }
+}
+
+/// Whether a command of GRUB 2.14 adds entries that are not followed: for unified kernel images, or as options select
+/// (`grub-core/commands/blsuki.c`).
+pub(super) fn adds_unknown_entries(command: &str, arguments: &[Value]) -> bool {
+    let may_be_option = |word: &Value| word.as_ref().is_none_or(|word| word.starts_with('-'));
+    command == "uki" || command == "blscfg" && arguments.iter().any(may_be_option)
 }
 
 /// Whether only users with a password may start an entry. With `--unrestricted` all users may, unless `--users` names

@@ -208,10 +208,51 @@ fn kernelopts_is_read_from_environment_or_script() {
     );
 }
 
+#[test]
+fn saved_entry_of_a_removed_kernel_starts_the_first_one() {
+    let bls = ["0123-6.12.0-2", "0123-6.12.0-1"]
+        .map(|id| BlsEntry::parse(&format!("{id}.conf"), &format!("linux /{id}\noptions q\n")));
+    let cfg = "load_env\nset default=\"${saved_entry}\"\nblscfg\n";
+    let image = |saved: &str| with(cfg, &format!("saved_entry={saved}\n"), &[], &bls);
+    assert_eq!(image("0123-6.12.0-1").expect("followed").image, "/0123-6.12.0-1");
+    for removed in ["0123-6.12.0-0", "a123-6.12.0-0", ""] {
+        assert_eq!(image(removed).expect(removed).image, "/0123-6.12.0-2");
+    }
+    for unclear in ["01", "0x1", "1 2", "1>0"] {
+        assert!(image(unclear).is_err(), "{unclear}");
+    }
+}
+
+/// Only newer builds of Red Hat's GRUB show such entries.
+#[test]
+fn entry_without_a_kernel_may_be_in_the_menu() {
+    let entry = |id: &str, key: &str| {
+        BlsEntry::parse(&format!("{id}.conf"), &format!("title t\n{key} /{id}\noptions q\n"))
+    };
+    let bls = [entry("m-3", "linux"), entry("m-2", "efi"), entry("m-1", "linux")];
+    let cfg = "load_env\nset default=\"${saved_entry}\"\nblscfg\n";
+    let image = |saved: &str| with(cfg, &format!("saved_entry={saved}\n"), &[], &bls);
+    for (saved, expected) in [("", "/m-3"), ("m-3", "/m-3"), ("m-1", "/m-1"), ("0", "/m-3")] {
+        assert_eq!(image(saved).expect(saved).image, expected);
+    }
+    for unclear in ["m-2", "1", "2"] {
+        let error = image(unclear).expect_err(unclear);
+        assert!(error.why.contains("depends on the machine"), "{error}");
+    }
+    let both = BlsEntry::parse("m-4.conf", "title t\nlinux /m-4\nefi /m-4.efi\noptions q\n");
+    assert!(
+        with(cfg, "saved_entry=m-4\n", &[], &[both]).is_err(),
+        "newer builds start the program"
+    );
+}
+
 fn with_custom(cfg: &str, custom: &str, variables: &str) -> Result<Entry, NotUnderstood> {
     let (grubenv, texts) = (env(variables), [("custom.cfg".to_owned(), custom.to_owned())]);
     let files = &["grubenv", "custom.cfg"];
-    default_entry(cfg, &GrubFiles { grubenv: Some(&grubenv), files, texts: &texts, bls: &[] })
+    default_entry(
+        cfg,
+        &GrubFiles { grubenv: Some(&grubenv), files, texts: &texts, ..GrubFiles::default() },
+    )
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Scripts in GRUB configurations: branches, functions, and unsupported code.
 
 use super::super::NotUnderstood;
-use super::super::grub_cfg::{Entry, entries};
-use super::super::grub_files::GrubFiles;
+use super::super::grub_cfg::{Entry, default_entry, entries};
+use super::super::grub_files::{GrubFiles, SNAPSHOT_MENU};
+use super::super::grubenv::Grubenv;
 use super::grub_cfg::with;
+use bedplate_base::Reading;
 
 fn tiny(script: &str) -> Result<Entry, NotUnderstood> {
     with(
@@ -96,6 +98,104 @@ fn unsupported_code_is_reported_with_line() {
     let none = with("menuentry a { chainloader +1 }", "", &[], &[]);
     assert!(none.expect_err("no kernel").why.contains("no Linux kernel"));
     assert!(with("set default=0\n", "", &[], &[]).expect_err("empty").why.contains("no entry"));
+}
+
+/// Commands of GRUB 2.14.
+#[test]
+fn entries_that_are_not_followed_make_later_positions_unknown() {
+    let entry = "menuentry a --id x { linux /a q }";
+    for command in ["uki", "blscfg --path /other", "blscfg -n", "blscfg $lang"] {
+        let default = |default: &str, menu: String| {
+            with(&format!("set default={default}\n{menu}\n"), "", &[], &[])
+        };
+        for found in ["0", "x"] {
+            let entry = default(found, format!("{entry}\n{command}")).expect("followed");
+            assert_eq!(entry.image, "/a", "{command}");
+        }
+        for (unknown, menu) in [
+            ("0", format!("{command}\n{entry}")),
+            ("1", format!("{entry}\n{command}")),
+            ("y", format!("{entry}\n{command}")),
+            // The first match counts.
+            ("x", format!("{command}\n{entry}")),
+        ] {
+            let error = default(unknown, menu).expect_err(command);
+            assert!(error.why.contains("depends on the machine"), "{error:?}");
+        }
+    }
+}
+
+/// As the headers of SUSE, Fedora 44 and GRUB 2.14.
+const HEADER: &str = "load_env\nif [ \"${env_block}\" ]; then\n  set env_block=\"(${root})${env_block}\"\n  export env_block\n\
+    load_env -f \"${env_block}\"\nfi\nset default=\"${saved_entry}\"\n\
+    if [ \"${next_entry}\" ]; then set default=\"${next_entry}\"; fi\n\
+    menuentry a --id x { linux /a }\nmenuentry b --id y { linux /b }\n";
+
+#[test]
+fn header_block_is_loaded_after_the_file() {
+    let block = |variables: &str| {
+        Grubenv::parse(&format!("# GRUB Environment Block\n{variables}###")).expect("a block")
+    };
+    let file = block("saved_entry=x\nenv_block=512+1\n");
+    let image = |cfg: &str, grubenv: &Grubenv, header: Option<&Reading<Grubenv>>| {
+        let files =
+            GrubFiles { grubenv: Some(grubenv), header_block: header, ..GrubFiles::default() };
+        default_entry(cfg, &files).map(|entry| entry.image)
+    };
+    let known_root = format!("set root='hd0,gpt2'\n{HEADER}");
+    for cfg in [HEADER, &known_root] {
+        for (header, expected) in [("next_entry=y\n", "/b"), ("health=1\n", "/a")] {
+            let header = Reading::Known(block(header));
+            assert_eq!(image(cfg, &file, Some(&header)).expect("followed"), expected);
+        }
+        assert_eq!(image(cfg, &file, Some(&Reading::Absent)).expect("followed"), "/a");
+        let unknown = Reading::unknown("needs root");
+        for header in [None, Some(&unknown)] {
+            let error = image(cfg, &file, header).expect_err("unknown");
+            assert!(error.why.contains("env_block"), "{error}");
+        }
+        let none = block("saved_entry=y\n");
+        assert_eq!(image(cfg, &none, None).expect("followed"), "/b");
+    }
+    let other = HEADER.replace("load_env -f \"${env_block}\"", "load_env -f (hd1)/other");
+    assert!(image(&other, &file, Some(&Reading::Absent)).is_err(), "another file");
+}
+
+#[test]
+fn snapshot_menu_follows_the_entries_of_the_system() {
+    let menu = |default: &str| {
+        format!(
+            "set default={default}\nmenuentry a --id x {{ linux /a $extra_cmdline q }}\n\
+             if [ -f \"{SNAPSHOT_MENU}\" ]; then\n  source \"{SNAPSHOT_MENU}\"\nfi\n\
+             menuentry b --id y {{ linux /b q }}\n"
+        )
+    };
+    let snapshots = "if [ -z \"$extra_cmdline\" ]; then\n  submenu \"Snapshots\" {\n\
+        if [ -f \"/.snapshots/2/grub-snapshot.cfg\" ]; then source \"/.snapshots/2/grub-snapshot.cfg\"; fi\n\
+        if [ x$snapshot_found != xtrue ]; then submenu \"Not Found\" { true; }; fi\n  }\nfi\n";
+    let files = |text: Option<&str>| Reading::from_option(text.map(str::to_owned));
+    let image = |default: &str, text: &Reading<String>| {
+        let around = GrubFiles { snapshot_menu: Some(text), ..GrubFiles::default() };
+        let all = entries(&menu(default), &around).map(|all| all.len());
+        (default_entry(&menu(default), &around).map(|entry| entry.image), all)
+    };
+    let (text, absent) = (files(Some(snapshots)), files(None));
+    for default in ["0", "x", "y"] {
+        for read in [&text, &absent] {
+            let (image, all) = image(default, read);
+            assert_eq!(image.expect("followed"), if default == "y" { "/b" } else { "/a" });
+            assert_eq!(all, Ok(2));
+        }
+    }
+    assert_eq!(image("2", &text).0.expect("followed"), "/b", "after the submenu");
+    assert_eq!(image("1", &absent).0.expect("followed"), "/b");
+    assert!(image("1>0", &text).0.is_err(), "an entry of a snapshot");
+    assert!(image("0", &Reading::unknown("needs root")).0.is_err());
+    // Outside the submenu the file of a snapshot could choose another entry.
+    let chosen = files(Some("source /.snapshots/2/grub-snapshot.cfg\n"));
+    assert!(image("0", &chosen).0.is_err());
+    let changed = files(Some("set default=y\n"));
+    assert_eq!(image("0", &changed).0.expect("followed"), "/b");
 }
 
 /// No file of this size may take more than a moment, or overflow the stack.

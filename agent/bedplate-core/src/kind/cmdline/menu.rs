@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
 use super::boot_files::{is_blank, raw, readable};
+use super::grub_directory::{GrubDirectory, directory_of};
 use bedplate_base::{OptionalRead as _, ReadError, Reading};
 use bedplate_cmdline::boot::NotUnderstood;
 use bedplate_cmdline::boot::grub_cfg::{Entry, default_entry, entries};
-use bedplate_cmdline::boot::grub_files::{self, GrubFiles};
+use bedplate_cmdline::boot::grub_files::GrubFiles;
 use bedplate_cmdline::boot::grub_quote;
 use bedplate_cmdline::boot::grubenv::Grubenv;
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, LineDiff, Status, Token};
@@ -19,9 +20,7 @@ pub(crate) struct Menu {
     path: String,
     text: String,
     environment: Option<Grubenv>,
-    names: Vec<String>,
-    /// Names and texts of other files of its directory that it reads.
-    texts: Vec<(String, String)>,
+    directory: GrubDirectory,
 }
 
 impl Menu {
@@ -31,16 +30,14 @@ impl Menu {
     /// If the menu is absent or cannot be read.
     pub(super) fn read(reader: &dyn Reader, path: &str) -> Result<Self, ReadError> {
         let text = raw(reader, path)?;
-        let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
         // It may choose another entry, and set variables that the entries use.
-        let environment = raw(reader, &format!("{directory}/grubenv")).optional()?;
-        let names = reader.list(directory).unwrap_or_default();
+        let environment = raw(reader, &format!("{}/grubenv", directory_of(path))).optional()?;
+        let environment = environment.and_then(|text| Grubenv::parse(&text).ok());
         Ok(Self {
             path: path.to_owned(),
-            texts: read_beside(reader, directory, &text, &names),
+            directory: GrubDirectory::read(reader, path, &text, environment.as_ref()),
             text,
-            environment: environment.and_then(|text| Grubenv::parse(&text).ok()),
-            names,
+            environment,
         })
     }
 
@@ -48,14 +45,8 @@ impl Menu {
         &self,
         look: impl FnOnce(&str, &GrubFiles<'_>) -> Result<T, NotUnderstood>,
     ) -> Result<T, NotUnderstood> {
-        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-        let around = GrubFiles {
-            grubenv: self.environment.as_ref(),
-            files: &names,
-            texts: &self.texts,
-            bls: &[],
-        };
-        look(&self.text, &around)
+        let environment = self.environment.as_ref();
+        self.directory.with_files(environment, &[], |around| look(&self.text, around))
     }
 
     /// Returns the line of the entry that boots without input.
@@ -215,9 +206,10 @@ impl Menu {
 
     /// Returns how to choose a generated entry again, by the setting that chose this one.
     fn choice(&self, default: &Entry) -> &'static str {
+        let blocks = [self.directory.header_block(), self.environment.as_ref()];
         let names = |variable: &str| {
-            let value =
-                self.environment.as_ref().and_then(|env| env.get(variable)).unwrap_or_default();
+            let value = blocks.iter().flatten().find_map(|block| block.get(variable));
+            let value = value.unwrap_or_default();
             let last = value.rsplit('>').next().unwrap_or_default();
             !last.is_empty()
                 && [default.id.last(), default.title.last()].contains(&Some(&last.to_owned()))
@@ -230,21 +222,6 @@ impl Menu {
             "choose the first entry again: set GRUB_DEFAULT=0 in /etc/default/grub, then run update-grub"
         }
     }
-}
-
-/// Reads the files that a configuration includes from its own directory (`custom.cfg`). Unreadable files are left out,
-/// and the configuration is not evaluated there.
-pub(crate) fn read_beside(
-    reader: &dyn Reader,
-    directory: &str,
-    cfg: &str,
-    names: &[String],
-) -> Vec<(String, String)> {
-    let text = |name: &String| {
-        let text = raw(reader, &format!("{directory}/{name}")).ok()?;
-        Some((name.clone(), text))
-    };
-    grub_files::read_by(cfg, names).filter_map(text).collect()
 }
 
 /// Returns the line of a regenerated entry: its written part with the edit applied, and the arguments from variables,

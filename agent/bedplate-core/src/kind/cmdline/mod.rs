@@ -18,6 +18,7 @@ mod entry_files;
 mod entry_kernel;
 mod generated_menu;
 mod grub;
+mod grub_directory;
 mod hugepages;
 mod iommu;
 mod iommu_after;

@@ -1,6 +1,8 @@
 //! Default boot entry without a one-time choice: `grub-reboot` (`next_entry`; `prev_saved_entry` of GRUB before 2.00)
 //! and `bootctl set-oneshot`. Persistent settings are evaluated by the entry that boots after that.
 
+use super::boot_files::raw;
+use super::grub_directory::{directory_of, header_block};
 use super::next_kernel;
 use bedplate_base::lossless_text;
 use bedplate_base::value::PciAddress;
@@ -22,12 +24,20 @@ pub(crate) fn lasting_kernel(reader: &dyn Reader, facts: &Facts) -> Option<Readi
         BootLoader::GrubDebian
         | BootLoader::GrubBls
         | BootLoader::GrubRhel
-        | BootLoader::GrubSuse => GRUBENV.iter().any(|path| {
-            reader.read(path).is_ok_and(|bytes| without_one_shot_entry(&bytes).is_some())
-        }),
+        | BootLoader::GrubSuse => GRUBENV.iter().any(|path| is_in_block(reader, path)),
         _ => false,
     };
     is_chosen.then(|| next_kernel(&Lasting(reader), facts))
+}
+
+/// Whether the environment block has a one-time choice, or the one in the file system's header that it names.
+fn is_in_block(reader: &dyn Reader, path: &str) -> bool {
+    let block = raw(reader, path).ok().and_then(|text| Grubenv::parse(&text).ok());
+    let header = header_block(reader, directory_of(path), block.as_ref());
+    [block.as_ref(), header.known()].into_iter().flatten().any(|block| {
+        let is_set = |name| block.get(name).is_some_and(|value| !value.is_empty());
+        is_set("next_entry") || is_set("prev_saved_entry")
+    })
 }
 
 /// Returns the environment block without its one-time choice, if there is a choice.
@@ -88,6 +98,12 @@ impl Reader for Lasting<'_> {
         self.0.exists(path)
     }
 
+    fn grub_header_block(&self, device: &str) -> Result<String, ReadError> {
+        let text = self.0.grub_header_block(device)?;
+        let without = without_one_shot_entry(&lossless_text::encode(&text));
+        Ok(without.map_or(text, |bytes| lossless_text::decode(&bytes)))
+    }
+
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
         self.0.config(address)
     }
@@ -97,17 +113,27 @@ impl Reader for Lasting<'_> {
 mod tests {
     use super::*;
     use bedplate_facts::{Depth, observe};
-    use bedplate_host::snapshot::Node;
+    use bedplate_host::snapshot::{Node, Snapshot};
+    use bedplate_host::snapshot_paths::GRUB_HEADER_BLOCK;
     use bedplate_testhosts::HostSpec;
 
-    /// Evaluates a host with two kernels, the newer one as default, and a file that may set a one-time choice.
-    fn lasting(loader: &str, path: &str, bytes: &[u8]) -> Option<Reading<String>> {
+    /// Host with two kernels, the newer one as default.
+    fn two_kernels(loader: &str) -> Snapshot {
         let description = format!(
             "machine = 'plain'\nloader = '{loader}'\nkernel = '6.17.0-3-generic'\nolder-kernels = ['6.8.0-45-generic']"
         );
-        let mut host = HostSpec::from_toml(&description).unwrap().build();
+        HostSpec::from_toml(&description).unwrap().build()
+    }
+
+    fn lasting_of(host: &Snapshot) -> Option<Reading<String>> {
+        lasting_kernel(host, &observe(host, Depth::Identity))
+    }
+
+    /// Evaluates this host with a file that may set a one-time choice.
+    fn lasting(loader: &str, path: &str, bytes: &[u8]) -> Option<Reading<String>> {
+        let mut host = two_kernels(loader);
         host.insert(path, Node::File(bytes.to_vec()));
-        lasting_kernel(&host, &observe(&host, Depth::Identity))
+        lasting_of(&host)
     }
 
     #[test]
@@ -122,6 +148,27 @@ mod tests {
         ] {
             let found = lasting("debian", "/boot/grub/grubenv", block(text).as_bytes());
             assert_eq!(found, *expected, "{text}");
+        }
+        // On Btrfs: the block in the file system's header.
+        for (header, expected) in [("next_entry=1>2\n", &new), ("health=1\n", &None)] {
+            let mut host = two_kernels("debian");
+            let file = block("env_block=512+1\n");
+            host.insert("/boot/grub/grubenv", Node::File(file.into()));
+            let mounts = "29 1 0:28 / / rw - btrfs /dev/vda2 rw\n";
+            host.insert("/proc/self/mountinfo", Node::File(mounts.into()));
+            let json = serde_json::to_vec(&block(header)).unwrap();
+            host.insert(GRUB_HEADER_BLOCK, Node::File(json));
+            let script = "if [ \"${env_block}\" ]; then\nset env_block=\"(${root})${env_block}\"\n\
+                          load_env -f \"${env_block}\"\nfi\n";
+            let cfg = host.text("/boot/grub/grub.cfg").unwrap();
+            let cfg = cfg.replacen(
+                "if [ \"${next_entry}\"",
+                &format!("{script}if [ \"${{next_entry}}\""),
+                1,
+            );
+            assert!(cfg.contains(script));
+            host.insert("/boot/grub/grub.cfg", Node::File(cfg.into()));
+            assert_eq!(lasting_of(&host), *expected, "{header}");
         }
         let pattern = "*6.8*".encode_utf16().chain([0]).flat_map(u16::to_le_bytes);
         let pattern: Vec<u8> = [7, 0, 0, 0].into_iter().chain(pattern).collect();

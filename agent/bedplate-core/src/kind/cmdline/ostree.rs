@@ -10,7 +10,7 @@ use super::boot_files::{self, replace, verify};
 use super::{Context, ObservedLines, Obstacle, Steps, grub};
 use crate::plan::{Action, ToolUndo};
 use bedplate_base::{Arch, OptionalRead as _, Reading, Reason};
-use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_order};
+use bedplate_cmdline::boot::bls::{BlsEntry, Reader as BlsReader, grub_menu};
 use bedplate_cmdline::boot::grub_quote::{self, GrubQuoteError, grub_token};
 use bedplate_cmdline::{CommandLine, Edit, KernelDefaults, Token};
 use bedplate_facts::boot::{started_by_grub, started_by_systemd_boot};
@@ -121,8 +121,11 @@ impl Spelling {
 pub(crate) fn first_entry(reader: &dyn Reader) -> Reading<BlsEntry> {
     Reading::from_result(entry_files(reader, ENTRIES)).and_then(|files| {
         let entries: Vec<_> = files.into_iter().map(|file| file.entry).collect();
-        match grub_order(&entries).first() {
-            Some(entry) => Reading::Known((*entry).clone()),
+        match grub_menu(&entries).first() {
+            Some(entry) => match entry.expect_kernel() {
+                Ok(_) => Reading::Known((*entry).clone()),
+                Err(why) => Reading::unknown(why),
+            },
             None => Reading::unknown(format!("{ENTRIES} has no deployment")),
         }
     })

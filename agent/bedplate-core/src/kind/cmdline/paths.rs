@@ -6,6 +6,7 @@ use super::grub;
 use super::ostree::KARGS_FILE;
 use crate::kind::{FileTool, OwnFile, OwnMark, RecordMode, Watch, WriteScope};
 use crate::profile::model::Profile;
+use bedplate_cmdline::boot::grub_files::SNAPSHOT_MENU;
 use bedplate_facts::boot::{KEEP_ENTRIES, LINUX_SCRIPT};
 use bedplate_facts::iommu_groups::{NO_GROUP, iommu_groups};
 use bedplate_facts::{BootLoader, Facts};
@@ -31,6 +32,7 @@ pub(crate) const RECORDED: &[(&str, RecordMode)] = &[
     ("/boot/grub2", RecordMode::Names),
     ("/boot/grub2/*.cfg", RecordMode::Whole),
     ("/boot/grub2/grubenv", RecordMode::Whole),
+    (SNAPSHOT_MENU, RecordMode::Whole),
     ("/boot/efi/EFI", RecordMode::Names),
     ("/boot/efi/EFI/*", RecordMode::Names),
     ("/boot/efi/EFI/*/grub.cfg", RecordMode::Whole),

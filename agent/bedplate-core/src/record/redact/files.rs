@@ -8,6 +8,7 @@ use super::{kernel_log, ledger, profile};
 use crate::kind::cmdline;
 use crate::record;
 use bedplate_base::{lossless_text, mask};
+use bedplate_cmdline::boot::grub_files::SNAPSHOT_MENU;
 use bedplate_facts::{boot, imex, iort, limits, nccl_conf, nvidia_modules};
 use bedplate_host::snapshot_paths;
 
@@ -43,6 +44,10 @@ fn of_text(path: &str, text: &str, words: &mut Masker) -> Option<String> {
         return match path {
             snapshot_paths::ROUTES => Some(words.identities(text)),
             snapshot_paths::KERNEL_LOG => kernel_log::redact(text, words),
+            snapshot_paths::GRUB_HEADER_BLOCK => {
+                let block: String = serde_json::from_str(text).ok()?;
+                serde_json::to_string(&environment(&block, words)).ok()
+            }
             _ => Some(text.to_owned()),
         };
     }
@@ -135,7 +140,9 @@ fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
         _ if within("grub.d") || name == "grub.cfg" || within("grub") && name.ends_with(".cfg") => {
             words.text(text, Style::Script)
         }
-        _ if within("grub2") && name.ends_with(".cfg") => words.text(text, Style::Script),
+        _ if within("grub2") && name.ends_with(".cfg") || path == SNAPSHOT_MENU => {
+            words.text(text, Style::Script)
+        }
         _ if name == "grubenv" => environment(text, words),
         _ if within("entries") || name == "loader.conf" => words.text(text, Style::Entry),
         _ if within("network") && name.ends_with(".link") => lines(text, link_setting),
@@ -290,7 +297,8 @@ fn plain_path(line: &str) -> bool {
 fn environment(text: &str, words: &mut Masker) -> String {
     lines(text, |line| match line {
         "# GRUB Environment Block" => Some(line.to_owned()),
-        _ if line.starts_with("##") || line.is_empty() => Some(line.to_owned()),
+        // Padding.
+        _ if line.bytes().all(|byte| byte == b'#') => Some(line.to_owned()),
         _ if line.starts_with('#') => Some("#".to_owned()),
         _ => match line.split_once('=') {
             // The value is a command line: its words are masked as in other lines.

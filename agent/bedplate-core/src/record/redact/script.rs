@@ -20,5 +20,5 @@ pub(super) const SCRIPT: &[&str] = &[
     "remove", "blacklist", "softdep", "tuned_params", "kernelopts", "layout", "bls", "uki", "grub", "dracut",
     "ukify", "LOADER_TYPE", "grub2", "grub2-efi", "systemd-boot", "-", "--", "@", ".", "..", "root", "ro",
     "feature_menuentry_id", "--is-supported", "halt", "poweroff", "reboot", "chainloader", "rmmod", "superusers",
-    "timeout_style", "grub.d", "*.cfg",
+    "timeout_style", "grub.d", "*.cfg", ".snapshots", "grub-snapshot.cfg", "extra_cmdline", "env_block", "512+1",
 ];

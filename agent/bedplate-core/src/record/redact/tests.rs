@@ -39,6 +39,23 @@ fn command_lines_keep_names_and_harmless_values() {
 }
 
 #[test]
+fn header_block_and_snapshot_menu_stay_readable() {
+    let at = bedplate_host::snapshot_paths::GRUB_HEADER_BLOCK;
+    let json = |text: &str| serde_json::to_string(text).unwrap();
+    let block = "# GRUB Environment Block\n##token=hunter2\nnext_entry=1>2\ntoken=hunter2\n####";
+    let clean = json("# GRUB Environment Block\n#\nnext_entry=1>2\ntoken=m_1____\n####");
+    assert_eq!(kept(at, &json(block)), clean);
+    assert_eq!(kept(at, &clean), clean, "masked once is masked for good");
+    let named = "# GRUB Environment Block\nenv_block=512+1\n####";
+    assert_eq!(kept("/boot/grub2/grubenv", named), named);
+    let menu = "if [ -z \"$extra_cmdline\" ]; then\n  submenu  \"m_1\" {\n    \
+                source \"/.snapshots/2/grub-snapshot.cfg\"\n  }\nfi\n";
+    assert_eq!(kept("/.snapshots/grub-snapshot.cfg", menu), menu);
+    let caller = "if [ -f \"/.snapshots/grub-snapshot.cfg\" ]; then\n  source \"/.snapshots/grub-snapshot.cfg\"\nfi\n";
+    assert_eq!(kept("/boot/grub2/grub.cfg", caller), caller);
+}
+
+#[test]
 fn linux_script_keeps_only_its_marks() {
     let script = "token=hunter2\n\tGRUB_ENABLE_BLSCFG=\"true\"\nif [ \"x${GRUB_UPDATE_BLS_CMDLINE}\" = \"xyes\" ]; then\n\
                   if [ \"x${GRUB_GRUBENV_UPDATE}\" = \"xyes\" ]; then\n";

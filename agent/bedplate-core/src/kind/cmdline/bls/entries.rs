@@ -34,12 +34,13 @@ pub(crate) fn actions(
 }
 
 /// Returns the files with every line edited. The rescue entry stays unchanged: it is for boots where the arguments are
-/// the problem.
+/// the problem. So do entries without a kernel: a unified kernel image has its own arguments.
 fn edited(before: &Loader, edit: &Edit) -> Result<Loader, Obstacle> {
     let mut after = before.clone();
     let lookup = |name: &str| before.config.value(name).ok();
     let mut by_variable = false;
-    for file in after.entries.iter_mut().filter(|file| !file.entry.id().ends_with("-rescue")) {
+    let is_edited = |entry: &BlsEntry| entry.linux().is_some() && !entry.id().ends_with("-rescue");
+    for file in after.entries.iter_mut().filter(|file| is_edited(&file.entry)) {
         if file.entry.grub_variables().contains(&VARIABLE) && has_variable(&before.config)? {
             by_variable = true;
             continue;

@@ -3,11 +3,11 @@
 use super::{ENTRIES, EntryFile, VARIABLE, entry_files};
 use crate::kind::cmdline::boot_files::{is_blank, raw, readable};
 use crate::kind::cmdline::grub::LoadedFiles;
-use crate::kind::cmdline::menu::read_beside;
+use crate::kind::cmdline::grub_directory::{GrubDirectory, directory_of};
 use bedplate_base::{OptionalRead as _, ReadError, Reading, Reason};
 use bedplate_cmdline::CommandLine;
 use bedplate_cmdline::boot::NotUnderstood;
-use bedplate_cmdline::boot::bls::{BlsEntry, grub_order};
+use bedplate_cmdline::boot::bls::{BlsEntry, grub_menu};
 use bedplate_cmdline::boot::grub_bls::value_at_blscfg;
 use bedplate_cmdline::boot::grub_cfg::{Device, Entry, default_entry};
 use bedplate_cmdline::boot::grub_files::GrubFiles;
@@ -35,10 +35,7 @@ pub(crate) struct Config {
     pub environment_path: String,
     /// Environment block, as text and parsed. `None`: absent, or invalid, so that GRUB ignores it.
     pub environment: Option<(String, Grubenv)>,
-    /// Names of the files in its directory.
-    names: Vec<String>,
-    /// Names and texts of other files of its directory that it reads.
-    texts: Vec<(String, String)>,
+    directory: GrubDirectory,
 }
 
 /// Default entry: from the menu of GRUB's configuration, or the entry file itself if there is no configuration.
@@ -173,20 +170,19 @@ fn reading(line: Result<String, String>) -> Reading<CommandLine> {
 
 impl Config {
     fn read(reader: &dyn Reader, path: &str) -> Result<Config, ReadError> {
-        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
-        let environment_path = environment_path(reader, directory);
+        let environment_path = environment_path(reader, directory_of(path));
         let block = raw(reader, &environment_path).optional()?;
         let text = raw(reader, path).optional()?;
-        let names = reader.list(directory).unwrap_or_default();
+        let block = block.and_then(|text| Grubenv::parse(&text).ok().map(|env| (text, env)));
+        let environment = block.as_ref().map(|(_, environment)| environment);
         let cfg = text.as_deref().unwrap_or_default();
         Ok(Config {
             path: path.to_owned(),
-            texts: read_beside(reader, directory, cfg, &names),
+            directory: GrubDirectory::read(reader, path, cfg, environment).of_red_hat(),
             text,
             is_to_be_made: reader.kind() == HostKind::Image,
-            environment: block.and_then(|text| Grubenv::parse(&text).ok().map(|env| (text, env))),
+            environment: block,
             environment_path,
-            names,
         })
     }
 
@@ -205,9 +201,8 @@ impl Config {
         entries: &[BlsEntry],
         look: impl FnOnce(&GrubFiles<'_>) -> T,
     ) -> T {
-        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let grubenv = self.environment.as_ref().map(|(_, environment)| environment);
-        look(&GrubFiles { grubenv, files: &names, texts: &self.texts, bls: entries })
+        self.directory.with_files(grubenv, entries, look)
     }
 
     /// Returns the value of a variable at the time GRUB reads the entries. An unset variable is empty.
@@ -228,12 +223,13 @@ impl Config {
     }
 
     fn newest<'a>(&self, entries: &'a [BlsEntry]) -> Result<&'a BlsEntry, String> {
-        let ordered = grub_order(entries);
+        let ordered = grub_menu(entries);
         let environment = self.environment.as_ref().map(|(_, environment)| environment);
         let saved = environment.and_then(|environment| environment.get("saved_entry"));
         let chosen =
             saved.and_then(|id| ordered.iter().find(|entry| entry.id() == id)).or(ordered.first());
-        chosen.copied().ok_or_else(|| format!("{ENTRIES} has no entry with a kernel"))
+        let chosen = chosen.ok_or_else(|| format!("{ENTRIES} has no entry with a kernel"))?;
+        chosen.expect_kernel().map(|_| *chosen)
     }
 }
 
