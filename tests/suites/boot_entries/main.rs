@@ -3,6 +3,7 @@
 //! the same effect on the files.
 
 mod bls;
+mod distributions;
 mod families;
 mod ostree;
 mod real_tools;

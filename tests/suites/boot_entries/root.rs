@@ -57,6 +57,12 @@ impl Root {
         fs::write(file, text).expect("ours");
     }
 
+    /// Copies the content of a directory into the root.
+    pub fn put_all(&self, directory: &Path) {
+        let copied = Command::new("cp").arg("-rT").args([directory, self.path()]).status();
+        assert!(copied.expect("cp runs").success(), "{}", directory.display());
+    }
+
     /// Sets the modification time of a file, in seconds since 1970.
     pub fn set_modified(&self, path: &str, seconds: u64) {
         let file = fs::File::options().write(true).open(self.at(path)).expect("ours");
