@@ -91,6 +91,7 @@ const UNITS: [(&str, &[&[&str]]); 5] = [
         &[&[
             "see process 1",
             "signal a process of root's",
+            "read a disk",
             "read /etc/shadow",
             "CapBnd:\t0000000000200004",
         ]],
