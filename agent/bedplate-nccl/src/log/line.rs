@@ -57,13 +57,37 @@ impl<'l> Line<'l> {
         }
         None
     }
+
+    /// Parses a line that resembles a message of NCCL, without node and process id: torn, or with these replaced. Its
+    /// host is `name`.
+    pub(crate) fn anonymous(line: &'l [u8], name: &'l [u8]) -> Option<Self> {
+        let starts = |marker: &[u8]| line.trim_ascii_start().starts_with(marker);
+        let info = memmem::find(line, b"] NCCL INFO ").map(|at| at + b"] ".len());
+        let info = info.or_else(|| memmem::find(line, INFO).filter(|_| starts(INFO)));
+        let warn = memmem::find(line, b" NCCL WARN ").map(|at| at + b" ".len());
+        let warn = warn.or_else(|| memmem::find(line, WARN).filter(|_| starts(WARN)));
+        let (at, warning) = match (info, warn) {
+            (Some(info), None) => (info, false),
+            (None, Some(warn)) => (warn, true),
+            (Some(info), Some(warn)) => (info.min(warn), warn < info),
+            (None, None) => return None,
+        };
+        let before = line[..at].trim_ascii_end();
+        let bracket = memchr::memrchr(b'[', before);
+        let device = bracket.and_then(|start| beginning(&before[start + 1..]));
+        let device = device.map_or(0, |(device, _)| device);
+        let text = trimmed(&line[at + INFO.len()..]);
+        Some(Line { host: name, pid: 0, device, warning, text })
+    }
 }
 
 /// Splits a message from the next one in the same line.
 fn until_next(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     // Most messages have no `L`, and searching for a byte is cheap.
-    let mark = memchr::memchr(b'L', text)
-        .and_then(|_| memmem::find(text, b"] NCCL INFO ").or_else(|| memmem::find(text, WARN)));
+    let mark = memchr::memchr(b'L', text).and_then(|_| {
+        let info = memmem::find(text, b"] NCCL INFO ");
+        memmem::find(&text[..info.unwrap_or(text.len())], WARN).or(info)
+    });
     let Some(mark) = mark else {
         return (text, None);
     };
@@ -75,11 +99,6 @@ fn until_next(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     (&text[..start], Some(&text[start..]))
 }
 
-/// Whether a line resembles a message of NCCL.
-pub(crate) fn is_torn(line: &[u8]) -> bool {
-    memmem::find(line, b"] NCCL INFO ").is_some() || memmem::find(line, b" NCCL WARN ").is_some()
-}
-
 /// Parses the number of `[3] `; returns it with the rest.
 fn bracketed(text: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = beginning(text.strip_prefix(b"[")?)?;
@@ -87,7 +106,7 @@ fn bracketed(text: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 /// Parses a leading number; returns it with the rest.
-fn beginning(text: &[u8]) -> Option<(u32, &[u8])> {
+pub(super) fn beginning(text: &[u8]) -> Option<(u32, &[u8])> {
     let (mut number, mut length) = (0_u32, 0);
     while let Some(digit) =
         text.get(length).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10)
@@ -114,6 +133,38 @@ fn ending(text: &[u8]) -> Option<(u32, &[u8])> {
             _ => return None,
         }
     }
+}
+
+/// Source files whose failed calls do not fail the job: monitoring (RAS), sockets that another process has closed, and
+/// optional features (NCCL src/ras, src/transport/nvls.cc, src/transport/net.cc, src/transport/coll_net.cc).
+const OPTIONAL: [&[u8]; 7] = [
+    b"ras/",
+    b"misc/",
+    b"os/",
+    b"graph/",
+    b"transport/nvls.cc",
+    b"transport/net.cc",
+    b"transport/coll_net.cc",
+];
+
+/// Whether a message is the trace of a failed call that fails the job: `proxy.cc:679 -> 6 [Proxy Thread]`,
+/// `init.cc:9 (initTransportsRank) -> 3` (NCCL src/include/checks.h, debug.h). Result 7 does not count (`ncclInProgress`).
+pub(crate) fn is_trace(text: &[u8]) -> bool {
+    let Some(at) = memmem::find(text, b" -> ") else { return false };
+    let (before, after) = (&text[..at], &text[at + b" -> ".len()..]);
+    let place = before.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let Some((_line, file)) = ending(place) else { return false };
+    let is_source = [&b".cc"[..], b".cu", b".h"].iter().any(|end| file.ends_with(end));
+    let Some((result, thread)) = beginning(after).filter(|_| is_source) else { return false };
+    let is_in_thread =
+        memmem::find(thread, b"Thread]").is_some() || memmem::find(thread, b"thread]").is_some();
+    let is_below = |directory: &[u8]| {
+        let mut starts = memmem::find_iter(file, directory);
+        starts.any(|start| start == 0 || file[start - 1] == b'/')
+    };
+    let is_optional = OPTIONAL.iter().any(|optional| is_below(optional));
+    let is_failure = result > 0 && result != 7;
+    is_failure && (is_in_thread && !is_below(b"ras/") || !is_optional)
 }
 
 /// Returns the version that NCCL prints alone or within a line, `2.21.5+cuda12.4`, and whether it is RCCL's.
@@ -171,73 +222,6 @@ fn trimmed(text: &[u8]) -> &[u8] {
         text = text[..escape].trim_ascii_end();
     }
     text
-}
-
-/// A connection that a rank has established (handbook §8.8).
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Channel<'l> {
-    /// Rank that reports it.
-    pub own: u32,
-    /// Transport: `P2P`, `SHM`, `NET`, `COLLNET`.
-    pub transport: &'l [u8],
-    /// For a network its name (`IB`, `Socket`, `AWS Libfabric`), otherwise the mode (`CUMEM`, `IPC`).
-    pub how: &'l [u8],
-    /// Number of the NIC, for a network.
-    pub nic: Option<u32>,
-    /// Whether the NIC accesses GPU memory directly.
-    pub direct: bool,
-}
-
-/// Parses `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its variants since 2.4.
-pub(crate) fn channel(text: &[u8]) -> Option<Channel<'_>> {
-    let collnet = text.starts_with(b"CollNet ");
-    if !(text.starts_with(b"Channel ") || collnet || text.starts_with(b"Ring ")) {
-        return None;
-    }
-    let rest = text.get(text.iter().position(|byte| *byte == b':')? + 2..)?;
-    let (first, rest) = end(rest)?;
-    let (second, rest) = match rest.strip_prefix(b" -> ") {
-        Some(rest) => {
-            let (second, rest) = end(rest)?;
-            (Some(second), rest)
-        }
-        None => (None, rest),
-    };
-    let (receives, rest) = match (rest.strip_prefix(b" [receive]"), rest.strip_prefix(b" [send]")) {
-        (Some(rest), _) => (true, rest),
-        (None, Some(rest)) => (false, rest),
-        (None, None) => (false, rest),
-    };
-    let own = if receives && !collnet { second? } else { first };
-    let what = rest.strip_prefix(b" via ")?;
-    let (transport, rest) = split(what);
-    let is_net = matches!(transport, b"NET" | b"COLLNET");
-    if !is_net {
-        return Some(Channel { own, transport, how: split(rest).0, nic: None, direct: false });
-    }
-    // A plugin's name can contain anything: the NIC number is the first digit after a slash.
-    let number = rest.windows(2).position(|pair| pair[0] == b'/' && pair[1].is_ascii_digit());
-    let (how, tail) = number.map_or((rest, &b""[..]), |at| (&rest[..at], &rest[at + 1..]));
-    let (nic, tail) = beginning(tail).map_or((None, tail), |(nic, tail)| (Some(nic), tail));
-    let direct = tail.starts_with(b"/GDRDMA") || memmem::find(tail, b"/GDRDMA").is_some();
-    Some(Channel { own, transport, how, nic, direct })
-}
-
-/// Splits at the first slash.
-fn split(text: &[u8]) -> (&[u8], &[u8]) {
-    match text.iter().position(|byte| *byte == b'/') {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, b""),
-    }
-}
-
-/// Parses `8[1a000]`, the rank and GPU of an endpoint; returns the rank with the rest.
-fn end(text: &[u8]) -> Option<(u32, &[u8])> {
-    let (rank, rest) = beginning(text)?;
-    match rest.strip_prefix(b"[") {
-        Some(rest) => Some((rank, &rest[rest.iter().position(|byte| *byte == b']')? + 1..])),
-        None => Some((rank, rest)),
-    }
 }
 
 /// Returns the number after a word (`rank 3`).
@@ -305,30 +289,29 @@ mod tests {
     }
 
     #[test]
-    fn channel_lines_of_all_versions_are_parsed() {
-        let cases = "
-            Ring 00 : 0 -> 8 [receive] via NET/IB/0 | rank 8: NET IB, NIC 0
-            Ring 01 : 3[3] -> 2[2] via P2P/IPC | rank 3: P2P IPC, NIC -
-            Channel 02 : 1[1a000] -> 9[1b000] [send] via NET/IB/3/GDRDMA | rank 1: NET IB, NIC 3, direct
-            Channel 00/0 : 1[1] -> 9[1] [send] via NET/Socket/0 | rank 1: NET Socket, NIC 0
-            Channel 15/0 : 9[1] -> 1[1] [receive] via NET/IB/7/GDRDMA/Shared | rank 1: NET IB, NIC 7, direct
-            Channel 00/1 : 1[1] -> 9[1] [send] via NET/IB/3(2)/GDRDMA(PCI) | rank 1: NET IB, NIC 3, direct
-            Channel 00/1 : 1[1] -> 9[1] [send] via NET/AWS Libfabric/3/GDRDMA | rank 1: NET AWS Libfabric, NIC 3, direct
-            Channel 00 : 1[1] -> 0[0] via SHM/direct/direct | rank 1: SHM direct, NIC -
-            Channel 00/0 : 1[1] -> 0[0] via P2P/indirect/2[2] | rank 1: P2P indirect, NIC -
-            CollNet 00/0 : 3 [receive] via COLLNET/SHARP/1/GDRDMA | rank 3: COLLNET SHARP, NIC 1, direct
-        ";
-        for (text, expected) in cases.trim().lines().map(|row| row.split_once(" | ").unwrap()) {
-            let Channel { own, transport, how, nic, direct } =
-                channel(text.trim().as_bytes()).unwrap();
-            let [transport, how] = [transport, how].map(String::from_utf8_lossy);
-            let nic = nic.map_or("-".to_owned(), |nic| nic.to_string());
-            let direct = if direct { ", direct" } else { "" };
-            let found = format!("rank {own}: {transport} {how}, NIC {nic}{direct}");
-            assert_eq!(found, expected, "{text}");
+    fn trace_of_a_failed_call_is_recognized() {
+        for text in [
+            "proxy.cc:679 -> 6 [Proxy Thread]",
+            "init.cc:1358 -> 3",
+            "init.cc:1358 (initTransportsRank) -> 8",
+            "group.cc:64 -> 1 [Async thread]",
+            "transport/net.cc:1206 -> 6 [Progress Thread]",
+            "include/socket.h:9 -> 2 (Connection reset by peer)",
+        ] {
+            assert!(is_trace(text.as_bytes()), "{text}");
         }
-        for text in ["Channel 00/16 :    0   1   2", "Channel", "Ring 0 : a -> b via P2P/IPC", ""] {
-            assert_eq!(channel(text.as_bytes()), None, "{text}");
+        for text in [
+            "init.cc:1358 -> 7",
+            "init.cc:1358 -> 0",
+            "ras/ras.cc:331 -> 6",
+            "misc/socket.cc:47 -> 3",
+            "/build/hipify/src/misc/socket.cc:47 -> 3",
+            "transport/nvls.cc:693 -> 1",
+            "Channel 00/0 : 0[0] -> 1[0] via P2P/IPC",
+            "Tree 0 : -1 -> 0 -> 1/-1/-1",
+            "a -> 3",
+        ] {
+            assert!(!is_trace(text.as_bytes()), "{text}");
         }
     }
 

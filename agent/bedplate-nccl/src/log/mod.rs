@@ -1,7 +1,11 @@
 //! NCCL's debug output, read as a stream with any number of ranks. Memory does not grow with the log but with the
 //! number of processes in it, which is bounded. Pure.
 
+mod channel;
+mod completeness;
+pub mod failures;
 pub mod line;
+mod model;
 mod reader;
 mod setup;
 pub mod verdict;
@@ -10,12 +14,12 @@ pub mod warning_meanings;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use bedplate_base::terminal::brief;
-use line::{Channel, Line};
+use channel::{Channel, End};
+use line::Line;
 use warning_meanings::WarningSeverity;
 
+pub use model::{CARRIERS, Carrier, Cause, FailureLine, Place, Process, Tally, Warning, Worker};
 pub use reader::Reader;
 
 /// Maximum number of GPUs tracked; ranks beyond are counted and not analysed.
@@ -28,140 +32,10 @@ const MOST_ALIKE: usize = 3;
 const MOST_NICS: usize = 64;
 /// Entries in the cache of recent senders, a power of two.
 const SLOTS: usize = 1 << 12;
-/// Number of [`Carrier`]s.
-pub const CARRIERS: usize = 7;
+/// Name of the node of messages that do not name theirs.
+pub const ANONYMOUS: &str = "unknown node";
 /// Maximum number of characters shown of a text.
 const CHARACTERS: usize = 200;
-
-/// Position in a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// Index of the file.
-    pub file: usize,
-    /// Line number, from 1.
-    pub line: u64,
-}
-
-/// Number of occurrences, and the first position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
-    /// Number of occurrences.
-    pub count: u64,
-    /// First position.
-    pub first: Place,
-}
-
-impl Tally {
-    fn count(seen: &mut Option<Tally>, place: Place) {
-        match seen {
-            Some(seen) => seen.count += 1,
-            None => *seen = Some(Tally { count: 1, first: place }),
-        }
-    }
-}
-
-/// Transport of a connection's data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Carrier {
-    /// Network with direct access to GPU memory (GPUDirect RDMA).
-    Direct,
-    /// Network, through host memory.
-    Staged,
-    /// TCP sockets.
-    Sockets,
-    /// NVLink that spans nodes (MNNVL), also between GPUs within one node.
-    Fabric,
-    /// Direct transfers between GPUs of a node.
-    Peer,
-    /// Shared memory of a node.
-    SharedMemory,
-    /// Another transport.
-    Other,
-}
-
-impl Carrier {
-    /// All carriers, in order.
-    pub const ALL: [Carrier; CARRIERS] = [
-        Carrier::Direct,
-        Carrier::Staged,
-        Carrier::Sockets,
-        Carrier::Fabric,
-        Carrier::Peer,
-        Carrier::SharedMemory,
-        Carrier::Other,
-    ];
-
-    fn from_channel(channel: &Channel) -> Self {
-        match (channel.transport, channel.how) {
-            (b"NET" | b"COLLNET", _) if channel.direct => Carrier::Direct,
-            (b"NET", b"Socket") => Carrier::Sockets,
-            (b"NET" | b"COLLNET", _) => Carrier::Staged,
-            (b"P2P", b"MNNVL") => Carrier::Fabric,
-            (b"P2P", _) => Carrier::Peer,
-            // Up to 2.13: `via direct shared memory`.
-            (b"SHM" | b"direct shared memory", _) => Carrier::SharedMemory,
-            _ => Carrier::Other,
-        }
-    }
-}
-
-/// A GPU of a job; in most jobs a rank.
-#[derive(Debug, Default)]
-pub struct Worker {
-    /// Node, an index into [`Log::hosts`].
-    pub host: usize,
-    /// Process id.
-    pub pid: u32,
-    /// CUDA's number of the GPU in the process.
-    pub device: u32,
-    /// Rank in the largest communicator in the log, and the size of that.
-    pub rank: Option<(u32, u32)>,
-    /// Position of the message that setup starts.
-    pub started: Option<Place>,
-    /// Whether the log reports setup as complete.
-    pub complete: bool,
-    /// Connections established, by [`Carrier`].
-    pub carriers: [Option<Tally>; CARRIERS],
-    /// Connections by NIC number; NICs without GPUDirect RDMA first.
-    pub nics: BTreeMap<(bool, u32), u64>,
-}
-
-/// A process of a job.
-#[derive(Debug, Default)]
-pub struct Process {
-    /// `mlx5_0:1/IB`, by NCCL's number. Most processes have equal lists, which are shared.
-    pub hcas: Arc<[String]>,
-    /// `IB`, `Socket` or a plugin's name, and its position.
-    pub network: Option<(String, Place)>,
-}
-
-/// A warning, with similar ones that differ only in numbers.
-#[derive(Debug)]
-pub struct Warning {
-    /// First text.
-    pub text: String,
-    /// Whether it is a known fault.
-    pub is_fault: bool,
-    /// Some similar texts; they may name other peers.
-    pub more: Vec<String>,
-    /// Node that reported it first.
-    pub host: usize,
-    /// Number of occurrences, and the first position.
-    pub seen: Tally,
-}
-
-/// Reason for missing GPUDirect RDMA, as worded by NCCL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// `NET/IB : No device found.`
-    NoDevice,
-    /// `GPU Direct RDMA Disabled for HCA`: neither DMA-BUF nor a peer memory module.
-    NoModule,
-    /// `GPU Direct RDMA Disabled for GPU … (distance 9 > 4)`.
-    TooFar,
-}
 
 /// Content of a log read so far.
 #[derive(Debug, Default)]
@@ -180,8 +54,10 @@ pub struct Log {
     pub processes: BTreeMap<(usize, u32), Process>,
     /// Variables with their values.
     pub environment: BTreeMap<String, BTreeMap<String, Tally>>,
-    /// Warnings.
+    /// Warnings, and traces of failed calls.
     pub warnings: Vec<Warning>,
+    /// Lines of launchers and programs that prove that the job failed or was ended.
+    pub failures: Vec<FailureLine>,
     /// Network plugins, each with whether it failed to start.
     pub plugins: BTreeMap<(String, bool), Tally>,
     /// Versions of GDRCopy's library and driver.
@@ -192,8 +68,12 @@ pub struct Log {
     pub dma_buf: BTreeMap<usize, Tally>,
     /// Whether data that decides nothing was dropped at a limit.
     pub cut: bool,
+    /// Whether warnings of unknown meaning were dropped at a limit.
+    pub dropped_warnings: bool,
     /// Messages that are unreadable, or from more processes than the maximum; their content is unknown.
     pub lost: Option<Tally>,
+    /// Messages without node and process id. They are read as those of [`ANONYMOUS`].
+    pub anonymous: Option<Tally>,
     lists: BTreeSet<Arc<[String]>>,
     known: HashMap<(usize, u32, u32), usize>,
     host_index: HashMap<Vec<u8>, usize>,
@@ -203,17 +83,27 @@ pub struct Log {
 }
 
 impl Log {
-    /// Reads the first message of a line. Returns the start of the next message, if any.
-    fn take<'l>(&mut self, line: &'l [u8], place: Place) -> Option<&'l [u8]> {
-        let Some((said, rest)) = Line::parse(line) else {
+    /// Reads the first message of a line. Returns the start of the next message, if any. `is_whole`: the line has its end.
+    fn take<'l>(&mut self, line: &'l [u8], place: Place, is_whole: bool) -> Option<&'l [u8]> {
+        let parsed = Line::parse(line);
+        if parsed.is_none()
+            && let Some((version, rccl)) = line::version(line)
+        {
             // With NCCL_DEBUG=VERSION the version is printed alone.
-            if let Some((version, rccl)) = line::version(line) {
-                self.said += 1;
-                self.version(version, rccl, place);
-            } else if line::is_torn(line) {
-                Tally::count(&mut self.lost, place);
-            }
+            self.said += 1;
+            self.version(version, rccl, place);
             return None;
+        }
+        let (said, rest) = match parsed {
+            Some(parsed) => parsed,
+            None => {
+                let Some(anonymous) = Line::anonymous(line, ANONYMOUS.as_bytes()) else {
+                    self.job_failure(line, place);
+                    return None;
+                };
+                Tally::count(&mut self.anonymous, place);
+                (anonymous, None)
+            }
         };
         self.said += 1;
         if rest.is_some() {
@@ -222,10 +112,14 @@ impl Log {
         }
         match self.worker(&said) {
             None => Tally::count(&mut self.lost, place),
-            Some(worker) if said.warning => self.warning(&said, worker, place),
+            Some(worker) if said.warning => self.warning(&said, worker, place, false),
+            Some(worker) if line::is_trace(said.text) => self.warning(&said, worker, place, true),
             Some(worker) => {
                 let may_be_channel = matches!(said.text.first(), Some(b'C' | b'R'));
-                match may_be_channel.then(|| line::channel(said.text)).flatten() {
+                match may_be_channel.then(|| channel::channel(said.text)).flatten() {
+                    // The rest of a line that is being written may be `/GDRDMA`.
+                    Some(channel)
+                        if !is_whole && Carrier::from_channel(&channel) == Carrier::Staged => {}
                     Some(channel) => self.channel(worker, &channel, place),
                     None => self.other(&said, worker, place),
                 }
@@ -276,6 +170,12 @@ impl Log {
         let worker = &mut self.workers[worker];
         let carrier = Carrier::from_channel(channel);
         Tally::count(&mut worker.carriers[carrier as usize], place);
+        (worker.has_connection, worker.has_connection_in_ring) = (true, true);
+        match channel.end {
+            Some(End::Send) => worker.sends += 1,
+            Some(End::Receive) => worker.receives += 1,
+            None => {}
+        }
         // Init lines take precedence: there may be communicators of several sizes.
         worker.rank.get_or_insert((channel.own, 0));
         if let Some(nic) = channel.nic {
@@ -287,19 +187,35 @@ impl Log {
         }
     }
 
+    /// Records a line of a launcher or program that proves that the job failed.
+    fn job_failure(&mut self, line: &[u8], place: Place) {
+        let Some(failure) = failures::find(line) else { return };
+        let mut known = self.failures.iter_mut();
+        match known.find(|one| std::ptr::eq(one.failure, failure)) {
+            Some(one) => one.seen.count += 1,
+            None => self.failures.push(FailureLine {
+                failure,
+                text: printable(line),
+                seen: Tally { count: 1, first: place },
+            }),
+        }
+    }
+
     fn version(&mut self, version: &[u8], rccl: bool, place: Place) {
         let version = printable(version);
         count(&mut self.versions, (version, rccl), place, &mut self.cut);
     }
 
-    fn warning(&mut self, said: &Line, worker: usize, place: Place) {
+    fn warning(&mut self, said: &Line, worker: usize, place: Place, is_trace: bool) {
         let text = printable(said.text);
         // Warnings that differ only in numbers are the same kind.
         let alike: String =
             text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).take(80).collect();
+        let is_after_setup = self.workers[worker].complete;
         if let Some(at) = self.warning_index.get(&alike) {
             let warning = &mut self.warnings[*at];
             warning.seen.count += 1;
+            warning.is_after_setup |= is_after_setup;
             let is_new = text != warning.text && !warning.more.contains(&text);
             if is_new && warning.more.len() < MOST_ALIKE {
                 warning.more.push(text);
@@ -307,11 +223,12 @@ impl Log {
             return;
         }
         // Known faults have their own limit.
-        let is_fault = warning_meanings::meaning(&text)
-            .is_some_and(|row| row.weight == WarningSeverity::Fault);
+        let meaning = warning_meanings::meaning(&text).filter(|_| !is_trace);
+        let is_fault = is_trace || meaning.is_some_and(|row| row.weight == WarningSeverity::Fault);
         let alike_in_weight = self.warnings.iter().filter(|one| one.is_fault == is_fault).count();
         if alike_in_weight >= MOST_KINDS {
             self.cut = true;
+            self.dropped_warnings |= meaning.is_none();
             return;
         }
         self.warning_index.insert(alike, self.warnings.len());
@@ -319,6 +236,10 @@ impl Log {
         self.warnings.push(Warning {
             text,
             is_fault,
+            is_unknown: meaning.is_none() && !is_trace,
+            is_after_setup,
+            is_trace,
+            worker,
             more: Vec::new(),
             host,
             seen: Tally { count: 1, first: place },

@@ -21,7 +21,7 @@ impl Reader {
         let mut at = 0;
         // A progress bar in the same stream ends its lines with only a carriage return.
         for end in memchr::memchr2_iter(b'\n', b'\r', bytes) {
-            self.part(&bytes[at..end]);
+            self.part(&bytes[at..end], true);
             if bytes[end] == b'\n' {
                 self.line += 1;
                 self.log.lines += 1;
@@ -34,14 +34,14 @@ impl Reader {
     }
 
     /// Completes a line with `bytes`, after its start from earlier pieces.
-    fn part(&mut self, bytes: &[u8]) {
+    fn part(&mut self, bytes: &[u8], is_whole: bool) {
         if self.rest.is_empty() {
-            return self.take(bytes);
+            return self.take(bytes, is_whole);
         }
         let room = LONGEST_LINE.saturating_sub(self.rest.len()).min(bytes.len());
         let mut line = std::mem::take(&mut self.rest);
         line.extend_from_slice(&bytes[..room]);
-        self.take(&line);
+        self.take(&line, is_whole);
         line.clear();
         self.rest = line;
     }
@@ -49,7 +49,7 @@ impl Reader {
     /// Ends the current file; the next piece belongs to another one.
     pub fn end_file(&mut self) {
         if !self.rest.is_empty() {
-            self.part(&[]);
+            self.part(&[], false);
             self.log.lines += 1;
         }
         self.file += 1;
@@ -62,11 +62,11 @@ impl Reader {
         self.log
     }
 
-    fn take(&mut self, line: &[u8]) {
+    fn take(&mut self, line: &[u8], is_whole: bool) {
         let place = Place { file: self.file, line: self.line + 1 };
         let mut rest = &line[..line.len().min(LONGEST_LINE)];
         // Concurrent writers may omit the line end between two messages.
-        while let Some(glued) = self.log.take(rest, place) {
+        while let Some(glued) = self.log.take(rest, place, is_whole) {
             rest = glued;
         }
     }

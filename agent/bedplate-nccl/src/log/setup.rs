@@ -17,17 +17,11 @@ impl Log {
         let host = self.workers[worker].host;
         let process = (host, said.pid);
         if text.ends_with(b"Init COMPLETE") || text.ends_with(b"Init START") {
-            let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
+            self.communicator(text, worker, place);
+        } else if text.starts_with(b"Connected all rings") {
             let worker = &mut self.workers[worker];
-            match text.ends_with(b"COMPLETE") {
-                true => worker.complete = true,
-                false => _ = worker.started.get_or_insert(place),
-            }
-            if let Some((rank, ranks)) = own
-                && worker.rank.is_none_or(|(_, before)| before < ranks)
-            {
-                worker.rank = Some((rank, ranks));
-            }
+            worker.rings = worker.rings.saturating_add(u32::from(worker.has_connection_in_ring));
+            worker.has_connection_in_ring = false;
         } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
             // Every communicator repeats the list.
             if self.processes.get(&process).is_none_or(|process| process.hcas.is_empty()) {
@@ -62,6 +56,35 @@ impl Log {
             count(&mut self.plugins, (printable(plugin), failed), place, &mut self.cut);
         } else if let Some(versions) = text.strip_prefix(b"GDRCOPY enabled ") {
             count(&mut self.gdrcopy, printable(versions), place, &mut self.cut);
+        }
+    }
+
+    /// Reads the start or the end of the setup of a communicator.
+    fn communicator(&mut self, text: &[u8], worker: usize, place: Place) {
+        let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
+        let worker = &mut self.workers[worker];
+        match text.ends_with(b"COMPLETE") {
+            true => {
+                worker.complete = true;
+                worker.completed = worker.completed.saturating_add(1);
+                let is_joined = own.is_none_or(|(_, ranks)| ranks > 1);
+                worker.communicators = worker.communicators.saturating_add(u32::from(is_joined));
+                // Older versions do not report the start: their connections precede this line.
+                if worker.started.is_none() {
+                    worker.setups = worker.setups.saturating_add(1);
+                    worker.end_communicator();
+                }
+            }
+            false => {
+                worker.started.get_or_insert(place);
+                worker.setups = worker.setups.saturating_add(1);
+                worker.end_communicator();
+            }
+        }
+        if let Some((rank, ranks)) = own
+            && worker.rank.is_none_or(|(_, before)| before < ranks)
+        {
+            worker.rank = Some((rank, ranks));
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::completeness;
 use super::warning_meanings::{WarningSeverity, meaning, status};
 use super::{Carrier, Cause, Log, Tally, Worker};
 
@@ -58,6 +59,7 @@ pub fn judge(log: &Log) -> LogVerdict {
     transports(log, &mut findings);
     causes(log, &mut findings);
     warnings(log, &mut findings);
+    failures(log, &mut findings);
     plugins(log, &mut findings);
     unfinished(log, &mut findings);
     versions(log, &mut findings);
@@ -80,7 +82,7 @@ fn word(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let (verdict, reason) = of_what_is_shown(log, findings);
     // A positive verdict requires the whole job.
     let doubt = match verdict {
-        Verdict::Direct | Verdict::OneNode => not_shown(log),
+        Verdict::Direct | Verdict::OneNode => completeness::missing(log),
         Verdict::NotDirect | Verdict::Faults | Verdict::CannotTell => None,
     };
     match doubt {
@@ -137,28 +139,6 @@ fn connections(count: u64, which: &str) -> String {
     }
 }
 
-/// Returns the known missing part of a job's log.
-fn not_shown(log: &Log) -> Option<String> {
-    if let Some(lost) = log.lost {
-        let count = lost.count;
-        return Some(format!("{count} NCCL lines are unreadable or from too many processes"));
-    }
-    let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
-    let Some(all) = all.filter(|all| *all > 0) else {
-        return Some(
-            "the number of ranks is not in the log (no line ends with Init COMPLETE)".to_owned(),
-        );
-    };
-    let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
-    let ranks = log.workers.iter().filter(is_shown).filter_map(|one| one.rank);
-    let ranks: BTreeSet<u32> = ranks.filter(|(_, of)| *of == all).map(|(rank, _)| rank).collect();
-    let shown = ranks.len();
-    usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
-        format!("the log shows connections of {shown} of {all} ranks: add the logs of the other ranks, all with \
-                 NCCL_DEBUG=INFO")
-    })
-}
-
 fn total(log: &Log, carrier: Carrier) -> u64 {
     let of = |worker: &Worker| worker.carriers[carrier as usize].map_or(0, |seen| seen.count);
     log.workers.iter().map(of).sum()
@@ -185,14 +165,15 @@ pub fn ranks<'w>(workers: impl Iterator<Item = &'w Worker>) -> String {
 
 /// Adds ranks with indirect connections, by node.
 fn transports(log: &Log, findings: &mut Vec<Finding>) {
-    for (host, name) in log.hosts.iter().enumerate() {
+    let mut by_host: Vec<Vec<&Worker>> = vec![Vec::new(); log.hosts.len()];
+    log.workers.iter().for_each(|one| by_host[one.host].push(one));
+    for (name, workers) in log.hosts.iter().zip(by_host) {
         for (carrier, how) in [
             (Carrier::Sockets, "TCP sockets"),
             (Carrier::Staged, "host memory: no /GDRDMA on their connections"),
         ] {
             let at = carrier as usize;
-            let those =
-                || log.workers.iter().filter(|one| one.host == host && one.carriers[at].is_some());
+            let those = || workers.iter().copied().filter(|one| one.carriers[at].is_some());
             let Some(first) =
                 those().filter_map(|one| one.carriers[at]).map(|seen| seen.first).min()
             else {
@@ -227,12 +208,12 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
 
 /// Adds the reasons that NCCL reports. If all connections are direct in the end, they are not faults.
 fn causes(log: &Log, findings: &mut Vec<Finding>) {
-    let harmed = |host: usize| {
-        let slow = [Carrier::Sockets, Carrier::Staged];
-        let is_slow = |one: &Worker| slow.iter().any(|at| one.carriers[*at as usize].is_some());
-        let any = log.workers.iter().any(|one| one.carriers.iter().any(Option::is_some));
-        log.workers.iter().any(|one| one.host == host && is_slow(one)) || !any
-    };
+    let slow = [Carrier::Sockets, Carrier::Staged];
+    let is_slow = |one: &&Worker| slow.iter().any(|at| one.carriers[*at as usize].is_some());
+    let slow_hosts: BTreeSet<usize> =
+        log.workers.iter().filter(is_slow).map(|one| one.host).collect();
+    let any = log.workers.iter().any(|one| one.carriers.iter().any(Option::is_some));
+    let harmed = |host: usize| !any || slow_hosts.contains(&host);
     for ((cause, host), seen) in &log.causes {
         let node = &log.hosts[*host];
         let (text, fix) = match cause {
@@ -263,11 +244,14 @@ fn causes(log: &Log, findings: &mut Vec<Finding>) {
 
 fn warnings(log: &Log, findings: &mut Vec<Finding>) {
     for warning in &log.warnings {
-        let known = meaning(&warning.text);
+        let known = meaning(&warning.text).filter(|_| !warning.is_trace);
         let node = &log.hosts[warning.host];
         let status = status(&warning.text);
+        // A failed call before a setup that succeeds in the end was not needed.
+        let is_repaired = !warning.is_after_setup && log.workers[warning.worker].complete;
         let (weight, fix) = match (known, status) {
-            (Some(row), None) => (row.weight, Some(row.fix.to_owned())),
+            (None, None) if warning.is_trace && !is_repaired => (WarningSeverity::Fault, None),
+            (Some(row), None) => (row.weight, row.fix.map(str::to_owned)),
             (Some(row), Some(_)) => {
                 let fix =
                     "run `bedplate doctor rdma-connect` on that node and on the peer".to_owned();
@@ -281,10 +265,22 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
             (None, None) => String::new(),
         };
         let more: String = warning.more.iter().map(|text| format!("; also: {text}")).collect();
-        let text = format!("{node} warns{means}: {}{more}", warning.text);
+        let verb = if warning.is_trace { "reports a failed call" } else { "warns" };
+        let text = format!("{node} {verb}{means}: {}{more}", warning.text);
         let seen = Some(warning.seen);
         findings.push(Finding { weight, is_cause: true, text, seen, fix });
     }
+}
+
+/// Adds lines of launchers and programs that prove that the job failed or was ended.
+fn failures(log: &Log, findings: &mut Vec<Finding>) {
+    findings.extend(log.failures.iter().map(|line| Finding {
+        weight: WarningSeverity::Fault,
+        is_cause: true,
+        text: format!("{}: {}", line.failure.means, line.text),
+        seen: Some(line.seen),
+        fix: None,
+    }));
 }
 
 /// Adds network plugins that failed to start. NCCL tries its own plugin too and continues with the next one.

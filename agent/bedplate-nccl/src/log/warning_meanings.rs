@@ -1,5 +1,7 @@
 //! Meanings of NCCL's warnings, in one table (`docs/nccl-log.md`). Unknown warnings are shown verbatim.
 
+use std::sync::LazyLock;
+
 /// Severity of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -20,150 +22,30 @@ pub struct Meaning {
     pub weight: WarningSeverity,
     /// Meaning.
     pub means: &'static str,
-    /// Fix.
-    pub fix: &'static str,
+    /// Fix, if one is known.
+    pub fix: Option<&'static str>,
 }
 
-const fn fault(has: &'static str, means: &'static str, fix: &'static str) -> Meaning {
-    Meaning { has, weight: WarningSeverity::Fault, means, fix }
-}
+/// Table of known warnings.
+const TABLE: &str = include_str!("warnings.txt");
 
-const fn note(has: &'static str, means: &'static str, fix: &'static str) -> Meaning {
-    Meaning { has, weight: WarningSeverity::Note, means, fix }
-}
-
-/// Known warnings; the first matching entry applies. Sources: NCCL src/transport/net_ib*, src/misc/ibvwrap.cc,
-/// src/misc/socket.cc, src/graph, src/init.cc of the tags 2.4 to 2.30.
-pub const MEANINGS: &[Meaning] = &[
-    fault(
-        "Mismatched NCCL version",
-        "ranks run different versions of NCCL",
-        "run the same image or library on all nodes",
-    ),
-    fault(
-        "Call to ibv_reg_mr",
-        "memory could not be registered with the NIC",
-        "run `bedplate doctor registration` on that node",
-    ),
-    fault(
-        "Call to ibv_modify_qp failed",
-        "connection setup failed: the peer is unreachable from this port, or its GID is of another kind",
-        "run `bedplate doctor rdma-connect` on both nodes",
-    ),
-    fault(
-        "Call to ibv_create_qp failed",
-        "the NIC created no queue pair: out of lockable memory or of queue pairs",
-        "run `bedplate verify --check limits` on that node",
-    ),
-    fault(
-        "Call to ibv_",
-        "a call to the RDMA library failed",
-        "run `bedplate doctor rdma-connect` on that node",
-    ),
-    fault(
-        "Got async event",
-        "a port or NIC reported an event, usually a link that went down",
-        "run `bedplate doctor nic-down` and read the kernel log on that node",
-    ),
-    fault(
-        "Got async error event",
-        "a port or NIC reported an error",
-        "run `bedplate doctor nic-down` and read the kernel log on that node",
-    ),
-    note(
-        "Got non-fatal async event",
-        "a port or NIC reported an event",
-        "read the kernel log of that node",
-    ),
-    fault("Got completion", "the NIC reported an error for a transfer", "see the status"),
-    fault(
-        "XML Topology has wrong version",
-        "NCCL_TOPO_FILE has the wrong version: NCCL reads version 1, RCCL version 2",
-        "check it with `bedplate topology --import FILE`",
-    ),
-    note(
-        "Could not open XML topology file",
-        "NCCL_TOPO_FILE is missing in the container; NCCL reads sysfs instead",
-        "mount the file, or unset the variable",
-    ),
-    fault(
-        "XML Graph has wrong version",
-        "NCCL_GRAPH_FILE does not match this NCCL version",
-        "unset NCCL_GRAPH_FILE",
-    ),
-    fault(
-        "XML Parse",
-        "a topology or graph file is invalid",
-        "check it with `bedplate topology --import FILE`",
-    ),
-    fault(
-        "XML Mismatch",
-        "a topology or graph file is invalid",
-        "check it with `bedplate topology --import FILE`",
-    ),
-    note(
-        "Could not find real path of",
-        "the device is missing in the container's sysfs, so NCCL treats it as distant",
-        "mount the host's /sys",
-    ),
-    fault(
-        "No usable listening interface found",
-        "no usable network interface for the ranks' bootstrap",
-        "correct NCCL_SOCKET_IFNAME (run `ip -br addr` on that node)",
-    ),
-    fault(
-        "no socket interface found",
-        "no usable network interface for the ranks' bootstrap",
-        "correct NCCL_SOCKET_IFNAME (run `ip -br addr` on that node)",
-    ),
-    fault(
-        "Connection closed by remote peer",
-        "the peer process has ended: it failed first",
-        "find the first error on that node",
-    ),
-    fault(
-        "Connect to",
-        "the other node is unreachable at that address",
-        "check NCCL_SOCKET_IFNAME, routes and firewalls between the nodes",
-    ),
-    fault(
-        "Cuda failure",
-        "a CUDA call failed",
-        "run `bedplate doctor no-cuda-device` and `dmesg | grep Xid` on that node",
-    ),
-    fault("HIP failure", "a HIP call failed", "read the kernel log of that node"),
-    fault(
-        "Failed to initialize any NET plugin",
-        "neither RDMA nor sockets are usable",
-        "run `bedplate doctor socket-fallback` on that node",
-    ),
-    fault(
-        "NET/Plugin",
-        "a network plugin is unusable",
-        "check NCCL_NET_PLUGIN and the libraries of the image",
-    ),
-    note(
-        "P2P is disabled between",
-        "GPUs do not use the link between them",
-        "unset NCCL_P2P_DISABLE, or run `bedplate verify --check acs`",
-    ),
-    fault("Timeout waiting for", "a rank did not join", "find the first error on the other nodes"),
-    fault(
-        "Error: failed to extend /dev/shm",
-        "/dev/shm is too small",
-        "give the job a larger /dev/shm (docker: --shm-size; Kubernetes: an emptyDir of medium Memory)",
-    ),
-    fault(
-        "while creating shared memory segment",
-        "/dev/shm is too small or not writable",
-        "give the job a larger /dev/shm (docker: --shm-size; Kubernetes: an emptyDir of medium Memory)",
-    ),
-    fault(
-        "while attaching to shared memory segment",
-        "ranks of one node do not share /dev/shm",
-        "run them in one container, or share its IPC namespace",
-    ),
-];
+/// Known warnings.
+pub static MEANINGS: LazyLock<Vec<Meaning>> = LazyLock::new(|| {
+    let mut group = None;
+    let rows = TABLE.lines().filter_map(|line| {
+        let heads = [("fault: ", WarningSeverity::Fault), ("note: ", WarningSeverity::Note)];
+        if let Some((weight, fix)) =
+            heads.iter().find_map(|(head, weight)| Some((*weight, line.strip_prefix(head)?)))
+        {
+            group = Some((weight, (fix != "-").then_some(fix)));
+            return None;
+        }
+        let (weight, fix) = group?;
+        let (has, means) = line.split_once(" => ")?;
+        Some(Meaning { has, weight, means, fix })
+    });
+    rows.collect()
+});
 
 /// Meanings of completion statuses (rdma-core libibverbs/verbs.h, enum ibv_wc_status).
 pub const STATUSES: &[(u32, &str, &str)] = &[
@@ -194,9 +76,9 @@ pub const STATUSES: &[(u32, &str, &str)] = &[
     (13, "RNR retry counter exceeded", "the peer is stuck: not ready to receive"),
 ];
 
-/// Returns the meaning of a warning.
+/// Returns the meaning of a warning: that of the longest part that its text has.
 pub(crate) fn meaning(text: &str) -> Option<&'static Meaning> {
-    MEANINGS.iter().find(|row| text.contains(row.has))
+    MEANINGS.iter().filter(|row| text.contains(row.has)).max_by_key(|row| row.has.len())
 }
 
 /// Parses the status of a failed completion: `status=12`, `status=IBV_WC_RETRY_EXC_ERR(12)`, `with error 12`.
@@ -220,6 +102,24 @@ pub(crate) fn status(text: &str) -> Option<&'static (u32, &'static str, &'static
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_a_row() {
+        let is_row = |line: &&str| {
+            !line.is_empty()
+                && !["# ", "fault: ", "note: "].iter().any(|head| line.starts_with(head))
+        };
+        assert_eq!(TABLE.lines().filter(is_row).count(), MEANINGS.len());
+        let mut all: Vec<&str> = MEANINGS.iter().map(|row| row.has).collect();
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
+        let known = |text: &str| meaning(text).map(|row| row.weight);
+        assert_eq!(known("async fatal event on QP"), Some(WarningSeverity::Fault));
+        assert_eq!(
+            known("async fatal event on SRQ, unused for now (x)"),
+            Some(WarningSeverity::Note)
+        );
+    }
 
     #[test]
     fn completion_status_is_parsed_in_all_forms() {

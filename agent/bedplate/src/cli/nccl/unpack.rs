@@ -1,4 +1,4 @@
-//! Input files, plain or compressed by gzip or zstd, with a progress display.
+//! Input files, plain or compressed by gzip or zstd, in UTF-8 or UTF-16, with a progress display.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, IsTerminal as _, Read, Result, Write as _};
@@ -26,15 +26,78 @@ pub(crate) fn open(file: &str) -> Result<Box<dyn Read>> {
     };
     let mut source =
         BufReader::with_capacity(PIECE, ProgressReader { source, read: 0, length, shown: 0 });
-    let start: Vec<u8> = source.fill_buf()?.iter().take(4).copied().collect();
+    let start: Vec<u8> = source.fill_buf()?.iter().take(6).copied().collect();
+    let packed = |by: &str, command: &str| {
+        let text =
+            format!("compressed by {by}: run `{command} -dc FILE`, and pass its output as `-`");
+        Err(Error::new(ErrorKind::InvalidData, text))
+    };
     Ok(match start.as_slice() {
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => return packed("xz", "xz"),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => return packed("bzip2", "bzip2"),
+        // As PowerShell writes files.
+        [0xff, 0xfe, ..] => Box::new(Utf16Reader::new(source, u16::from_le_bytes)),
+        [0xfe, 0xff, ..] => Box::new(Utf16Reader::new(source, u16::from_be_bytes)),
         [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
         // pzstd writes a skippable frame before each data frame.
-        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
             Box::new(Frames::Between(source))
         }
         _ => Box::new(source),
     })
+}
+
+/// Reader that converts UTF-16 to UTF-8.
+struct Utf16Reader<R> {
+    source: R,
+    /// Converts two bytes.
+    unit: fn([u8; 2]) -> u16,
+    /// First half of a surrogate pair.
+    high: Option<u16>,
+    /// Converted bytes that were not returned yet.
+    ready: Vec<u8>,
+}
+
+impl<R: BufRead> Utf16Reader<R> {
+    fn new(source: R, unit: fn([u8; 2]) -> u16) -> Self {
+        Self { source, unit, high: None, ready: Vec::new() }
+    }
+
+    /// Converts the next piece. Returns whether there was one; an odd byte at the end is dropped.
+    fn convert(&mut self) -> Result<bool> {
+        let mut piece = vec![0; PIECE];
+        let mut length = 0;
+        while length < piece.len() {
+            match self.source.read(&mut piece[length..]) {
+                Ok(0) => break,
+                Ok(more) => length += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let units = piece[..length].chunks_exact(2).map(|pair| (self.unit)([pair[0], pair[1]]));
+        let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
+        if length == PIECE && units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
+            self.high = units.pop();
+        }
+        let text = String::from_utf16_lossy(&units);
+        self.ready = text.trim_start_matches('\u{feff}').as_bytes().to_vec();
+        Ok(!units.is_empty())
+    }
+}
+
+impl<R: BufRead> Read for Utf16Reader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        while self.ready.is_empty() {
+            if !self.convert()? {
+                return Ok(0);
+            }
+        }
+        let length = buffer.len().min(self.ready.len());
+        buffer[..length].copy_from_slice(&self.ready[..length]);
+        self.ready.drain(..length);
+        Ok(length)
+    }
 }
 
 /// Frames of a zstd file in sequence. A log that is appended to has several (RFC 8878, §3.1).
@@ -122,6 +185,20 @@ mod tests {
     fn read(bytes: &[u8]) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         Frames::Between(bytes).read_to_end(&mut out).map(|_| out)
+    }
+
+    #[test]
+    fn utf16_is_converted() {
+        let text = format!("\u{feff}n\u{f6}de \u{1f40c} {}\n", "\u{1f40c}x".repeat(PIECE));
+        for (unit, bytes) in [
+            (u16::from_le_bytes as fn([u8; 2]) -> u16, u16::to_le_bytes as fn(u16) -> [u8; 2]),
+            (u16::from_be_bytes, u16::to_be_bytes),
+        ] {
+            let encoded: Vec<u8> = text.encode_utf16().flat_map(bytes).chain([b'x']).collect();
+            let mut out = String::new();
+            Utf16Reader::new(encoded.as_slice(), unit).read_to_string(&mut out).unwrap();
+            assert!(out == text[3..]);
+        }
     }
 
     #[test]

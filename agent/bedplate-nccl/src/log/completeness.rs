@@ -1,0 +1,100 @@
+//! Missing parts of a job's log. A positive verdict requires every rank, node and direction, every communicator with a
+//! complete setup, and no line or warning of unknown meaning.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Carrier, Log, Worker};
+
+/// Network carriers.
+const NETWORK: [Carrier; 3] = [Carrier::Direct, Carrier::Staged, Carrier::Sockets];
+
+/// Returns the first known missing part of a job's log.
+pub(super) fn missing(log: &Log) -> Option<String> {
+    unreadable(log)
+        .or_else(|| unfinished(log))
+        .or_else(|| ranks(log))
+        .or_else(|| nodes(log))
+        .or_else(|| directions(log))
+        .or_else(|| communicators(log))
+        .or_else(|| unknown_warnings(log))
+}
+
+fn unreadable(log: &Log) -> Option<String> {
+    if let Some(lost) = log.lost {
+        let count = lost.count;
+        return Some(format!("{count} NCCL lines are unreadable or from too many processes"));
+    }
+    let anonymous = log.anonymous?;
+    let count = anonymous.count;
+    Some(format!("{count} NCCL lines do not have the form `NODE:PID:TID [GPU]`"))
+}
+
+/// A job may hang in the setup of a communicator.
+fn unfinished(log: &Log) -> Option<String> {
+    let count = log.workers.iter().filter(|one| one.setups > one.completed).count();
+    (count > 0).then(|| {
+        format!("the setup of a communicator does not finish in the log, for {count} GPUs")
+    })
+}
+
+fn ranks(log: &Log) -> Option<String> {
+    let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
+    let Some(all) = all.filter(|all| *all > 0) else {
+        return Some(
+            "the number of ranks is not in the log (no line ends with Init COMPLETE)".to_owned(),
+        );
+    };
+    let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
+    let ranks = log.workers.iter().filter(is_shown).filter_map(|one| one.rank);
+    let ranks: BTreeSet<u32> = ranks.filter(|(_, of)| *of == all).map(|(rank, _)| rank).collect();
+    let shown = ranks.len();
+    usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
+        format!("the log shows connections of {shown} of {all} ranks: add the logs of the other ranks, all with \
+                 NCCL_DEBUG=INFO")
+    })
+}
+
+/// Returns a node of a job on several nodes that shows no connection to others.
+fn nodes(log: &Log) -> Option<String> {
+    let has = |one: &Worker, carriers: &[Carrier]| {
+        carriers.iter().any(|carrier| one.carriers[*carrier as usize].is_some())
+    };
+    // Launchers print the version only, and have no rank.
+    let mut reaches_others: BTreeMap<usize, bool> = BTreeMap::new();
+    for one in log.workers.iter().filter(|one| one.rank.is_some()) {
+        let reaches = has(one, &NETWORK) || has(one, &[Carrier::Fabric]);
+        *reaches_others.entry(one.host).or_default() |= reaches;
+    }
+    let alone = reaches_others.iter().find(|(_, reaches)| !**reaches);
+    let (host, _) = alone.filter(|_| reaches_others.len() > 1)?;
+    Some(format!("the log shows no connection of {} to another node", log.hosts[*host]))
+}
+
+/// Every connection over a network is in the log twice, once by each end.
+fn directions(log: &Log) -> Option<String> {
+    let count = |end: fn(&Worker) -> u64| log.workers.iter().map(end).sum::<u64>();
+    let (sends, receives) = (count(|one| one.sends), count(|one| one.receives));
+    (sends != receives).then(|| {
+        format!("network connections in the log: {sends} [send], {receives} [receive]; these numbers are equal in a whole log")
+    })
+}
+
+fn communicators(log: &Log) -> Option<String> {
+    let lacks = log.workers.iter().filter(|one| one.communicators > one.connected_communicators());
+    let lacks = lacks.count();
+    (lacks > 0).then(|| {
+        format!(
+            "the log lacks the connections of one of several communicators, for {lacks} GPUs: it was not used, or lines \
+             are missing"
+        )
+    })
+}
+
+fn unknown_warnings(log: &Log) -> Option<String> {
+    if log.dropped_warnings {
+        return Some("the log has too many different warnings".to_owned());
+    }
+    let unknown =
+        log.warnings.iter().find(|warning| warning.is_unknown && warning.is_after_setup)?;
+    Some(format!("a warning after the setup is unknown to bedplate: {}", unknown.text))
+}
