@@ -87,7 +87,7 @@ impl Carrier {
 /// A GPU of a job; in most jobs a rank.
 #[derive(Debug, Default)]
 pub struct Worker {
-    /// Node, an index into [`Log::hosts`].
+    /// Node, an index into [`Log::hosts`](super::Log::hosts).
     pub host: usize,
     /// Process id.
     pub pid: u32,
@@ -159,7 +159,7 @@ pub struct Warning {
     pub is_after_setup: bool,
     /// Whether it is a trace of a failed call: `proxy.cc:679 -> 6`.
     pub is_trace: bool,
-    /// GPU that reported it first, an index into [`Log::workers`].
+    /// GPU that reported it first, an index into [`Log::workers`](super::Log::workers).
     pub worker: usize,
     /// Some similar texts; they may name other peers.
     pub more: Vec<String>,
