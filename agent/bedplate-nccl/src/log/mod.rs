@@ -83,24 +83,20 @@ pub struct Log {
 }
 
 impl Log {
-    /// Reads the first message of a line. Returns the start of the next message, if any. `is_whole`: the line has its end.
+    /// Reads the first message of a line. Returns the start of the next message, if any. `is_whole`: the line has its
+    /// end.
     fn take<'l>(&mut self, line: &'l [u8], place: Place, is_whole: bool) -> Option<&'l [u8]> {
-        let parsed = Line::parse(line);
-        if parsed.is_none()
-            && let Some((version, rccl)) = line::version(line)
-        {
-            // With NCCL_DEBUG=VERSION the version is printed alone.
-            self.said += 1;
-            self.version(version, rccl, place);
-            return None;
-        }
-        let (said, rest) = match parsed {
+        let (said, rest) = match Line::parse(line) {
             Some(parsed) => parsed,
             None => {
-                let Some(anonymous) = Line::anonymous(line, ANONYMOUS.as_bytes()) else {
-                    self.job_failure(line, place);
+                self.job_failure(line, place);
+                // Printed alone with NCCL_DEBUG=VERSION, and at the end of PyTorch's errors.
+                if let Some((version, rccl)) = line::version(line) {
+                    self.said += 1;
+                    self.version(version, rccl, place);
                     return None;
-                };
+                }
+                let anonymous = Line::anonymous(line, ANONYMOUS.as_bytes())?;
                 Tally::count(&mut self.anonymous, place);
                 (anonymous, None)
             }

@@ -304,10 +304,12 @@ fn job_that_failed_is_never_direct() {
         "srun: error: node-b: task 1: Exited with exit code 6",
         "slurmstepd: error: *** STEP 1.0 ON n CANCELLED AT 2026-11-20T10:00:00 DUE TO TIME LIMIT ***",
         "n:1:2 [0] [FATAL ERROR]: HIP failure: 'out of memory'",
+        "torch.distributed.DistBackendError: NCCL error in: x.cpp:1970, unhandled system error, NCCL version 2.20.5",
     ] {
         for before in ["", "12: ", "[1,0]<stderr>:"] {
-            let text = format!("{whole}{before}{line}\n");
-            assert_eq!(verdict(&text), Verdict::Faults, "{before}{line}");
+            let text = format!("{before}{line}\n");
+            assert_eq!(verdict(&text), Verdict::Faults, "{text}");
+            assert_eq!(verdict(&format!("{whole}{text}")), Verdict::Faults, "{text}");
         }
     }
     for line in [

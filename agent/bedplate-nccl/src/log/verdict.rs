@@ -97,7 +97,7 @@ fn of_what_is_shown(log: &Log, findings: &[Finding]) -> (Verdict, String) {
     let failed = findings.iter().any(|finding| finding.weight == WarningSeverity::Fault);
     let wanted = "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
     match () {
-        () if log.said == 0 => {
+        () if log.said == 0 && !failed => {
             (Verdict::CannotTell, format!("the log has no line from NCCL: {wanted}"))
         }
         () if sockets + staged > 0 => {
@@ -250,7 +250,7 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         // A failed call before a setup that succeeds in the end was not needed.
         let is_repaired = !warning.is_after_setup && log.workers[warning.worker].complete;
         let (weight, fix) = match (known, status) {
-            (None, None) if warning.is_trace && !is_repaired => (WarningSeverity::Fault, None),
+            _ if warning.is_trace && !is_repaired => (WarningSeverity::Fault, None),
             (Some(row), None) => (row.weight, row.fix.map(str::to_owned)),
             (Some(row), Some(_)) => {
                 let fix =
