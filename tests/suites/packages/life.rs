@@ -12,11 +12,11 @@ use super::{output_of, packages, tools};
 /// directory for it, $2: the script.
 const COPY: &str = "set -e
 mount -t tmpfs tmpfs \"$1\"
-mkdir \"$1/upper\" \"$1/work\" \"$1/root\"
-mount -t overlay overlay -o \"lowerdir=/,upperdir=$1/upper,workdir=$1/work\" \"$1/root\"
-mount -t proc proc \"$1/root/proc\"
-rm -rf \"$1/root/var/lib/bedplate\"
-exec chroot \"$1/root\" sh -eu -c \"$2\" 2>&1";
+mkdir \"$1/upper\" \"$1/work\" \"$1/tree\"
+mount -t overlay overlay -o \"lowerdir=/,upperdir=$1/upper,workdir=$1/work\" \"$1/tree\"
+mount -t proc proc \"$1/tree/proc\"
+rm -rf \"$1/tree/var/lib/bedplate\"
+exec chroot \"$1/tree\" sh -eu -c \"$2\" 2>&1";
 
 /// Returns a script's output in such a copy. `HERE` is the directory.
 fn in_a_copy(directory: &Path, script: &str) -> String {
@@ -111,7 +111,7 @@ fn rpm_is_installed_upgraded_and_erased() {
     packages(directory.path(), "1.0.1");
     let script = r#"
         rpm="rpm --nodeps"
-        rm -rf /var/lib/rpm /root/.rpmdb; rpm --initdb
+        rm -rf "$(rpm --eval '%{_dbpath}')"; rpm --initdb
         echo '== new'; $rpm --install HERE/bedplate-1.0.0-1.x86_64.rpm 2>/dev/null
         stat -c '%U %a' /etc/bedplate; ls -A /etc/bedplate
         echo '== upgrade'; $rpm --upgrade HERE/bedplate-1.0.1-1.x86_64.rpm 2>/dev/null

@@ -180,9 +180,9 @@ fn header_block(case: &mut Case) -> Result<()> {
     node.put(PROFILE_PATH, "schema = 1\nname = \"entry\"\n")?;
     node.put("/etc/grub.d/42_header", HEADER_SCRIPT)?;
     node.put("/usr/local/bin/choose", "#!/bin/sh\nset -e\n\
-        printf '# GRUB Environment Block\\n%s' \"$1\" >/root/block\n\
-        while [ $(stat -c %s /root/block) -lt 512 ]; do printf '#' >>/root/block; done\n\
-        dd if=/root/block of=$(findmnt -no SOURCE --nofsroot /) bs=512 seek=512 conv=notrunc,fsync status=none\n")?;
+        printf '# GRUB Environment Block\\n%s' \"$1\" >/run/block\n\
+        while [ $(stat -c %s /run/block) -lt 512 ]; do printf '#' >>/run/block; done\n\
+        dd if=/run/block of=$(findmnt -no SOURCE --nofsroot /) bs=512 seek=512 conv=notrunc,fsync status=none\n")?;
     node.ok("chmod 755 /etc/grub.d/42_header /usr/local/bin/choose && touch /etc/wrong-entry && update-grub && \
          grub-editenv /boot/grub/grubenv set env_block=512+1 && choose ''")?;
     let next_boot = || -> Result<Value> { Ok(guest::plan(&node)?["next_boot"].clone()) };
