@@ -49,6 +49,14 @@ fn grub(text: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
 }
 
 #[test]
+fn entry_with_a_program_has_no_certain_kernel() {
+    assert_eq!(entry("linux /k\n").expect_kernel(), Ok("/k"));
+    for text in ["efi /u.efi\n", "linux /k\nefi /u.efi\n", "title t\n"] {
+        assert!(entry(text).expect_kernel().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn fields() {
     let entry = BlsEntry::parse("0123-5.14.0.conf", EL9);
     assert_eq!(entry.id(), "0123-5.14.0");

@@ -1,5 +1,5 @@
-//! Files that GRUB reads in addition to `grub.cfg`: those of its directory, the environment block in the header of a Btrfs file
-//! system, and the menu of snapshots.
+//! Files that GRUB reads in addition to `grub.cfg`: those of its directory, the environment block in the header of a
+//! Btrfs file system, and the menu of snapshots.
 
 use super::boot_files::raw;
 use super::mounts::Mounts;
@@ -70,8 +70,8 @@ impl GrubDirectory {
         })
     }
 
-    /// The same for Red Hat's GRUB: its stub on the EFI system partition decides which device the block list is on, so a
-    /// one-time choice in the header may or may not apply (rhboot/grub2 e587d70ae).
+    /// The same for Red Hat's GRUB: its stub on the EFI system partition decides which device the block list is on, so
+    /// a one-time choice in the header may or may not apply (rhboot/grub2 e587d70ae).
     pub(super) fn of_red_hat(mut self) -> Self {
         let has_choice =
             |block: &Grubenv| block.get("next_entry").is_some_and(|once| !once.is_empty());
@@ -167,6 +167,20 @@ mod tests {
         ] {
             let found = read(variables, mounts, header);
             assert!(matches!(found, Reading::Unknown(_)), "{variables}: {found:?}");
+        }
+    }
+    /// Red Hat's stub on the EFI system partition may lead GRUB to another device.
+    #[test]
+    fn choice_in_the_header_is_unknown_with_red_hats_grub() {
+        for (header, is_known) in [("next_entry=1\n", false), ("boot_success=1\n", true)] {
+            let directory = GrubDirectory {
+                names: Vec::new(),
+                texts: Vec::new(),
+                header_block: read("env_block=512+1\n", BTRFS, Some(&block(header))),
+                snapshot_menu: None,
+            };
+            assert!(directory.header_block().is_some());
+            assert_eq!(directory.of_red_hat().header_block().is_some(), is_known, "{header}");
         }
     }
 }
