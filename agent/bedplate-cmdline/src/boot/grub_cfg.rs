@@ -223,8 +223,8 @@ fn pick<'a, 'b>(
     let by_id = lines.iter().position(|line| named(&line.id));
     let by_either = lines.iter().position(|line| named(&line.id) || named(&line.title));
     // Upstream GRUB reads leading digits as a position before it compares names, and then uses the first line whose id
-    // or title matches. Red Hat's GRUB prefers ids to titles to positions. Among the families whose menus bedplate follows,
-    // only Red Hat's has entries from files.
+    // or title matches. Red Hat's GRUB prefers ids to titles to positions. Among the families whose menus bedplate
+    // follows, only Red Hat's has entries from files.
     let red_hat = lines.iter().any(|line| matches!(line.boots, Boots::Bls(..)));
     if let Some(found) = by_either {
         let line = &lines[if red_hat { by_id.unwrap_or(found) } else { found }];

@@ -4,8 +4,8 @@ use super::bls::BlsEntry;
 use super::grubenv::Grubenv;
 use bedplate_base::Reading;
 
-/// Menu of bootable snapshots, which SUSE's grub.cfg sources (grub2-snapper-plugin, `80_suse_btrfs_snapshot`). It sources
-/// a file for each snapshot, in a submenu.
+/// Menu of bootable snapshots, which SUSE's grub.cfg sources (grub2-snapper-plugin, `80_suse_btrfs_snapshot`). It
+/// sources a file for each snapshot, in a submenu.
 pub const SNAPSHOT_MENU: &str = "/.snapshots/grub-snapshot.cfg";
 
 /// The files next to the configuration.

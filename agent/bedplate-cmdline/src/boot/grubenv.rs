@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 /// First line of every environment block (`include/grub/lib/envblk.h`).
 const SIGNATURE: &str = "# GRUB Environment Block\n";
 
-/// Variable with the block list of a second environment block, in the header of a Btrfs file system. GRUB can write there,
-/// but not to files of Btrfs (GRUB 2.14 `util/grub-editenv.c`; GRUB of SUSE and of Fedora 44).
+/// Variable with the block list of a second environment block, in the header of a Btrfs file system. GRUB can write
+/// there, but not to files of Btrfs (GRUB 2.14 `util/grub-editenv.c`; GRUB of SUSE and of Fedora 44).
 pub const ENV_BLOCK: &str = "env_block";
 
 /// Reason why an environment block cannot be read or changed.

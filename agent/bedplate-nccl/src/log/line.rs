@@ -147,8 +147,8 @@ const OPTIONAL: [&[u8]; 7] = [
     b"transport/coll_net.cc",
 ];
 
-/// Whether a message is the trace of a failed call that fails the job: `proxy.cc:679 -> 6 [Proxy Thread]`,
-/// `init.cc:9 (initTransportsRank) -> 3` (NCCL src/include/checks.h, debug.h). Result 7 does not count (`ncclInProgress`).
+/// Whether a message is the trace of a failed call that fails the job: `proxy.cc:679 -> 6 [Proxy Thread]`, `init.cc:9
+/// (initTransportsRank) -> 3` (NCCL src/include/checks.h, debug.h). Result 7 does not count (`ncclInProgress`).
 pub(crate) fn is_trace(text: &[u8]) -> bool {
     let Some(at) = memmem::find(text, b" -> ") else { return false };
     let (before, after) = (&text[..at], &text[at + b" -> ".len()..]);

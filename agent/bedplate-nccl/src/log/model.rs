@@ -10,6 +10,7 @@ use super::failures::JobFailure;
 
 /// Number of [`Carrier`]s.
 pub const CARRIERS: usize = 7;
+
 /// Position in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
