@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Carrier, Log, Worker};
+use bedplate_base::counted;
 
 /// Network carriers.
 const NETWORK: [Carrier; 3] = [Carrier::Direct, Carrier::Staged, Carrier::Sockets];
@@ -26,14 +27,17 @@ fn unreadable(log: &Log) -> Option<String> {
     }
     let anonymous = log.anonymous?;
     let count = anonymous.count;
-    Some(format!("{count} NCCL lines do not have the form `NODE:PID:TID [GPU]`"))
+    Some(format!("NCCL lines without the form `NODE:PID:TID [GPU]`: {count}"))
 }
 
 /// A job may hang in the setup of a communicator.
 fn unfinished(log: &Log) -> Option<String> {
     let count = log.workers.iter().filter(|one| one.setups > one.completed).count();
     (count > 0).then(|| {
-        format!("the setup of a communicator does not finish in the log, for {count} GPUs")
+        format!(
+            "the setup of a communicator does not finish in the log, for {}",
+            counted(count, "GPU")
+        )
     })
 }
 
@@ -84,8 +88,9 @@ fn communicators(log: &Log) -> Option<String> {
     let lacks = lacks.count();
     (lacks > 0).then(|| {
         format!(
-            "the log lacks the connections of one of several communicators, for {lacks} GPUs: it was not used, or lines \
-             are missing"
+            "the log lacks the connections of one of several communicators, for {}: it was not used, or lines \
+             are missing",
+            counted(lacks, "GPU")
         )
     })
 }
