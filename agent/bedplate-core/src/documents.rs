@@ -11,6 +11,7 @@ use crate::doctor::Diagnosis;
 use crate::plan::Plan;
 use crate::verify::Report;
 use bedplate_base::terminal;
+use bedplate_nccl::job::JobVerdict;
 
 /// Version of the plan's JSON document.
 pub(crate) const PLAN_VERSION: u32 = 2;
@@ -137,7 +138,7 @@ pub const VERIFY_SCHEMA: &str = include_str!("../schemas/verify.json");
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Log<'a> {
-    /// File name, or `stdin`.
+    /// File names, or `stdin`.
     pub file: &'a str,
     /// Number of lines.
     pub lines: u64,
@@ -155,11 +156,15 @@ struct DoctorDocument<'a> {
     /// Snapshot of the host; present only if several are read in sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
-    /// Host: machine, operating system, kernel.
-    host: &'a str,
+    /// Host: machine, operating system, kernel; absent: the log does not name the inspected host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
     /// Scanned log, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<Log<'a>>,
+    /// Verdict on the job, if the log has lines of NCCL or a result table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<&'a JobVerdict>,
     /// Requested symptoms, or those in the log.
     symptoms: &'a [Diagnosis],
 }
@@ -172,9 +177,10 @@ pub fn doctor(
     file: Option<&str>,
     symptoms: &[Diagnosis],
     log: Option<Log<'_>>,
-    host: &str,
+    job: Option<&JobVerdict>,
+    host: Option<&str>,
 ) -> Result<String, serde_json::Error> {
-    document(&DoctorDocument { bedplate_doctor: 2, file, host, log, symptoms })
+    document(&DoctorDocument { bedplate_doctor: 2, file, host, log, job, symptoms })
 }
 
 /// JSON Schema (draft 2020-12) of [`doctor`].

@@ -2,11 +2,12 @@
 //! PCI, and its topology files. Pure, except that ports are read from sysfs.
 //!
 //! Depends on bedplate-base, -host and -facts. Start with [`mod@env`] and [`variables`]; logs are in [`log`],
-//! benchmarks in [`perf`].
+//! benchmarks in [`perf`], both together in [`job`].
 
 mod coverage;
 pub mod env;
 pub mod host_advice;
+pub mod job;
 mod library;
 pub mod log;
 pub mod nets;

@@ -45,6 +45,23 @@ pub fn switches_off(name: &str, value: &str) -> Option<Off> {
     }
 }
 
+/// Returns the choice of NCCL that a variable overrides.
+pub fn forces(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "NCCL_NET_GDR_LEVEL" | "NCCL_IB_GDR_LEVEL" => {
+            "the distance between GPU and NIC up to which GPUDirect RDMA is used"
+        }
+        "NCCL_NET_GDR_READ" => "whether NICs read GPU memory directly",
+        "NCCL_NET_GDR_C2C" => "whether NICs access GPU memory over NVLink-C2C",
+        "NCCL_P2P_LEVEL" => "the distance up to which GPUs access each other directly",
+        "NCCL_ALGO" => "the algorithms",
+        "NCCL_PROTO" => "the protocols",
+        "NCCL_NET" => "the network",
+        "NCCL_TOPO_FILE" => "the topology",
+        _ => return None,
+    })
+}
+
 /// Whether an `NCCL_IB_HCA` list selects a port. `^` excludes the listed names, `=` requires exact names, otherwise a
 /// name is a prefix (handbook §8.5).
 pub fn takes(list: &str, device: &str, port: &str) -> bool {

@@ -137,6 +137,11 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
+    /// Whether no other host is named than this machine.
+    fn is_this_host(&self) -> bool {
+        self.root.is_none() && self.snapshot.is_empty() && self.demo.is_none()
+    }
+
     /// Rejects `--root` with the given reason.
     fn needs_machine(&self, why: &str) -> Result<(), CliError> {
         let hint = "use the running machine, or record it with `bedplate snapshot` and pass --snapshot FILE";

@@ -15,6 +15,7 @@ mod hostile;
 mod init;
 mod json;
 mod nccl;
+mod nccl_job;
 mod nccl_log;
 mod options;
 mod owed;

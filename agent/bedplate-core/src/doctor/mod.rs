@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 pub(crate) use log::Citation;
-pub use log::{Recognised, Recogniser};
+pub use log::{Lines, Recognised, Recogniser};
 pub use matching::{find, matching, nearest};
 pub use table::SYMPTOMS;
 
@@ -127,19 +127,24 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Symptom {
-    /// Diagnoses the symptom from the results of `verify`.
-    pub fn diagnose(&self, report: &Report, facts: &Facts) -> Diagnosis {
-        let mut diagnosis = Diagnosis {
+    /// Returns the symptom without a diagnosis, for a log of another host.
+    pub fn undiagnosed(&self) -> Diagnosis {
+        Diagnosis {
             symptom: self.id,
             title: self.title,
             means: self.means,
-            answer: Answer::NotFound,
+            answer: Answer::CannotTell,
             causes: Vec::new(),
             excluded: Vec::new(),
             unknown: Vec::new(),
             lines: Vec::new(),
             line_count: 0,
-        };
+        }
+    }
+
+    /// Diagnoses the symptom from the results of `verify`.
+    pub fn diagnose(&self, report: &Report, facts: &Facts) -> Diagnosis {
+        let mut diagnosis = self.undiagnosed();
         let has_found = |id: &str| {
             let check = report.checks.iter().find(|judged| judged.id == id);
             check.is_some_and(|judged| matches!(judged.verdict, Verdict::Fail | Verdict::Warn))

@@ -3,21 +3,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Carrier, Log, Worker};
+use super::{Carrier, Job, Log, Worker};
 use bedplate_base::counted;
 
 /// Network carriers.
 const NETWORK: [Carrier; 3] = [Carrier::Direct, Carrier::Staged, Carrier::Sockets];
 
-/// Returns the first known missing part of a job's log.
-pub(super) fn missing(log: &Log) -> Option<String> {
-    unreadable(log)
-        .or_else(|| unfinished(log))
-        .or_else(|| ranks(log))
-        .or_else(|| nodes(log))
-        .or_else(|| directions(log))
-        .or_else(|| communicators(log))
-        .or_else(|| unknown_warnings(log))
+/// Returns the missing parts of a job's log.
+pub(super) fn missing(log: &Log, job: &Job) -> Vec<String> {
+    let parts = [
+        unreadable(log),
+        unfinished(job),
+        ranks(job),
+        nodes(log, job),
+        directions(job),
+        communicators(job),
+        unknown_warnings(log),
+    ];
+    let mut missing: Vec<String> = parts.into_iter().flatten().collect();
+    if log.is_cut_off && !missing.is_empty() {
+        let text = "the last line has no end: the log is cut off, or still being written";
+        missing.push(text.to_owned());
+    }
+    missing
 }
 
 fn unreadable(log: &Log) -> Option<String> {
@@ -31,8 +39,8 @@ fn unreadable(log: &Log) -> Option<String> {
 }
 
 /// A job may hang in the setup of a communicator.
-fn unfinished(log: &Log) -> Option<String> {
-    let count = log.workers.iter().filter(|one| one.setups > one.completed).count();
+fn unfinished(job: &Job) -> Option<String> {
+    let count = job.workers.iter().filter(|one| one.setups > one.completed).count();
     (count > 0).then(|| {
         format!(
             "the setup of a communicator does not finish in the log, for {}",
@@ -41,15 +49,15 @@ fn unfinished(log: &Log) -> Option<String> {
     })
 }
 
-fn ranks(log: &Log) -> Option<String> {
-    let all = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
-    let Some(all) = all.filter(|all| *all > 0) else {
+fn ranks(job: &Job) -> Option<String> {
+    let Some(all) = job.ranks() else {
         return Some(
             "the number of ranks is not in the log (no line ends with Init COMPLETE)".to_owned(),
         );
     };
-    let is_shown = |one: &&Worker| one.carriers.iter().any(Option::is_some);
-    let ranks = log.workers.iter().filter(is_shown).filter_map(|one| one.rank);
+    // A single rank has no connections.
+    let is_shown = |one: &&&Worker| all == 1 || one.carriers.iter().any(Option::is_some);
+    let ranks = job.workers.iter().filter(is_shown).filter_map(|one| one.rank);
     let ranks: BTreeSet<u32> = ranks.filter(|(_, of)| *of == all).map(|(rank, _)| rank).collect();
     let shown = ranks.len();
     usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
@@ -59,13 +67,13 @@ fn ranks(log: &Log) -> Option<String> {
 }
 
 /// Returns a node of a job on several nodes that shows no connection to others.
-fn nodes(log: &Log) -> Option<String> {
+fn nodes(log: &Log, job: &Job) -> Option<String> {
     let has = |one: &Worker, carriers: &[Carrier]| {
         carriers.iter().any(|carrier| one.carriers[*carrier as usize].is_some())
     };
     // Launchers print the version only, and have no rank.
     let mut reaches_others: BTreeMap<usize, bool> = BTreeMap::new();
-    for one in log.workers.iter().filter(|one| one.rank.is_some()) {
+    for one in job.workers.iter().filter(|one| one.rank.is_some()) {
         let reaches = has(one, &NETWORK) || has(one, &[Carrier::Fabric]);
         *reaches_others.entry(one.host).or_default() |= reaches;
     }
@@ -75,16 +83,16 @@ fn nodes(log: &Log) -> Option<String> {
 }
 
 /// Every connection over a network is in the log twice, once by each end.
-fn directions(log: &Log) -> Option<String> {
-    let count = |end: fn(&Worker) -> u64| log.workers.iter().map(end).sum::<u64>();
+fn directions(job: &Job) -> Option<String> {
+    let count = |end: fn(&Worker) -> u64| job.workers.iter().map(|one| end(one)).sum::<u64>();
     let (sends, receives) = (count(|one| one.sends), count(|one| one.receives));
     (sends != receives).then(|| {
         format!("network connections in the log: {sends} [send], {receives} [receive]; these numbers are equal in a whole log")
     })
 }
 
-fn communicators(log: &Log) -> Option<String> {
-    let lacks = log.workers.iter().filter(|one| one.communicators > one.connected_communicators());
+fn communicators(job: &Job) -> Option<String> {
+    let lacks = job.workers.iter().filter(|one| one.communicators > one.connected_communicators());
     let lacks = lacks.count();
     (lacks > 0).then(|| {
         format!(

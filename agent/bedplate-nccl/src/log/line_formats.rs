@@ -69,8 +69,8 @@ const FORMS: &str = "
     Channel 02/0 : 8[1] -> 1[1] [send] via NET/IB/3/GDRDMA(PCI)/Shared => Direct; nic 3 true; rank 8 of 0
     Channel 02/0 : 8[1] -> 1[1] [send] via NET/IB/3(10)/GDRDMA => Direct; nic 3 true; rank 8 of 0
     Channel 02/0 : 8[1] -> 1[1] [send] via NET/IB/3(10) => Staged; nic 3 false; rank 8 of 0
-    Channel 02/0 : 1[1] -> 8[1] [receive] via NET/Socket/0 => Sockets; nic 0 false; rank 8 of 0
-    Channel 02/0 : 8[1] -> 1[1] [send] via NET/Socket/0/Shared => Sockets; nic 0 false; rank 8 of 0
+    Channel 02/0 : 1[1] -> 8[1] [receive] via NET/Socket/0 => Sockets; rank 8 of 0
+    Channel 02/0 : 8[1] -> 1[1] [send] via NET/Socket/0/Shared => Sockets; rank 8 of 0
     # Connections inside of nodes.
     Ring 00 : 8[0] -> 1[1] via P2P/IPC => Peer; rank 8 of 0
     Ring 00 : 8 -> 1 via P2P/common device => Peer; rank 8 of 0

@@ -4,6 +4,9 @@
 mod channel;
 mod completeness;
 pub mod failures;
+mod findings;
+mod glued;
+mod jobs;
 pub mod line;
 mod model;
 mod reader;
@@ -14,12 +17,17 @@ pub mod warning_meanings;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::perf::Results;
 use bedplate_base::terminal::brief;
 use channel::{Channel, End};
+use jobs::JobIndex;
 use line::Line;
 use warning_meanings::WarningSeverity;
 
-pub use model::{CARRIERS, Carrier, Cause, FailureLine, Place, Process, Tally, Warning, Worker};
+pub use jobs::Job;
+pub use model::{
+    CARRIERS, Carrier, Cause, FailureLine, Place, Process, Reason, Tally, Warning, Worker,
+};
 pub use reader::Reader;
 
 /// Maximum number of GPUs tracked; ranks beyond are counted and not analysed.
@@ -63,7 +71,7 @@ pub struct Log {
     /// Versions of GDRCopy's library and driver.
     pub gdrcopy: BTreeMap<String, Tally>,
     /// Reasons for missing GPUDirect RDMA, by node.
-    pub causes: BTreeMap<(Cause, usize), Tally>,
+    pub causes: BTreeMap<(Cause, usize), Reason>,
     /// Nodes that report DMA-BUF as available.
     pub dma_buf: BTreeMap<usize, Tally>,
     /// Whether data that decides nothing was dropped at a limit.
@@ -74,9 +82,24 @@ pub struct Log {
     pub lost: Option<Tally>,
     /// Messages without node and process id. They are read as those of [`ANONYMOUS`].
     pub anonymous: Option<Tally>,
+    /// Rates of RDMA ports in Gb/s, by node and name (`mlx5_0:1`).
+    pub rates: BTreeMap<(usize, String), f64>,
+    /// Algorithm of the largest operation (NCCL's name), with its size in bytes.
+    pub algorithm: Option<(u64, String)>,
+    /// Trees between nodes with reduction in NVSwitches.
+    pub nvls_tree: Option<Tally>,
+    /// Whether there are bytes that no text has.
+    pub is_binary: bool,
+    /// Whether the last line of a file has no end.
+    pub is_cut_off: bool,
+    /// Result tables, by file.
+    pub results: Vec<Results>,
+    job_index: JobIndex,
     lists: BTreeSet<Arc<[String]>>,
     known: HashMap<(usize, u32, u32), usize>,
     host_index: HashMap<Vec<u8>, usize>,
+    /// First line of each node.
+    host_places: Vec<Place>,
     warning_index: HashMap<String, usize>,
     /// Cache of workers by a cheap hash of the sender: most of a log's millions of lines are from a known sender.
     recent: Vec<u32>,
@@ -106,7 +129,7 @@ impl Log {
             // The end of the first message is ambiguous.
             Tally::count(&mut self.lost, place);
         }
-        match self.worker(&said) {
+        match self.worker(&said, place) {
             None => Tally::count(&mut self.lost, place),
             Some(worker) if said.warning => self.warning(&said, worker, place, false),
             Some(worker) if line::is_trace(said.text) => self.warning(&said, worker, place, true),
@@ -124,7 +147,7 @@ impl Log {
         rest
     }
 
-    fn worker(&mut self, said: &Line) -> Option<usize> {
+    fn worker(&mut self, said: &Line, place: Place) -> Option<usize> {
         let slot = slot(said);
         if let Some(worker) = self.recent.get(slot).and_then(|at| self.workers.get(*at as usize)) {
             let same = worker.pid == said.pid && worker.device == said.device;
@@ -140,6 +163,7 @@ impl Log {
                 }
                 self.host_index.insert(said.host.to_vec(), self.hosts.len());
                 self.hosts.push(String::from_utf8_lossy(said.host).into_owned());
+                self.host_places.push(place);
                 self.hosts.len() - 1
             }
         };
@@ -174,7 +198,8 @@ impl Log {
         }
         // Init lines take precedence: there may be communicators of several sizes.
         worker.rank.get_or_insert((channel.own, 0));
-        if let Some(nic) = channel.nic {
+        // The numbers of sockets are those of network interfaces.
+        if let Some(nic) = channel.nic.filter(|_| carrier != Carrier::Sockets) {
             let room = worker.nics.len() < MOST_NICS;
             let key = (channel.direct, nic);
             if room || worker.nics.contains_key(&key) {
@@ -242,6 +267,31 @@ impl Log {
         });
     }
 
+    /// Returns the first node that a text names.
+    fn node_in(&self, text: &str) -> Option<usize> {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+        let mut words = text.split(|c: char| !is_of_name(c));
+        words.find_map(|word| self.host_index.get(word.as_bytes()).copied())
+    }
+
+    /// Combines a version with its longer form: `2.21.5` and `2.21.5+cuda12.4`.
+    fn merge_versions(&mut self) {
+        let all: Vec<(String, bool)> = self.versions.keys().cloned().collect();
+        for key in &all {
+            let is_longer = |other: &&(String, bool)| {
+                let rest = other.0.strip_prefix(key.0.as_str());
+                other.1 == key.1 && rest.is_some_and(|rest| rest.starts_with(['+', '-']))
+            };
+            let Some(longer) = all.iter().find(is_longer) else { continue };
+            if let Some(short) = self.versions.remove(key)
+                && let Some(seen) = self.versions.get_mut(longer)
+            {
+                seen.count += short.count;
+                seen.first = seen.first.min(short.first);
+            }
+        }
+    }
+
     /// Returns the name of a NIC by its number in a process.
     pub fn nic(&self, worker: &Worker, number: u32) -> Option<&str> {
         let process = self.processes.get(&(worker.host, worker.pid))?;
@@ -273,6 +323,8 @@ fn printable(text: &[u8]) -> String {
     brief(String::from_utf8_lossy(text).trim(), CHARACTERS)
 }
 
+#[cfg(test)]
+mod job_tests;
 #[cfg(test)]
 mod line_formats;
 #[cfg(test)]

@@ -112,6 +112,8 @@ pub struct Worker {
     pub setups: u32,
     /// Setups that it has completed.
     pub completed: u32,
+    /// Communicators that it has destroyed or aborted, the regular end of a program.
+    pub destroyed: u32,
     /// Communicators of several ranks that it joined.
     pub communicators: u32,
     /// Parts of the log, each from the start of one setup to the next, with connections.
@@ -125,6 +127,12 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Whether the log shows that it takes part in a job. Launchers print the version only.
+    pub fn takes_part(&self) -> bool {
+        let has_connection = self.carriers.iter().any(Option::is_some);
+        self.rank.is_some() || self.started.is_some() || has_connection
+    }
+
     /// Returns the number of communicators with connections in the log. NCCL connects at setup, or from 2.22 on at the
     /// first use, after which it reports a connected ring.
     pub fn connected_communicators(&self) -> u32 {
@@ -181,7 +189,16 @@ pub struct FailureLine {
     pub seen: Tally,
 }
 
-/// Reason for missing GPUDirect RDMA, as worded by NCCL.
+/// Reason for missing GPUDirect RDMA on a node.
+#[derive(Debug)]
+pub struct Reason {
+    /// First text.
+    pub text: String,
+    /// Number of occurrences, and the first position.
+    pub seen: Tally,
+}
+
+/// Kind of reason for missing GPUDirect RDMA, as worded by NCCL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// `NET/IB : No device found.`

@@ -1,14 +1,17 @@
 //! Splits logs, in pieces of any length, into lines.
 
 use super::{Log, Place};
+use crate::perf::TableReader;
 
 /// Maximum bytes read of a line. NCCL's lines are shorter (src/debug.cc), except for lists of many devices.
 const LONGEST_LINE: usize = 16 << 10;
 
 /// Incremental reader of logs.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Reader {
     log: Log,
+    /// Result tables of the current file.
+    tables: TableReader,
     file: usize,
     line: u64,
     /// Start of an incomplete line.
@@ -50,8 +53,10 @@ impl Reader {
     pub fn end_file(&mut self) {
         if !self.rest.is_empty() {
             self.part(&[], false);
+            self.log.is_cut_off = true;
             self.log.lines += 1;
         }
+        self.log.results.push(std::mem::take(&mut self.tables).finish());
         self.file += 1;
         self.line = 0;
     }
@@ -59,15 +64,22 @@ impl Reader {
     /// Returns the log.
     pub fn finish(mut self) -> Log {
         self.end_file();
+        self.log.split_glued_names();
+        self.log.merge_versions();
         self.log
     }
 
     fn take(&mut self, line: &[u8], is_whole: bool) {
         let place = Place { file: self.file, line: self.line + 1 };
         let mut rest = &line[..line.len().min(LONGEST_LINE)];
+        let before = self.log.said;
         // Concurrent writers may omit the line end between two messages.
         while let Some(glued) = self.log.take(rest, place, is_whole) {
             rest = glued;
+        }
+        if self.log.said == before {
+            self.log.is_binary |= memchr::memchr(0, rest).is_some();
+            self.tables.line(rest, self.line + 1);
         }
     }
 }

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use super::line::{self, Line};
-use super::{Cause, Log, MOST_KINDS, MOST_NICS, Place, Tally, count, printable};
+use super::{
+    Cause, Log, MOST_KINDS, MOST_NICS, MOST_WORKERS, Place, Reason, Tally, count, printable,
+};
 use bedplate_base::terminal::brief;
 
 /// Maximum number of distinct NIC lists.
@@ -18,10 +20,19 @@ impl Log {
         let process = (host, said.pid);
         if text.ends_with(b"Init COMPLETE") || text.ends_with(b"Init START") {
             self.communicator(text, worker, place);
-        } else if text.starts_with(b"Connected all rings") {
+        } else if text.ends_with(b" - Destroy COMPLETE") || text.ends_with(b" - Abort COMPLETE") {
             let worker = &mut self.workers[worker];
-            worker.rings = worker.rings.saturating_add(u32::from(worker.has_connection_in_ring));
-            worker.has_connection_in_ring = false;
+            worker.destroyed = worker.destroyed.saturating_add(1);
+        } else if text.starts_with(b"Connected ") {
+            self.connected(text, worker, place);
+        } else if let Some((bytes, algorithm)) = algorithm(text) {
+            if self.algorithm.as_ref().is_none_or(|(before, _)| *before < bytes) {
+                self.algorithm = Some((bytes, printable(algorithm)));
+            }
+        } else if let Some((port, rate)) = port_rate(text) {
+            if self.rates.len() < MOST_WORKERS {
+                self.rates.insert((host, port), rate);
+            }
         } else if let Some(list) = text.strip_prefix(b"NET/IB : Using") {
             // Every communicator repeats the list.
             if self.processes.get(&process).is_none_or(|process| process.hcas.is_empty()) {
@@ -31,7 +42,7 @@ impl Log {
         } else if let Some(network) = network(text) {
             self.processes.entry(process).or_default().network = Some((printable(network), place));
         } else if text.starts_with(b"NET/IB : No device found") {
-            self.cause(Cause::NoDevice, host, place);
+            self.cause(Cause::NoDevice, host, said, place);
         } else if memchr::memmem::find(text, b"GPU Direct RDMA Disabled for ").is_some() {
             // GPUDirect RDMA does not apply to TCP.
             if text.starts_with(b"NET/Socket") {
@@ -39,7 +50,7 @@ impl Log {
             }
             let of_hca = memchr::memmem::find(text, b"Disabled for HCA").is_some()
                 || memchr::memmem::find(text, b"(no module").is_some();
-            self.cause(if of_hca { Cause::NoModule } else { Cause::TooFar }, host, place);
+            self.cause(if of_hca { Cause::NoModule } else { Cause::TooFar }, host, said, place);
         } else if text.starts_with(b"DMA-BUF is available") {
             let entry = self.dma_buf.entry(host);
             entry.or_insert(Tally { count: 0, first: place }).count += 1;
@@ -62,6 +73,9 @@ impl Log {
     /// Reads the start or the end of the setup of a communicator.
     fn communicator(&mut self, text: &[u8], worker: usize, place: Place) {
         let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
+        if let Some(id) = communicator_id(text) {
+            self.job_index.join(worker, id);
+        }
         let worker = &mut self.workers[worker];
         match text.ends_with(b"COMPLETE") {
             true => {
@@ -102,9 +116,23 @@ impl Log {
         names
     }
 
-    fn cause(&mut self, cause: Cause, host: usize, place: Place) {
-        let entry = self.causes.entry((cause, host));
-        entry.or_insert(Tally { count: 0, first: place }).count += 1;
+    fn cause(&mut self, cause: Cause, host: usize, said: &Line, place: Place) {
+        let reason = self.causes.entry((cause, host)).or_insert_with(|| Reason {
+            text: printable(said.text),
+            seen: Tally { count: 0, first: place },
+        });
+        reason.seen.count += 1;
+    }
+
+    /// Reads a report of finished connections.
+    fn connected(&mut self, text: &[u8], worker: usize, place: Place) {
+        if text.starts_with(b"Connected all rings") {
+            let worker = &mut self.workers[worker];
+            worker.rings = worker.rings.saturating_add(u32::from(worker.has_connection_in_ring));
+            worker.has_connection_in_ring = false;
+        } else if text.starts_with(b"Connected NVLS tree") {
+            Tally::count(&mut self.nvls_tree, place);
+        }
     }
 
     fn variable(&mut self, name: &[u8], value: &[u8], place: Place) {
@@ -120,6 +148,35 @@ impl Log {
         let values = self.environment.entry(name).or_default();
         count(values, printable(value), place, &mut self.cut);
     }
+}
+
+/// Parses the id that all ranks of a communicator print: `commId 0x7d8e28a3cb1f3f2c`.
+fn communicator_id(text: &[u8]) -> Option<u64> {
+    const BEFORE: &[u8] = b" commId 0x";
+    let rest = &text[memchr::memmem::find(text, BEFORE)? + BEFORE.len()..];
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    u64::from_str_radix(std::str::from_utf8(&rest[..digits]).ok()?, 16).ok()
+}
+
+/// Parses `AllReduce: 8589934592 Bytes -> Algo NVLS_TREE proto SIMPLE …` (src/enqueue.cc; from 2.24 on with
+/// NCCL_DEBUG_SUBSYS=TUNING); returns bytes and algorithm of an all_reduce.
+fn algorithm(text: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = std::str::from_utf8(text.strip_prefix(b"AllReduce: ")?).ok()?;
+    let (bytes, rest) = rest.split_once(" Bytes -> Algo ")?;
+    Some((bytes.parse().ok()?, rest.split(' ').next()?.as_bytes()))
+}
+
+/// Parses `NET/IB: [0] mlx5_0:uverbs0:1/IB provider=Mlx5 speed=400000 …` (src/transport/net_ib/init.cc; from 2.27 on);
+/// returns `mlx5_0:1` and the rate in Gb/s.
+fn port_rate(text: &[u8]) -> Option<(String, f64)> {
+    let text = std::str::from_utf8(text.strip_prefix(b"NET/IB: [")?).ok()?;
+    let (_, rest) = text.split_once("] ")?;
+    let (port, rest) = rest.split_once('/')?;
+    let mut parts = port.split(':');
+    let (device, number) = (parts.next()?, parts.next_back()?);
+    let (_, rest) = rest.split_once(" speed=")?;
+    let rate: u32 = rest.split(' ').next()?.parse().ok()?;
+    Some((brief(&format!("{device}:{number}"), 80), f64::from(rate) / 1000.0))
 }
 
 /// Returns the network that a communicator uses, in the old wording and the one since 2.27.

@@ -11,7 +11,7 @@ mod tests;
 
 use serde::Serialize;
 
-pub use reader::read;
+pub use reader::{TableReader, read};
 
 /// Maximum size of a result file in bytes. A sweep has a hundred lines; with NCCL's log in between it has some
 /// megabytes.

@@ -1,7 +1,13 @@
 //! Reads a file of results line by line.
 
+use memchr::memmem;
+
 use super::nccl_tests::{self, Columns, Reduction, Row, number};
 use super::{Claim, Results, Run, Test, json, perftest};
+
+/// Maximum number of runs in the output of a job, and of sizes in a run.
+const MOST_RUNS: usize = 1 << 10;
+const MOST_POINTS: usize = 1 << 10;
 
 /// State of the reader.
 #[derive(Default)]
@@ -156,4 +162,33 @@ fn claim(line: &str, name: &str, number_of_line: usize) -> Option<Claim> {
     let mut words = rest.split_whitespace();
     let value = number(words.next()?)?;
     Some(Claim { line: number_of_line, value, failed: words.next() == Some("FAILED") })
+}
+
+/// Incremental reader of the result tables in the output of a job.
+#[derive(Default)]
+pub struct TableReader(State);
+
+impl TableReader {
+    /// Reads a line, if it may belong to a table.
+    pub fn line(&mut self, line: &[u8], number: u64) {
+        let is_open = self.0.run.is_some() || self.0.bandwidth.is_some();
+        let begins = || {
+            memchr::memchr(b'#', line).is_some()
+                || [&b"_perf"[..], b" BW "].iter().any(|part| memmem::find(line, part).is_some())
+        };
+        if (is_open || begins())
+            && self.0.results.runs.len() < MOST_RUNS
+            && self.0.run.as_ref().is_none_or(|run| run.points.len() < MOST_POINTS)
+        {
+            let line = anstream::adapter::strip_bytes(line).into_vec();
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            self.0.line(&String::from_utf8_lossy(&line), number);
+        }
+    }
+
+    /// Returns the tables.
+    pub fn finish(mut self) -> Results {
+        self.0.close();
+        self.0.results
+    }
 }

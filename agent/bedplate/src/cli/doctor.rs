@@ -1,19 +1,18 @@
 //! `bedplate doctor`: finds the cause of a symptom on this host.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+mod log;
+
 use std::path::Path;
 
 use clap::Args;
 
 use super::host::{self, OpenHost};
-use super::{CliError, Context as _, Exit, HostArgs, output, verify};
+use super::{CliError, Exit, HostArgs, output, verify};
 use crate::report::doctor as text;
 use bedplate_base::terminal::brief;
-use bedplate_core::doctor::{
-    Answer, Diagnosis, Recognised, Recogniser, SYMPTOMS, Symptom, find, matching, nearest,
-};
+use bedplate_core::doctor::{Answer, Diagnosis, SYMPTOMS, Symptom, find, matching, nearest};
 use bedplate_core::documents as json;
+use bedplate_core::engine::VerifyOutcome;
 use bedplate_core::verify::Selection;
 
 /// Maximum number of typed characters that an error repeats.
@@ -22,16 +21,20 @@ const REPEATED: usize = 80;
 /// `bedplate doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Symptoms:\n{}\nExit status: 0 every symptom was checked and none was found; 4 a cause was found, or a log shows a symptom; 5 no known cause of the \
-     one symptom is present, something could not be read, or the log shows nothing known; 64 unknown symptom; 1 error.",
+    "Symptoms:\n{}\nExit status: 0 every symptom was checked and none was found, or the log shows a job without faults (see `bedplate nccl job`); 4 a \
+     cause was found, or a log shows a symptom or a fault; 5 no known cause of the one symptom is present, something could not be read, or the log does \
+     not show enough; 64 unknown symptom; 1 error.",
     text::list().lines().map(|line| format!("  {line}\n")).collect::<String>()
 ))]
 pub(crate) struct DoctorArgs {
-    /// Symptom (id or words) or log file: NCCL debug output or the kernel log; `-` for standard input.
+    /// Symptom (id or words), or logs: output of a job or the kernel log; plain, gzip or zstd; `-` for standard input.
     ///
     /// Default: every symptom.
     #[arg(value_name = "SYMPTOM|LOG", num_args = 0..)]
     what: Vec<String>,
+    /// Look for causes on this machine even if the log does not name it. Kernel logs without host names (dmesg) need it.
+    #[arg(long, conflicts_with = "which_host", help_heading = "Host")]
+    this_host: bool,
     #[command(flatten)]
     host: HostArgs,
     /// Also check against this profile, as `bedplate verify` does.
@@ -49,7 +52,7 @@ pub(crate) struct DoctorArgs {
 enum Question {
     Everything,
     Symptom(&'static Symptom),
-    Log(String, Recognised),
+    Logs(Vec<String>),
 }
 
 /// Finds the cause on every named host.
@@ -58,6 +61,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
         return output::data(json::DOCTOR_SCHEMA).map(|()| Exit::Done);
     }
     let asked = asked(&args.what)?;
+    if let Question::Logs(files) = &asked {
+        return log::run(args, files);
+    }
     let mut worst = Answer::NotFound;
     let unusable = host::each(&args.host, |opened| {
         worst = worst.max(ask_host(args, opened, &asked)?);
@@ -82,28 +88,19 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
                 return Ok(Question::Symptom(symptom));
             }
             let shown = brief(word, REPEATED);
-            let unreadable = format!("cannot read log {shown}");
             if word == "-" {
-                let log = read(std::io::stdin().lock()).context(unreadable)?;
-                return Ok(Question::Log("stdin".to_owned(), log));
+                return Ok(Question::Logs(words.to_vec()));
             }
             if Path::new(word).is_dir() {
                 return Err(CliError::usage(format!("{shown} is a directory"))
                     .hinting("pass a log or a symptom; `bedplate doctor --help` lists symptoms"));
             }
             if Path::new(word).exists() || is_path(word) {
-                let log = File::open(word).and_then(read).context(unreadable)?;
-                if log.is_snapshot {
-                    return Err(CliError::usage(format!("{shown} is a snapshot of a host"))
-                        .hinting("run `bedplate doctor --snapshot FILE`"));
-                }
-                return Ok(Question::Log(word.clone(), log));
+                return Ok(Question::Logs(words.to_vec()));
             }
         }
         several if several.iter().all(|word| Path::new(word).is_file()) => {
-            return Err(
-                CliError::usage("one log at a time").hinting("run `cat FILES | bedplate doctor -`")
-            );
+            return Ok(Question::Logs(words.to_vec()));
         }
         _ => {}
     }
@@ -139,76 +136,42 @@ fn is_path(word: &str) -> bool {
         && (starts || has_directory || Path::new(word).extension().is_some())
 }
 
-/// Reads the whole log through one buffer.
-fn read(mut log: impl Read) -> std::io::Result<Recognised> {
-    let mut recogniser = Recogniser::default();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match log.read(&mut buffer) {
-            Ok(0) => return Ok(recogniser.finish()),
-            Ok(length) => recogniser.feed(&buffer[..length]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn ask_host(args: &DoctorArgs, opened: &OpenHost, asked: &Question) -> Result<Answer, CliError> {
+/// Verifies a host, against the profile if there is one.
+fn verified(args: &DoctorArgs, opened: &OpenHost) -> Result<VerifyOutcome, CliError> {
     let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
     verify::warn_of_profile(&verified);
     if let Some(loaded) = &verified.loaded {
         output::lints(loaded, &[]);
     }
+    Ok(verified)
+}
+
+fn ask_host(args: &DoctorArgs, opened: &OpenHost, asked: &Question) -> Result<Answer, CliError> {
+    let verified = verified(args, opened)?;
     let report = &verified.report;
     let found: Vec<Diagnosis> = match asked {
         Question::Everything => {
             SYMPTOMS.iter().map(|symptom| symptom.diagnose(report, &verified.facts)).collect()
         }
         Question::Symptom(symptom) => vec![symptom.diagnose(report, &verified.facts)],
-        Question::Log(_, log) => {
-            let cited = log.symptoms().map(|(symptom, lines)| Diagnosis {
-                lines: lines.first.clone(),
-                line_count: lines.count,
-                ..symptom.diagnose(report, &verified.facts)
-            });
-            cited.collect()
-        }
-    };
-    let log = match asked {
-        Question::Log(name, log) => Some((name.as_str(), log)),
-        Question::Everything | Question::Symptom(_) => None,
+        Question::Logs(_) => Vec::new(),
     };
     let label = verified.facts.label();
     if args.json {
-        let log = log.map(|(file, log)| json::Log {
-            file,
-            lines: log.lines,
-            direct_channels: log.direct,
-        });
-        output::data(&json::doctor(opened.file.as_deref(), &found, log, &label)?)?;
+        let file = opened.file.as_deref();
+        output::data(&json::doctor(file, &found, None, None, Some(&label))?)?;
     } else {
-        output::report(&format!("{}{}", opened.heading(), format_answer(asked, &found, &label)))?;
+        let heading = opened.heading() + &text::heading(&label);
+        output::report(&(heading + &format_answer(asked, &found)))?;
     }
-    let causes = found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound);
-    Ok(match log {
-        // The symptoms of a log have happened, whether or not this host has a cause of them.
-        Some((_, log)) if log.symptoms().next().is_some() => Answer::Found,
-        // A log without known content proves nothing.
-        Some((_, log)) if log.direct == 0 => Answer::CannotTell,
-        _ => causes,
-    })
+    Ok(found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound))
 }
 
-fn format_answer(asked: &Question, found: &[Diagnosis], host: &str) -> String {
-    let heading = text::heading(host);
+fn format_answer(asked: &Question, found: &[Diagnosis]) -> String {
     match asked {
-        Question::Everything => heading + &text::overview(found),
-        Question::Symptom(_) => {
-            heading + &found.iter().map(|one| text::diagnosis(one, None)).collect::<String>()
-        }
-        Question::Log(name, log) => {
-            let each = found.iter().map(|one| format!("\n{}", text::diagnosis(one, Some(name))));
-            heading + &text::log_line(name, log) + &each.collect::<String>()
+        Question::Everything => text::overview(found),
+        Question::Symptom(_) | Question::Logs(_) => {
+            found.iter().map(|one| text::diagnosis(one, None)).collect()
         }
     }
 }

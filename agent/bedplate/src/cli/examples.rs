@@ -104,6 +104,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "nccl",
         &[
             ("bedplate nccl env", "Print the variables that NCCL needs on this host."),
+            ("bedplate nccl job job.log", "Judge a job, and name the node at fault."),
             ("bedplate nccl log job.log", "Show how the ranks of a job were connected."),
             (
                 "bedplate nccl perf result.txt",
@@ -122,6 +123,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             (
                 "bedplate nccl env --nccl-version 2.18 -v",
                 "Also list variables that are not needed.",
+            ),
+        ],
+    ),
+    (
+        "nccl job",
+        &[
+            ("bedplate nccl job job.log", "Judge a job from its output."),
+            (
+                "bedplate nccl job rank*.log --snapshot 'nodes/*.bp'",
+                "Judge it with the recordings of its nodes.",
             ),
         ],
     ),

@@ -1,7 +1,10 @@
 //! `bedplate nccl`: NCCL settings for this host, analysis of NCCL logs, evaluation of benchmark results.
 
 pub(super) mod env;
+pub(super) mod job;
 mod log;
+pub(super) mod logs;
+pub(super) mod nodes;
 mod perf;
 mod unpack;
 
@@ -14,6 +17,8 @@ use super::{CliError, Exit};
 pub(crate) enum NcclCommand {
     /// Print the variables that NCCL needs on this host, with reasons.
     Env(env::EnvArgs),
+    /// Judge a job from its output: path, completeness, end and results, and the node at fault.
+    Job(job::JobArgs),
     /// Analyze a job's NCCL log: how its ranks were connected, and what prevented direct connections.
     Log(log::LogArgs),
     /// Compare results of nccl-tests, RCCL-tests or perftest with the limits of this host's links.
@@ -24,6 +29,7 @@ pub(crate) enum NcclCommand {
 pub(crate) fn run(command: &NcclCommand) -> Result<Exit, CliError> {
     match command {
         NcclCommand::Env(args) => env::run(args),
+        NcclCommand::Job(args) => job::run(args),
         NcclCommand::Log(args) => log::run(args),
         NcclCommand::Perf(args) => perf::run(args),
     }

@@ -13,15 +13,23 @@ pub(crate) fn heading(host: &str) -> String {
     format!("{} {}\n", paint(HEAD, "host"), one_line(host))
 }
 
-/// Formats one symptom in full. `log` is the name of the cited log file.
-pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
+/// Formats one symptom in full. `log` is the name of the cited log file, with whether its host was diagnosed.
+pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<(&str, bool)>) -> String {
     let Diagnosis { symptom, title, means, .. } = diagnosis;
     let mut out = format!("{} ({symptom}): {means}\n", paint(HEAD, title));
-    cited(&mut out, diagnosis, log);
+    cited(&mut out, diagnosis, log.map(|(name, _)| name));
     for (number, cause) in diagnosis.causes.iter().enumerate() {
         one_cause(&mut out, cause, if number == 0 { "cause" } else { "also" });
     }
     let _ = match diagnosis.answer {
+        _ if matches!(log, Some((_, false))) => {
+            writeln!(
+                out,
+                "  {}: the log does not name this host: run `bedplate doctor {symptom}` on the host that wrote it, or pass \
+                 its snapshot; --this-host looks for causes here",
+                paint(WARN, "unknown")
+            )
+        }
         Answer::Found => Ok(()),
         Answer::NotFound if log.is_some() => {
             writeln!(
@@ -34,7 +42,7 @@ pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
         Answer::NotFound => {
             writeln!(
                 out,
-                "  {}: no known cause is present; check the log of the job or the kernel too: `dmesg | bedplate doctor -`",
+                "  {}: no known cause is present; check the log of the job or the kernel too: `dmesg | bedplate doctor - --this-host`",
                 paint(GOOD, "not found here")
             )
         }
@@ -67,7 +75,8 @@ pub(crate) fn diagnosis(diagnosis: &Diagnosis, log: Option<&str>) -> String {
 fn cited(out: &mut String, diagnosis: &Diagnosis, log: Option<&str>) {
     let Some(log) = log else { return };
     for citation in &diagnosis.lines {
-        let at = format!("{}:{}:", one_line(log), citation.line);
+        let file = citation.file.as_deref().unwrap_or(log);
+        let at = format!("{}:{}:", one_line(file), citation.line);
         let _ = writeln!(out, "  {} {}", paint(FAINT, &at), one_line(&citation.text));
     }
     let more = diagnosis.line_count.saturating_sub(diagnosis.lines.len() as u64);
@@ -111,12 +120,12 @@ pub(crate) fn overview(all: &[Diagnosis]) -> String {
 }
 
 /// Summarizes a log in one line.
-pub(crate) fn log_line(name: &str, log: &Recognised) -> String {
+pub(crate) fn log_line(name: &str, log: &Recognised, symptoms: usize) -> String {
     let direct = match log.direct {
         0 => String::new(),
         count => format!("; {count} with GPUDirect RDMA (/GDRDMA)"),
     };
-    let found = match (log.symptoms().count(), log.direct) {
+    let found = match (symptoms, log.direct) {
         (0, 0) if log.lines == 0 => "the file is empty".to_owned(),
         (0, 0) => "no known symptom; NCCL logs more with NCCL_DEBUG=INFO".to_owned(),
         (count, _) => format!("symptoms: {count}"),

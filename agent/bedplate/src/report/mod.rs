@@ -11,6 +11,7 @@ pub mod inspect;
 mod markup;
 mod names;
 pub mod nccl;
+pub mod nccl_job;
 pub mod nccl_log;
 pub mod nccl_perf;
 pub mod outline;
@@ -29,11 +30,12 @@ pub mod wrap;
 /// # Errors
 /// If a schema cannot be serialized.
 #[cfg(feature = "schemars")]
-pub fn generated_schemas() -> Result<[(&'static str, String); 4], serde_json::Error> {
+pub fn generated_schemas() -> Result<[(&'static str, String); 5], serde_json::Error> {
     use bedplate_core::documents::document;
     use schemars::schema_for;
     Ok([
         ("nccl-env", document(&schema_for!(nccl::Document<'static>))?),
+        ("nccl-job", document(&schema_for!(nccl_job::Document<'static>))?),
         ("nccl-log", document(&schema_for!(nccl_log::Document<'static>))?),
         ("nccl-perf", document(&schema_for!(nccl_perf::Document<'static>))?),
         ("topology", document(&schema_for!(topology::Document<'static>))?),

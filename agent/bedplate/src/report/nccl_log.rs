@@ -1,16 +1,19 @@
 //! Output of `bedplate nccl log`: the verdict with its findings, then the connections of the ranks.
 
-use std::collections::BTreeMap;
+mod markdown;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use bedplate_base::counted;
 use serde::Serialize;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use bedplate_nccl::log::failures::FAILURES;
-use bedplate_nccl::log::verdict::{Finding, LogVerdict, Verdict, ranks};
-use bedplate_nccl::log::warning_meanings::{MEANINGS, STATUSES, WarningSeverity};
+use bedplate_nccl::log::verdict::{Finding, JobPath, LogVerdict, Verdict, ranks};
+use bedplate_nccl::log::warning_meanings::WarningSeverity;
 use bedplate_nccl::log::{CARRIERS, Carrier, Log, Place, Tally, Worker};
+
+pub use markdown::markdown;
 
 /// Cause found on a node of the log.
 #[derive(Debug, Clone, Serialize)]
@@ -80,15 +83,10 @@ impl LogView<'_> {
             Verdict::CannotTell => ("unknown", WARN),
         };
         let _ = writeln!(out, "{}: {}", paint(paint_as, word), self.judged.reason);
-        for finding in &self.judged.findings {
-            self.finding(&mut out, finding);
-        }
-        for one in self.on_nodes {
-            let sign = sign(one.weight);
-            let _ = writeln!(out, "  {sign} {} on {}: {}", one.ranks, one.node, one.cause);
-            if let Some(fix) = &one.fix {
-                let _ = writeln!(out, "      fix: {fix}");
-            }
+        self.findings(&mut out);
+        let network = self.network();
+        if !network.is_empty() {
+            let _ = writeln!(out, "\n{}\n  {network}", paint(HEAD, "Network"));
         }
         self.connections(&mut out, verbose);
         if verbose {
@@ -102,7 +100,8 @@ impl LogView<'_> {
         good.map(|(name, _)| name.as_str())
     }
 
-    fn head(&self) -> String {
+    /// Formats the first line: versions, size, and the jobs if there are several.
+    pub(super) fn head(&self) -> String {
         let log = self.log;
         let versions = log
             .versions
@@ -113,19 +112,57 @@ impl LogView<'_> {
             true => "NCCL of unknown version".to_owned(),
             false => versions.join(", "),
         };
-        let ranks = log.workers.iter().filter_map(|one| one.rank).map(|(_, ranks)| ranks).max();
-        let of = ranks.filter(|ranks| *ranks > 0);
-        let of = of.map(|ranks| format!(" of a job of {ranks} ranks")).unwrap_or_default();
-        let nodes = log.hosts.len();
-        let (gpus, lines) = (log.workers.len(), log.lines);
+        let job = |job: &JobPath| {
+            let of =
+                job.ranks.map(|ranks| format!(" of a job of {}", counted(ranks as usize, "rank")));
+            let nodes = counted(job.nodes.len(), "node");
+            format!("{} on {nodes}{}", counted(job.gpus, "GPU"), of.unwrap_or_default())
+        };
+        let jobs = match self.judged.jobs.as_slice() {
+            [one] => job(one),
+            several => {
+                let each: Vec<String> = several.iter().take(4).map(job).collect();
+                let more = if several.len() > each.len() { "; …" } else { "" };
+                format!("{} jobs: {}{more}", several.len(), each.join("; "))
+            }
+        };
         format!(
-            "{} {}, {} on {}{of}; {} of {lines} lines are from NCCL\n",
+            "{} {versions}, {jobs}; {} of {} lines are from NCCL\n",
             paint(HEAD, "log"),
-            versions,
-            counted(gpus, "GPU"),
-            counted(nodes, "node"),
-            log.said
+            log.said,
+            log.lines
         )
+    }
+
+    /// Formats the network: the plugins, link layers and libraries that the log names.
+    pub(super) fn network(&self) -> String {
+        let networks = self.log.processes.values().filter_map(|one| one.network.as_ref());
+        let networks: BTreeSet<&str> = networks.map(|(name, _)| name.as_str()).collect();
+        let layers = self.log.processes.values().flat_map(|one| one.hcas.iter());
+        let layers: BTreeSet<&str> =
+            layers.filter_map(|hca| Some(hca.rsplit_once('/')?.1)).collect();
+        let words = networks.into_iter().map(str::to_owned);
+        let words = words
+            .chain((!layers.is_empty()).then(|| {
+                format!("ports {}", layers.into_iter().collect::<Vec<_>>().join(" and "))
+            }));
+        let words = words.chain(self.plugins().map(|name| format!("plugin {name}")));
+        let words = words.chain(self.log.gdrcopy.keys().map(|name| format!("GDRCopy {name}")));
+        words.take(16).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Formats the findings, and the causes found on nodes.
+    pub(super) fn findings(&self, out: &mut String) {
+        for finding in &self.judged.findings {
+            self.finding(out, finding);
+        }
+        for one in self.on_nodes {
+            let sign = sign(one.weight);
+            let _ = writeln!(out, "  {sign} {} on {}: {}", one.ranks, one.node, one.cause);
+            if let Some(fix) = &one.fix {
+                let _ = writeln!(out, "      fix: {fix}");
+            }
+        }
     }
 
     fn finding(&self, out: &mut String, finding: &Finding) {
@@ -140,7 +177,7 @@ impl LogView<'_> {
     fn connections(&self, out: &mut String, verbose: bool) {
         type Signature<'s> = (usize, Vec<&'s str>, Vec<Option<u64>>);
         let mut groups: BTreeMap<Signature, Vec<&Worker>> = BTreeMap::new();
-        for worker in &self.log.workers {
+        for worker in self.log.workers.iter().filter(|one| one.takes_part()) {
             let counts = worker.carriers.iter().map(|seen| seen.map(|seen| seen.count)).collect();
             let nics = worker.nics.keys().filter_map(|(_, nic)| self.log.nic(worker, *nic));
             let mut nics: Vec<&str> = nics.collect();
@@ -178,12 +215,6 @@ impl LogView<'_> {
     }
 
     fn environment(&self, out: &mut String) {
-        let found = self.plugins().map(|name| format!("network plugin {name}"));
-        let found = found.chain(self.log.gdrcopy.keys().map(|name| format!("GDRCopy {name}")));
-        let found: Vec<String> = found.collect();
-        if !found.is_empty() {
-            let _ = writeln!(out, "\n{}\n  {}", paint(HEAD, "Found"), found.join("\n  "));
-        }
         if !self.log.environment.is_empty() {
             let _ = writeln!(out, "\n{}", paint(HEAD, "Environment variables"));
         }
@@ -196,7 +227,6 @@ impl LogView<'_> {
 
     /// Returns the output for programs.
     pub fn document(&self) -> impl Serialize + use<'_> {
-        let place = |seen: &Tally| self.place(seen.first);
         Document {
             bedplate_nccl_log: 2,
             verdict: self.judged.verdict,
@@ -206,20 +236,15 @@ impl LogView<'_> {
             versions: self.log.versions.keys().map(|(version, _)| version.as_str()).collect(),
             plugins: self.plugins().collect(),
             gdrcopy: self.log.gdrcopy.keys().map(String::as_str).collect(),
-            findings: self
-                .judged
-                .findings
-                .iter()
-                .map(|finding| Found {
-                    weight: finding.weight,
-                    text: &finding.text,
-                    at: finding.seen.as_ref().map(place),
-                    count: finding.seen.map(|seen| seen.count),
-                    fix: finding.fix.as_deref(),
-                })
-                .collect(),
+            findings: self.found(),
             on_nodes: self.on_nodes,
-            ranks: self.log.workers.iter().map(|worker| self.rank(worker)).collect(),
+            ranks: self
+                .log
+                .workers
+                .iter()
+                .filter(|one| one.takes_part())
+                .map(|worker| self.rank(worker))
+                .collect(),
             environment: self
                 .log
                 .environment
@@ -227,6 +252,20 @@ impl LogView<'_> {
                 .map(|(name, values)| (name.as_str(), values.keys().map(String::as_str).collect()))
                 .collect(),
         }
+    }
+
+    /// Returns the findings for programs.
+    pub(super) fn found(&self) -> Vec<Found<'_>> {
+        let findings = self.judged.findings.iter();
+        let found = findings.map(|finding| Found {
+            weight: finding.weight,
+            text: &finding.text,
+            node: finding.node.map(|node| self.log.hosts[node].as_str()),
+            at: finding.seen.map(|seen| self.place(seen.first)),
+            count: finding.seen.map(|seen| seen.count),
+            fix: finding.fix.as_deref(),
+        });
+        found.collect()
     }
 
     fn rank(&self, worker: &Worker) -> Rank<'_> {
@@ -293,11 +332,14 @@ pub(crate) struct Document<'a> {
 
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-struct Found<'a> {
+pub(super) struct Found<'a> {
     /// Severity.
     weight: WarningSeverity,
     /// Description in one sentence.
     text: &'a str,
+    /// Node; absent: of the whole job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<&'a str>,
     /// First line with the finding, `FILE:LINE`.
     at: Option<String>,
     /// Number of occurrences.
@@ -345,52 +387,3 @@ struct Rank<'a> {
 
 /// JSON Schema (draft 2020-12) of [`LogView::document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-log.json");
-
-/// Generates the tables of `docs/nccl-log.md`.
-pub fn markdown() -> String {
-    let mut out = "# Reading NCCL's log\n\n\
-         `bedplate nccl log FILE…` analyzes the output of a job with `NCCL_DEBUG=INFO`, from NCCL 2.4 to 2.30 and RCCL. It accepts many ranks in one \
-         file or one file per rank, prefixes of mpirun, srun and kubectl, colors and timestamps, gzip, zstd and UTF-16, and \
-         `-` for standard input. Memory use does not grow with the log.\n\n\
-         ```console\n\
-         $ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH mpirun … 2>&1 | tee job.log\n\
-         $ bedplate nccl log job.log\n\
-         $ bedplate nccl log job.log.1.gz job.log --json\n\
-         $ bedplate nccl log job.log --snapshot 'nodes/*.bp'      # with causes found on the nodes\n\
-         ```\n\n\
-         The verdict is based on the lines `Channel … via NET/…`, which are the same in every version: with `/GDRDMA` the NIC accesses GPU \
-         memory directly, without it data go through host memory, `NET/Socket` is TCP. `NET/IB : Using` alone proves nothing. Every \
-         finding names its first line, `FILE:LINE`. A snapshot belongs to the node that its file is named after \
-         (`nodes/node-7.bp`). Without snapshots, the node's own facts are used if the log is from this machine.\n\n\
-         A positive verdict requires a whole log without a sign of a failure:\n\n\
-         - connections of every rank, and on several nodes a connection of every node to another one (with one file \
-         per rank or node, pass all files);\n\
-         - as many `[send]` as `[receive]` lines, because each end reports a connection;\n\
-         - connections of every communicator, and a complete setup of each;\n\
-         - no unreadable lines, and none without node and process id. Such lines can only prove that a connection is not direct;\n\
-         - no warning after the setup that bedplate does not know.\n\n\
-         If one is missing, the verdict is *unknown*. The last line of a file may be incomplete while the job runs: it \
-         does not prove a connection through host memory.\n\n\
-         A known fault decides: a warning in the table below, a trace of a failed call (`proxy.cc:679 -> 6 [Proxy Thread]`) \
-         after the setup of its rank or without a complete one, or a line of a launcher or program. A job that was cancelled, or reached its time \
-         limit, has not ended well either.\n\n\
-         Exit status: 0 all connections between nodes are direct, or there is only one node; 4 some are not, or a fault is reported; \
-         5 unknown: the log does not show it, or not for every rank; 1 error; 64 usage.\n\n\
-         Not tested with a log of real GPUs: none was available. Line formats are taken from NCCL's source.\n\n\
-         ## Known warnings\n\n\
-         | text | meaning | fix |\n|---|---|---|\n"
-        .to_owned();
-    for row in MEANINGS.iter() {
-        let (has, fix) = (row.has.replace('|', "\\|"), row.fix.unwrap_or("none needed"));
-        let _ = writeln!(out, "| `{}` | {} | {fix} |", has.trim(), row.means);
-    }
-    out += "\n## Lines of launchers and programs\n\n| text | meaning |\n|---|---|\n";
-    for row in FAILURES.iter() {
-        let _ = writeln!(out, "| `{}` | {} |", row.has.trim(), row.means);
-    }
-    out += "\n## Completion statuses\n\n| number | name | meaning |\n|---|---|---|\n";
-    for (number, name, means) in STATUSES {
-        let _ = writeln!(out, "| {number} | {name} | {means} |");
-    }
-    out
-}

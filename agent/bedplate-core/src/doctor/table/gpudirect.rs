@@ -67,7 +67,7 @@ pub(super) const GDR_DISABLED: Symptom = Symptom {
     ],
     lines: &[
         has(&["GPU Direct RDMA Disabled"]),
-        Pattern { has: &["via NET/IB/"], lacks: &["/GDRDMA"] },
+        Pattern { has: &["via NET/"], lacks: &["/GDRDMA", "NET/Socket/"] },
     ],
     causes: &[
         because(

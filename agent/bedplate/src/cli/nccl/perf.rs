@@ -113,7 +113,8 @@ fn read(file: &Path) -> Result<String, CliError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn links(args: &HostArgs) -> Result<Links, CliError> {
+/// Reads the links of the named host.
+pub(super) fn links(args: &HostArgs) -> Result<Links, CliError> {
     let opened = host::open_one(args)?;
     let facts = opened.facts(Depth::Thorough);
     let unknown = match &facts.pci {

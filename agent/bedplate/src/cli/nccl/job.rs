@@ -1,0 +1,132 @@
+//! `bedplate nccl job`: judges a job from its output.
+
+use clap::Args;
+
+use super::logs::{names, read_logs};
+use super::nodes::{on_nodes, own_node};
+use super::perf::links;
+use crate::cli::{CliError, Exit, HostArgs, output};
+use crate::report::nccl_job::{JobView, SCHEMA};
+use crate::report::nccl_log::{LogView, OnNode};
+use bedplate_nccl::job::{JobVerdict, evaluate, links_of_log};
+use bedplate_nccl::log::Log;
+use bedplate_nccl::log::verdict::{LogVerdict, Verdict as LogVerdictWord, judge};
+use bedplate_nccl::perf::judge as perf_judge;
+use bedplate_nccl::perf::judge::{Links, Report, Verdict};
+
+/// `bedplate nccl job`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 every rank is known and connected directly, and the job ended well; 4 a fault, with the first cause; 5 \
+unknown, with what is missing; 1 error; 64 usage."
+)]
+pub(crate) struct JobArgs {
+    /// Output of one job, in order: NCCL_DEBUG=INFO, results of nccl-tests; plain, gzip or zstd; `-` for standard input.
+    #[arg(value_name = "LOG", required_unless_present = "json_schema")]
+    files: Vec<String>,
+    #[command(flatten)]
+    host: HostArgs,
+    /// List every node with its ports.
+    #[arg(long, short)]
+    verbose: bool,
+    /// Print JSON (schema: `bedplate nccl job --json-schema`).
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of `--json` and exit.
+    #[arg(long, exclusive = true)]
+    json_schema: bool,
+}
+
+/// Reads the output of the job, judges it and prints the report.
+pub(crate) fn run(args: &JobArgs) -> Result<Exit, CliError> {
+    if args.json_schema {
+        return output::data(SCHEMA).map(|()| Exit::Done);
+    }
+    let log = read_logs(&args.files, &mut |_, _| {})?;
+    let judged = JudgedJob::new(log, &args.files, &args.host)?.with_nodes(&args.host)?;
+    let shown = judged.view();
+    match args.json {
+        true => output::json(&shown.document())?,
+        false => output::report(&shown.text(args.verbose))?,
+    }
+    Ok(judged.exit())
+}
+
+/// The output of a job with its verdict.
+pub(in crate::cli) struct JudgedJob {
+    pub log: Log,
+    judged: LogVerdict,
+    reports: Vec<Report>,
+    ceiling: String,
+    pub verdict: JobVerdict,
+    files: Vec<String>,
+    on_nodes: Vec<OnNode>,
+}
+
+impl JudgedJob {
+    /// Judges the output of a job.
+    pub(in crate::cli) fn new(
+        mut log: Log,
+        files: &[String],
+        host: &HostArgs,
+    ) -> Result<Self, CliError> {
+        let judged = judge(&log);
+        let mut results = std::mem::take(&mut log.results);
+        results.retain(|results| !results.runs.is_empty());
+        let (links, ceiling) = match results.is_empty() {
+            true => (Links::default(), String::new()),
+            false => ceiling(host, &log)?,
+        };
+        let reports: Vec<Report> =
+            results.into_iter().map(|results| perf_judge::judge(results, &links)).collect();
+        let verdict = evaluate(&log, &judged, &reports);
+        let files = names(files);
+        Ok(JudgedJob { log, judged, reports, ceiling, verdict, files, on_nodes: Vec::new() })
+    }
+
+    /// Adds causes found on the nodes, unless the verdict is good.
+    fn with_nodes(self, host: &HostArgs) -> Result<Self, CliError> {
+        let on_nodes = match self.verdict.verdict {
+            Verdict::Good => Vec::new(),
+            Verdict::CannotTell | Verdict::Bad => on_nodes(host, &self.log, &self.judged)?,
+        };
+        Ok(JudgedJob { on_nodes, ..self })
+    }
+
+    /// Whether the log proves that the ranks are connected directly, without a fault.
+    pub(in crate::cli) fn is_sound(&self) -> bool {
+        matches!(self.judged.verdict, LogVerdictWord::Direct | LogVerdictWord::OneNode)
+    }
+
+    /// Returns the report.
+    pub(in crate::cli) fn view(&self) -> JobView<'_> {
+        let Self { log, judged, files, on_nodes, .. } = self;
+        JobView {
+            log: LogView { log, judged, files, on_nodes },
+            verdict: &self.verdict,
+            reports: &self.reports,
+            ceiling: &self.ceiling,
+        }
+    }
+
+    /// Returns the exit status.
+    pub(in crate::cli) fn exit(&self) -> Exit {
+        match self.verdict.verdict {
+            Verdict::Good => Exit::Done,
+            Verdict::Bad => Exit::Blocked,
+            Verdict::CannotTell => Exit::CannotTell,
+        }
+    }
+}
+
+/// Returns the links that limit the results, and their origin: the named hosts, this machine if it is one of the nodes,
+/// or the rates in the log.
+fn ceiling(host: &HostArgs, log: &Log) -> Result<(Links, String), CliError> {
+    if !host.is_this_host() {
+        return Ok((links(host)?, "the links of the given host".to_owned()));
+    }
+    if own_node(log).is_some() {
+        return Ok((links(host)?, "the links of this machine".to_owned()));
+    }
+    Ok((links_of_log(log), "the port rates in the log".to_owned()))
+}
