@@ -53,6 +53,7 @@ pub const PARSERS: &[(&str, Parser)] = &[
     ("modprobe", |bytes| with_file("/etc/modprobe.d/site.conf", bytes)),
     ("modules-load", |bytes| with_file("/etc/modules-load.d/site.conf", bytes)),
     ("nccl-conf", |bytes| managed("/etc/nccl.conf", bytes)),
+    ("nccl-job", nccl_job),
     ("nccl-log", nccl_log),
     ("nccl-perf", benchmark),
     ("nccl-topology", topology_file),
@@ -156,6 +157,29 @@ fn nccl_log(bytes: &[u8]) {
     reader.feed(bytes);
     reader.end_file();
     let _ = bedplate_nccl::log::verdict::judge(&reader.finish());
+}
+
+/// The verdict on a job is good only if each of its parts is.
+fn nccl_job(bytes: &[u8]) {
+    use bedplate_nccl::perf::judge::{Verdict, judge};
+    let mut reader = bedplate_nccl::log::Reader::default();
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    reader.feed(first);
+    reader.end_file();
+    reader.feed(second);
+    let mut log = reader.finish();
+    let judged = bedplate_nccl::log::verdict::judge(&log);
+    let links = bedplate_nccl::job::links_of_log(&log);
+    let results = std::mem::take(&mut log.results).into_iter();
+    let reports: Vec<_> = results.map(|results| judge(results, &links)).collect();
+    let job = bedplate_nccl::job::evaluate(&log, &judged, &reports);
+    if job.verdict == Verdict::Good {
+        let parts = job.jobs.iter().flat_map(|job| [job.path.verdict, job.completeness.verdict]);
+        let parts = parts.chain([job.end.verdict]).chain(job.nodes.iter().map(|node| node.verdict));
+        assert!(
+            parts.chain(job.results.map(|part| part.verdict)).all(|part| part == Verdict::Good)
+        );
+    }
 }
 
 fn kernel_cmdline(bytes: &[u8]) {

@@ -10,10 +10,14 @@ use serde::Serialize;
 use crate::log::Log;
 use crate::log::verdict::{Finding, JobPath, LogVerdict, Path};
 use crate::log::warning_meanings::WarningSeverity;
+use crate::perf::Test;
 use crate::perf::judge::{Report, Verdict};
 
 pub use ceiling::links_of_log;
 pub use node::NodeVerdict;
+
+/// Maximum number of results in a text.
+const MOST_RESULTS: usize = 4;
 
 /// A verdict with its state and reason.
 #[derive(Debug, Serialize)]
@@ -203,6 +207,19 @@ fn end(log: &Log, judged: &LogVerdict, reports: &[Report]) -> Part<End> {
     Part { verdict, state, text }
 }
 
+/// Returns the best results with their share of the expected ones.
+fn in_numbers(reports: &[Report]) -> String {
+    let runs = reports.iter().flat_map(|report| &report.runs);
+    let best = runs.filter_map(|judged| {
+        let (limit, peak) = (judged.limit.as_ref()?, judged.run.peak()?.best());
+        let share = 100.0 * peak / limit.expected;
+        let test = judged.run.test.map_or("best", Test::program);
+        Some(format!("{test} {peak:.2} GB/s, {share:.0} % of the expected {:.2}", limit.expected))
+    });
+    let best: Vec<String> = best.take(MOST_RESULTS).collect();
+    best.join("; ")
+}
+
 fn results(reports: &[Report]) -> Option<Part<ResultState>> {
     let runs = || reports.iter().flat_map(|report| &report.runs);
     let worst = reports.iter().map(|report| report.verdict).max().filter(|_| runs().count() > 0)?;
@@ -219,9 +236,5 @@ fn results(reports: &[Report]) -> Option<Part<ResultState>> {
     let text = findings.find(|one| one.verdict == worst).map(|one| one.text.clone());
     // NVLink and similar links are not judged, which is no doubt about the network.
     let verdict = if state == ResultState::OneHost { Verdict::Good } else { worst };
-    Some(Part {
-        verdict,
-        state,
-        text: text.unwrap_or_else(|| "as expected from the links".to_owned()),
-    })
+    Some(Part { verdict, state, text: text.unwrap_or_else(|| in_numbers(reports)) })
 }

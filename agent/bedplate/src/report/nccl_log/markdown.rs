@@ -30,6 +30,9 @@ pub fn markdown() -> String {
          - no warning after the setup that bedplate does not know.\n\n\
          If one is missing, the verdict is *unknown*. The last line of a file may be incomplete while the job runs: it \
          does not prove a connection through host memory.\n\n\
+         Jobs are told apart by the communicator ids of their ranks (from 2.16 on), and each is judged by itself; the worst one decides. \
+         Processes that each form a job of one rank did not find each other: a fault. [The verdict on a job](nccl-job.md) adds the end of \
+         the job and its results.\n\n\
          A known fault decides: a warning in the table below, a trace of a failed call (`proxy.cc:679 -> 6 [Proxy Thread]`) \
          after the setup of its rank or without a complete one, or a line of a launcher or program. A job that was cancelled, or reached its time \
          limit, has not ended well either.\n\n\
