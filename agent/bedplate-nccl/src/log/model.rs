@@ -112,7 +112,8 @@ pub struct Worker {
     pub setups: u32,
     /// Setups that it has completed.
     pub completed: u32,
-    /// Communicators that it has destroyed or aborted, the regular end of a program.
+    /// Communicators that it has destroyed, the regular end of a program. An aborted one proves nothing: programs abort
+    /// communicators at their end, and after a failure.
     pub destroyed: u32,
     /// Communicators of several ranks that it joined.
     pub communicators: u32,

@@ -20,7 +20,7 @@ impl Log {
         let process = (host, said.pid);
         if text.ends_with(b"Init COMPLETE") || text.ends_with(b"Init START") {
             self.communicator(text, worker, place);
-        } else if text.ends_with(b" - Destroy COMPLETE") || text.ends_with(b" - Abort COMPLETE") {
+        } else if text.ends_with(b" - Destroy COMPLETE") {
             let worker = &mut self.workers[worker];
             worker.destroyed = worker.destroyed.saturating_add(1);
         } else if text.starts_with(b"Connected ") {

@@ -6,7 +6,7 @@ use bedplate_base::counted;
 use bedplate_base::terminal::one_line;
 use serde::Serialize;
 
-use super::nccl_log::{Found, LogView, OnNode};
+use super::nccl_log::{self, LogView};
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use bedplate_nccl::job::{Completeness, End, JobVerdict, NodeVerdict, ResultState};
 use bedplate_nccl::log::verdict::Path;
@@ -162,9 +162,8 @@ impl JobView<'_> {
             files: self.log.files,
             verdict: self.verdict,
             ceiling: self.ceiling,
-            findings: self.log.found(),
-            on_nodes: self.log.on_nodes,
             reports: self.reports,
+            log: self.log.document(),
         }
     }
 }
@@ -183,12 +182,10 @@ pub(crate) struct Document<'a> {
     verdict: &'a JobVerdict,
     /// Origin of the rates that the result tables are compared with.
     ceiling: &'a str,
-    /// Findings, the most severe first.
-    findings: Vec<Found<'a>>,
-    /// Causes found on the nodes.
-    on_nodes: &'a [OnNode],
     /// Evaluated result tables, one per file.
     reports: &'a [Report],
+    /// Analysis of the log, with findings, ranks and variables, as from `bedplate nccl log --json`.
+    log: nccl_log::Document<'a>,
 }
 
 /// JSON Schema (draft 2020-12) of [`JobView::document`].

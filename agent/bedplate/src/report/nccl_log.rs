@@ -226,7 +226,7 @@ impl LogView<'_> {
     }
 
     /// Returns the output for programs.
-    pub fn document(&self) -> impl Serialize + use<'_> {
+    pub(crate) fn document(&self) -> Document<'_> {
         Document {
             bedplate_nccl_log: 2,
             verdict: self.judged.verdict,
@@ -255,7 +255,7 @@ impl LogView<'_> {
     }
 
     /// Returns the findings for programs.
-    pub(super) fn found(&self) -> Vec<Found<'_>> {
+    fn found(&self) -> Vec<Found<'_>> {
         let findings = self.judged.findings.iter();
         let found = findings.map(|finding| Found {
             weight: finding.weight,
@@ -332,7 +332,7 @@ pub(crate) struct Document<'a> {
 
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub(super) struct Found<'a> {
+struct Found<'a> {
     /// Severity.
     weight: WarningSeverity,
     /// Description in one sentence.
