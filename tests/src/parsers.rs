@@ -334,12 +334,19 @@ fn config_space(bytes: &[u8]) {
 
 /// Benchmark results, which are also evaluated and drawn.
 fn benchmark(bytes: &[u8]) {
-    use bedplate_nccl::perf::judge::{Links, judge};
+    use bedplate_nccl::perf::hosts::{Host, judge};
+    use bedplate_nccl::perf::judge::Links;
     use bedplate_nccl::perf::limit::{Nic, Port};
+    use bedplate_nccl::perf::ranks::{Options, complete};
     let port = Port { name: "mlx5_0/1".to_owned(), rate: Some(400.0), ethernet: false };
     let nics = vec![Nic { ports: vec![port], pcie: None }];
     let links = Links { chosen: nics.clone(), all: nics, ..Links::default() };
-    let report = judge(bedplate_nccl::perf::read(&text(bytes)), &links);
+    let host = |name: &str, links| Host { name: name.to_owned(), links, ..Host::default() };
+    let hosts = [host("a", links), host("b", Links::default())];
+    let mut results = bedplate_nccl::perf::read(&text(bytes));
+    let options = Options { per_host: Some(1), ..Options::default() };
+    let _ = complete(&mut results, &options);
+    let report = judge(results, &hosts);
     let shown = nccl_perf::text(&report, "result.txt", 100, true);
     assert!(shown.contains("result.txt"));
     assert!(nccl_perf::svg(&report, "result.txt").starts_with("<svg"));

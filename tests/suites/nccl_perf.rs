@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bedplate::report::nccl_perf;
+use bedplate_testhosts::HostSpec;
 use bedplate_tests::{case, expected, program};
 
 fn cases() -> Vec<(String, PathBuf)> {
@@ -90,6 +91,64 @@ fn piped_input_and_ascii_plot_work() {
     assert_eq!(text.replace("-:", "input.txt:"), plain);
     let run = program::run(&["nccl", "perf", "/no/such/file", "--demo", "hgx"]);
     assert_eq!(run.status.code(), Some(1));
+}
+
+/// The slowest of several snapshots limits a run, and an unusable one makes the command fail.
+#[test]
+fn slowest_of_several_snapshots_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (name, spec) in [("a", ""), ("b", "[[pci]]\nat = \"0000:19:00.0\"\nlink-now = [4, 8]\n")] {
+        let spec =
+            HostSpec::from_toml(&format!("machine = \"hgx\"\niommu = \"passthrough\"\n{spec}"));
+        let text = spec.expect("a host").build().to_text();
+        std::fs::write(directory.path().join(format!("{name}.bp")), text).expect("a snapshot");
+    }
+    let input = bedplate_tests::data("nccl/perf/no-header/input.txt");
+    let pattern = directory.path().join("*.bp").display().to_string();
+    let args =
+        ["nccl", "perf", &input.display().to_string(), "--per-host", "8", "--snapshot", &pattern];
+    let run = program::bedplate(&args).arg("--json").output().expect("it starts");
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let slowest = directory.path().join("b.bp").display().to_string();
+    assert_eq!(json["runs"][0]["host"], slowest);
+    assert_eq!(json["host"], slowest);
+    assert_eq!(json["runs"][0]["limit"]["limited_by_pcie"].as_array().expect("NICs").len(), 1);
+    let text = program::run(&args);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("b.bp, the slowest of the snapshots"));
+    std::fs::write(directory.path().join("c.bp"), "damaged").expect("a file");
+    assert_eq!(program::run(&args).status.code(), Some(1));
+}
+
+#[test]
+fn impossible_options_and_binary_files_are_rejected() {
+    let of = |name: &str| {
+        bedplate_tests::data(&format!("nccl/perf/{name}/input.txt")).display().to_string()
+    };
+    let status = |input: &str, options: &[&str]| {
+        let args = [&["nccl", "perf", input, "--demo", "hgx"], options].concat();
+        let run = program::run(&args);
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    for (name, options) in [
+        ("no-header", ["--ranks", "0"]),
+        ("no-header", ["--per-host", "0"]),
+        ("no-header", ["--ranks", "-1"]),
+        ("no-header", ["--ranks", "8"]),
+        ("no-header", ["--per-host", "5"]),
+        ("no-header", ["--test", "ib_write_bw"]),
+        ("all-reduce", ["--ranks", "8"]),
+        ("all-reduce", ["--per-host", "4"]),
+        ("all-reduce", ["--test", "all_gather"]),
+        ("perftest-write", ["--ranks", "8"]),
+        ("oneccl", ["--ranks", "8"]),
+    ] {
+        let (code, error) = status(&of(name), &options);
+        assert!(code == Some(64) && !error.is_empty(), "{name} {options:?}: {code:?} {error}");
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), (0..=255).collect::<Vec<u8>>().repeat(16)).expect("it is written");
+    let (code, error) = status(&file.path().display().to_string(), &[]);
+    assert!(code == Some(1) && error.contains("is binary"), "{code:?} {error}");
 }
 
 #[test]

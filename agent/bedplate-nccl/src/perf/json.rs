@@ -1,10 +1,10 @@
-//! Parser for perftest's `--out_json` file. The file does not name the unit of bandwidth; the message rate determines
-//! it.
+//! Parser for JSON: nvbandwidth's output, and perftest's `--out_json` file. The latter does not name the unit of
+//! bandwidth; the message rate determines it.
 
 use serde::Deserialize;
 
 use super::perftest::{GIGABIT, MIB};
-use super::{Device, Measure, Point, Run, Test};
+use super::{Device, Measure, Point, Results, Run, Test, nvbandwidth};
 
 /// Minimum message rate. The rate has six decimals, so below this too few digits are significant.
 const LEAST_RATE: f64 = 0.001;
@@ -40,8 +40,37 @@ struct Figures {
     rate: f64,
 }
 
-/// Parses the run. Returns `None` for another file, or if the unit is ambiguous.
-pub(super) fn read(text: &str) -> Option<Run> {
+/// Parses the results. Returns `None` if the text is not JSON.
+pub(super) fn read(text: &str) -> Option<Results> {
+    let mut results = Results::default();
+    let value: serde_json::Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) if error.is_eof() => {
+            results.note(error.line(), "the JSON ends early: the file is truncated");
+            return Some(results);
+        }
+        Err(_) => return None,
+    };
+    let has = |key: &str| value.get(key).is_some();
+    if has("nvbandwidth") {
+        if nvbandwidth::json(text, &mut results).is_none() {
+            results.note(1, "nvbandwidth's JSON has another layout than that of v0.5 to v0.8");
+        }
+    } else if let Some(run) = perftest(text) {
+        results.runs.push(run);
+    } else if has("test_info") {
+        results.note(1, "perftest's JSON has no bandwidth, or its message rate does not show the unit: pass the text");
+    } else if has("bedplate_snapshot") {
+        results.note(1, "a snapshot of a host: pass it with --snapshot, and the results as FILE");
+    } else {
+        results
+            .note(1, "JSON of another program: only that of perftest and nvbandwidth has results");
+    }
+    Some(results)
+}
+
+/// Parses a run of perftest. Returns `None` for another file, or if the unit is ambiguous.
+fn perftest(text: &str) -> Option<Run> {
     let document: Document = serde_json::from_str(text).ok()?;
     let info = document.test_info;
     let test = match info.test.as_str() {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::limit::{self, Limit, Nic, Pcie};
+use super::limit::{self, CopyLimit, Limit, Nic, Pcie};
 use super::{Point, Results, Run, Test};
 
 /// Minimum size in bytes at which a collective shows bandwidth rather than latency. bedplate's choice.
@@ -12,7 +12,7 @@ pub const LARGE_OF_PERFTEST: u64 = 64 << 10;
 /// Minimum share of the expected bandwidth. bedplate's choice: rings and packet headers cost some, a missing NIC more.
 pub const ENOUGH: f64 = 0.75;
 /// Factor above the limit that rounding and clocks explain. bedplate's choice.
-const TOLERANCE: f64 = 1.02;
+pub(super) const TOLERANCE: f64 = 1.02;
 /// Factor from which in place and out of place differ; they move the same bytes. bedplate's choice.
 const APART: f64 = 1.5;
 /// Minimum share of the best result at the largest size. bedplate's choice: bandwidth grows with size and levels off.
@@ -54,6 +54,12 @@ pub struct Judged {
     /// Limit of the run; absent: unknown, with a finding that says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// Host whose links limit the run, of several; absent: there is one host, or no limit is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Limit of each copy, in order of `run.copies`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyLimit>,
     /// Findings in order of line.
     pub findings: Vec<Finding>,
     /// Worst verdict of the findings.
@@ -68,6 +74,9 @@ pub struct Report {
     pub runs: Vec<Judged>,
     /// NICs that NCCL would use on this host.
     pub nics: Vec<Nic>,
+    /// Host of these NICs, of several; absent: there is one host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Findings outside of runs.
     pub findings: Vec<Finding>,
     /// Worst verdict of all.
@@ -83,6 +92,8 @@ pub struct Links {
     pub all: Vec<Nic>,
     /// Links through which data reaches GPUs.
     pub gpus: Vec<Pcie>,
+    /// Links of NVMe drives; `None`: unknown.
+    pub drives: Option<Vec<Pcie>>,
     /// Reason that the NICs are unknown.
     pub unknown: Option<String>,
 }
@@ -111,14 +122,15 @@ pub fn judge(results: Results, links: &Links) -> Report {
         results.unread.iter().map(|line| cannot(line, "resembles a result but is unreadable"));
     let latency =
         results.latency.iter().map(|line| cannot(line, "latency tests do not measure bandwidth"));
-    let mut findings: Vec<Finding> = unread.chain(latency).collect();
+    let notes = results.notes.iter().map(|note| cannot(&note.line, &note.text));
+    let mut findings: Vec<Finding> = unread.chain(latency).chain(notes).collect();
     if runs.is_empty() && findings.is_empty() {
-        findings.push(cannot(&1, "no results of nccl-tests, RCCL-tests or perftest"));
+        findings.push(cannot(&1, "no results"));
     }
     let verdicts =
         runs.iter().map(|run| run.verdict).chain(findings.iter().map(|finding| finding.verdict));
     let verdict = verdicts.max().unwrap_or(Verdict::CannotTell);
-    Report { runs, nics: links.chosen.clone(), findings, verdict }
+    Report { runs, nics: links.chosen.clone(), host: None, findings, verdict }
 }
 
 fn judge_run(run: Run, limit: Result<Limit, String>) -> Judged {
@@ -134,7 +146,7 @@ fn judge_run(run: Run, limit: Result<Limit, String>) -> Judged {
     }
     findings.sort_by_key(|finding| finding.line);
     let verdict = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Good);
-    Judged { run, limit: limit.ok(), findings, verdict }
+    Judged { run, limit: limit.ok(), host: None, copies: Vec::new(), findings, verdict }
 }
 
 fn bad(line: usize, text: String) -> Finding {

@@ -154,6 +154,18 @@ pub struct Limit {
     pub limited_by_gpus: Option<usize>,
 }
 
+/// Limit of a copy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct CopyLimit {
+    /// GB/s; absent: unknown, with a finding that says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// Human-readable bottleneck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<String>,
+}
+
 /// Transfer pattern: share of the NICs that transfers can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -190,7 +202,9 @@ fn of_gpus(gpus: &[Pcie], ranks: usize) -> Option<f64> {
 
 fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
     let device = run.device.as_ref().and_then(|device| Some((device, device.name.as_deref()?)));
-    let (device, name) = device.ok_or("the header does not name the device")?;
+    let (device, name) = device.ok_or(
+        "the header that names the device is missing: rerun, and save the whole output of the test",
+    )?;
     let of_device = |port: &Port| port.name.split('/').next() == Some(name);
     let nic = nics.iter().find(|nic| nic.ports.iter().any(of_device));
     let nic = nic.ok_or_else(|| format!("this host has no ACTIVE port of {name}"))?;
@@ -221,9 +235,7 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
 fn between_hosts(run: &Run, nics: &[Nic]) -> Result<Test, String> {
     let hosts = run.hosts();
     if hosts.is_empty() {
-        return Err(
-            "the file does not name the ranks and their hosts (\"# Using devices\")".to_owned()
-        );
+        return Err(run.unknown_hosts());
     }
     if hosts.len() == 1 {
         return Err("all ranks are on one host: the data crosses NVLink or a similar link, whose rate is not in sysfs"
@@ -250,7 +262,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
     let (of_nics, slowest) =
         (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
     // The slowest host limits the run. Every host is assumed to have this host's links.
-    let all = run.ranks.len() as f64;
+    let all = run.rank_count() as f64;
     let carries = |ranks: usize| of_gpus(gpus, ranks).map_or(of_nics, |gpus| gpus.min(of_nics));
     let least = |of: &dyn Fn(f64) -> f64| {
         let hosts = hosts.values().map(|ranks| carries(*ranks) * of(*ranks as f64));

@@ -2,6 +2,8 @@
 //! group or two, four or more columns per group), so they are read from the heading if there is one (nccl-tests
 //! src/util.cu, src/common.cu; RCCL-tests src/common.cu).
 
+use super::input::number;
+use super::ranks::Ratio;
 use super::{Measure, Point, Test};
 
 /// Names of data types in all versions of both programs.
@@ -71,7 +73,7 @@ impl Columns {
 #[derive(Debug, PartialEq)]
 pub(super) enum Row {
     /// A result.
-    Point(Point, Option<Reduction>),
+    Point(Point, Option<Reduction>, Ratio),
     /// A line that continues as something else.
     Unread,
 }
@@ -80,7 +82,7 @@ pub(super) enum Row {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Reduction {
     /// Whether the operation has a root.
-    rooted: bool,
+    pub(super) rooted: bool,
     /// Algorithm bandwidth in GB/s: bytes by time.
     algorithm: f64,
     /// Bus bandwidth in GB/s: algorithm bandwidth times the operation's factor.
@@ -165,7 +167,10 @@ pub(super) fn row(line: &str, number: usize, columns: &Columns) -> Option<Row> {
     let (words, values) = rest.split_at_checked(words).unwrap_or_default();
     let measured = values.chunks(columns.group).find(|group| group[0].1 != "N/A");
     let reduction = Reduction::parse(words, measured);
-    Some(Row::Point(Point { line: number, bytes, out, within }, reduction))
+    let ratio = |group: &[(usize, &str)]| Ratio::of(group.get(1)?.1, group.get(2)?.1);
+    let ratios = values.chunks(columns.group).filter_map(ratio);
+    let ratio = ratios.fold(Ratio::default(), Ratio::and);
+    Some(Row::Point(Point { line: number, bytes, out, within }, reduction, ratio))
 }
 
 /// Returns the words with their end positions.
@@ -195,11 +200,4 @@ fn measure(group: &[(usize, &str)], columns: &Columns) -> Option<Group> {
     };
     let time = if columns.milliseconds { time * 1000.0 } else { time };
     Some(Group::Measured(Measure { bandwidth, time: Some(time), wrong }))
-}
-
-/// Parses a number that can be a measurement.
-pub(super) fn number(text: &str) -> Option<f64> {
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit() || b".e+-".contains(&byte));
-    let value: f64 = digits.then(|| text.parse().ok()).flatten()?;
-    (value.is_finite() && value >= 0.0).then_some(value)
 }

@@ -1,7 +1,7 @@
 //! Parser for lines of perftest's bandwidth tests (perftest src/perftest_parameters.{h,c}). Its MB/sec means 2²⁰ bytes
 //! per second; newer versions print MiB/sec.
 
-use super::nccl_tests::number;
+use super::input::number;
 use super::{Device, Measure, Point, Run, Test};
 
 /// 1 MiB/s in GB/s.
@@ -40,6 +40,14 @@ impl Columns {
         };
         Some(Columns { average: if line[..at].contains("#sl") { 4 } else { 3 }, unit })
     }
+}
+
+/// Whether the line is the heading of a latency test.
+pub(super) fn is_latency(line: &str) -> bool {
+    line.find("#bytes").is_some_and(|at| {
+        let names = &line[at..];
+        names.contains("#iterations") && names.contains("t_typical[usec]")
+    })
 }
 
 /// Title of a test.

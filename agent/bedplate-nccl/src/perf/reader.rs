@@ -2,12 +2,16 @@
 
 use memchr::memmem;
 
-use super::nccl_tests::{self, Columns, Reduction, Row, number};
-use super::{Claim, Results, Run, Test, json, perftest};
+use super::gdrcopy::Gdrcopy;
+use super::gpu_address::is_address;
+use super::input::number;
+use super::nccl_tests::{self, Columns, Reduction, Row};
+use super::nvbandwidth::Nvbandwidth;
+use super::oneccl::Oneccl;
+use super::{Claim, Device, NamedGpu, Results, Run, Test, gdsio, input, json, perftest};
 
-/// Maximum number of runs in the output of a job, and of sizes in a run.
-const MOST_RUNS: usize = 1 << 10;
-const MOST_POINTS: usize = 1 << 10;
+/// Maximum number of lines of tables in the output of a job. A table has about a hundred.
+const MOST_LINES: usize = 1 << 18;
 
 /// State of the reader.
 #[derive(Default)]
@@ -23,34 +27,65 @@ struct State {
     group: Option<String>,
     /// Fastest row of the current run, if it reduces.
     reduction: Option<Reduction>,
+    /// Line of the title of the current latency test.
+    latency: Option<usize>,
+    nvbandwidth: Nvbandwidth,
+    gdrcopy: Gdrcopy,
+    oneccl: Oneccl,
 }
 
 /// Reads results. Skips unrelated lines (NCCL's or a launcher's).
 pub fn read(text: &str) -> Results {
-    if text.trim_start().starts_with('{') {
-        return Results { runs: json::read(text).into_iter().collect(), ..Results::default() };
+    if text.trim_start().starts_with('{')
+        && let Some(results) = json::read(text)
+    {
+        return results;
     }
     let mut state = State::default();
     for (nth, line) in text.lines().enumerate() {
         let line = anstream::adapter::strip_str(line).to_string();
         state.line(&line, nth + 1);
     }
-    state.close();
-    state.results
+    let cut = text.lines().enumerate().last().filter(|_| !text.ends_with('\n'));
+    let mut results = state.finish(cut.map(|(nth, line)| (nth + 1, line)));
+    if results.is_empty() {
+        results.note(1, input::reason(text));
+    }
+    results
 }
 
 impl State {
     fn line(&mut self, line: &str, number: usize) {
+        if self.nvbandwidth.line(line, number)
+            || self.gdrcopy.line(line, number)
+            || gdsio::line(line, number, &mut self.results)
+            || self.oneccl.line(line, number)
+        {
+            return;
+        }
         if let Some(title) = perftest::title(line, number) {
             self.close();
             match title {
                 perftest::Title::Bandwidth(run) => self.run = Some(*run),
-                perftest::Title::Latency => self.results.latency.push(number),
+                perftest::Title::Latency => {
+                    self.latency = Some(number);
+                    self.results.latency.push(number);
+                }
             }
             return;
         }
         if let Some(columns) = perftest::Columns::heading(line) {
+            // Without a title, the table does not belong to a run above.
+            if self.run.as_ref().is_none_or(|run| run.device.is_none()) {
+                self.close();
+                let device = Some(Device::default());
+                self.run = Some(Run { line: number, device, ..Run::default() });
+            }
             self.bandwidth = Some(columns);
+            return;
+        }
+        if perftest::is_latency(line) {
+            self.results.latency.extend((self.latency.is_none()).then_some(number));
             return;
         }
         if let Some(device) = self.run.as_mut().and_then(|run| run.device.as_mut()) {
@@ -63,6 +98,25 @@ impl State {
             return;
         }
         self.collective(line, number);
+    }
+
+    /// Returns the results. `cut` is a last line without a line break, and its number.
+    fn finish(mut self, cut: Option<(usize, &str)>) -> Results {
+        let open = self.run.as_ref().map(|run| run.points.last().map_or(0, |point| point.line));
+        self.close();
+        self.nvbandwidth.finish(&mut self.results);
+        self.gdrcopy.finish(&mut self.results);
+        self.oneccl.finish(&mut self.results);
+        self.results.runs.sort_by_key(|run| run.line);
+        self.results.unread.sort_unstable();
+        if let Some((number, line)) = cut {
+            let is_unread = self.results.unread.pop_if(|last| *last == number).is_some();
+            if is_unread || open.is_some_and(|last| last < number) && input::is_cut_row(line) {
+                self.results.note(number, "the last line is incomplete: the file is truncated");
+            }
+        }
+        self.results.notes.sort_by_key(|note| note.line);
+        self.results
     }
 
     fn collective(&mut self, line: &str, number: usize) {
@@ -96,8 +150,10 @@ impl State {
             self.run(number).average = Some(claim);
         } else if self.bandwidth.is_none() {
             match nccl_tests::row(line, number, &self.columns) {
-                Some(Row::Point(point, reduction)) => {
-                    self.run(number).points.push(point);
+                Some(Row::Point(point, reduction, ratio)) => {
+                    let run = self.run(number);
+                    run.points.push(point);
+                    run.ratio = std::mem::take(&mut run.ratio).and(ratio);
                     self.reduction = reduction.map(|one| one.faster(self.reduction));
                 }
                 Some(Row::Unread) => self.results.unread.push(number),
@@ -141,17 +197,27 @@ impl State {
         let split = self.group != group;
         let run = self.run(number);
         run.split |= split;
+        // `[0000:1b:00]`, in older versions `[0x1b]`.
+        let bracket = rest.iter().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        if let Some(address) = bracket.filter(|text| is_address(text)) {
+            let address = address.to_owned();
+            run.gpus.push(NamedGpu { line: number, host: host.clone(), address });
+        }
         run.ranks.push(host);
     }
 
     fn close(&mut self) {
         self.bandwidth = None;
+        self.latency = None;
         let reduction = self.reduction.take();
         let Some(mut run) = self.run.take() else { return };
+        run.ratio.rooted = reduction.map(|reduction| reduction.rooted);
         // RCCL-tests and older nccl-tests do not print the test's name.
         run.test = run.test.or_else(|| reduction?.test(run.ranks.len()));
-        if !run.points.is_empty() || !run.ranks.is_empty() || run.out_of_bounds.is_some() {
+        if !run.points.is_empty() || run.out_of_bounds.is_some() {
             self.results.runs.push(run);
+        } else if run.average.is_none() && self.results.unread.last() < Some(&run.line) {
+            self.results.note(run.line, input::NO_ROWS);
         }
     }
 }
@@ -166,29 +232,35 @@ fn claim(line: &str, name: &str, number_of_line: usize) -> Option<Claim> {
 
 /// Incremental reader of the result tables in the output of a job.
 #[derive(Default)]
-pub struct TableReader(State);
+pub struct TableReader {
+    state: State,
+    /// Lines read.
+    lines: usize,
+}
 
 impl TableReader {
     /// Reads a line, if it may belong to a table.
     pub fn line(&mut self, line: &[u8], number: u64) {
-        let is_open = self.0.run.is_some() || self.0.bandwidth.is_some();
+        let is_open = self.state.run.is_some() || self.state.bandwidth.is_some();
         let begins = || {
             memchr::memchr(b'#', line).is_some()
                 || [&b"_perf"[..], b" BW "].iter().any(|part| memmem::find(line, part).is_some())
         };
-        if (is_open || begins())
-            && self.0.results.runs.len() < MOST_RUNS
-            && self.0.run.as_ref().is_none_or(|run| run.points.len() < MOST_POINTS)
-        {
+        if !(is_open || begins()) {
+            return;
+        }
+        self.lines += 1;
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if self.lines == MOST_LINES {
+            self.state.results.note(number, "too many lines: the results from here on are not read");
+        } else if self.lines < MOST_LINES {
             let line = anstream::adapter::strip_bytes(line).into_vec();
-            let number = usize::try_from(number).unwrap_or(usize::MAX);
-            self.0.line(&String::from_utf8_lossy(&line), number);
+            self.state.line(&String::from_utf8_lossy(&line), number);
         }
     }
 
     /// Returns the tables.
-    pub fn finish(mut self) -> Results {
-        self.0.close();
-        self.0.results
+    pub fn finish(self) -> Results {
+        self.state.finish(None)
     }
 }

@@ -168,7 +168,8 @@ fn reducing_test_is_inferred_from_columns() {
         (16, "sum 0", "50.0 20.97 20.97 0", Some(Test::Reduce)),
         // Older columns.
         (4, "sum", "50.0 20.97 31.46 0", Some(Test::AllReduce)),
-        // Too slow for two decimals, no ranks, or not reducing: all_gather and alltoall have the same columns.
+        // Too slow for two decimals, or not reducing: all_gather and alltoall have the same columns. Without ranks,
+        // `ranks::complete` infers it.
         (16, "sum -1", "50.0 0.02 0.04 0", None),
         (0, "sum -1", "50.0 20.97 39.32 0", None),
         (16, "none -1", "50.0 20.97 19.66 0", None),

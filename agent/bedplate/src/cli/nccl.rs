@@ -21,7 +21,7 @@ pub(crate) enum NcclCommand {
     Job(job::JobArgs),
     /// Analyze a job's NCCL log: how its ranks were connected, and what prevented direct connections.
     Log(log::LogArgs),
-    /// Compare results of nccl-tests, RCCL-tests or perftest with the limits of this host's links.
+    /// Compare results of benchmarks (nccl-tests, perftest, nvbandwidth …) with the limits of this host's links.
     Perf(perf::PerfArgs),
 }
 

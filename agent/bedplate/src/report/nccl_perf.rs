@@ -1,5 +1,7 @@
 //! Output of `bedplate nccl perf`: the verdict with its findings, the limit, a plot.
 
+mod copies;
+mod markdown;
 mod picture;
 mod plot;
 
@@ -11,11 +13,10 @@ use serde::Serialize;
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use bedplate_base::terminal::one_line;
 use bedplate_nccl::perf::Run;
-use bedplate_nccl::perf::judge::{
-    ENOUGH, Finding, Judged, LARGE, LARGE_OF_PERFTEST, Report, Verdict, size,
-};
+use bedplate_nccl::perf::judge::{Finding, Judged, Report, Verdict, size};
 use bedplate_nccl::perf::limit::Pattern;
 
+pub use markdown::markdown;
 pub use picture::svg;
 
 /// Formats the report. `file` is the name in findings, `width` the columns of the plot; `ascii` restricts its
@@ -33,7 +34,13 @@ pub fn text(report: &Report, file: &str, width: usize, ascii: bool) -> String {
         let _ = write!(
             out,
             "{}\n{}\n",
-            paint(HEAD, "NICs that NCCL uses on this host:"),
+            paint(
+                HEAD,
+                &format!(
+                    "NICs that NCCL uses on {}:",
+                    report.host.as_deref().map_or("this host".to_owned(), one_line)
+                )
+            ),
             nics.concat()
         );
     }
@@ -91,6 +98,17 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
             let _ = writeln!(out, "          {with:.2} with reduction in switches (SHARP)");
         }
     }
+    if let Some(host) = &judged.host {
+        let is_known =
+            judged.limit.is_some() || judged.copies.iter().any(|one| one.limit.is_some());
+        let slowest = if is_known {
+            "the slowest"
+        } else {
+            "with an unknown limit, so possibly the slowest,"
+        };
+        let _ = writeln!(out, "host      {}, {slowest} of the snapshots", one_line(host));
+    }
+    out += &copies::table(judged);
     out += &plot::draw(judged, width, ascii);
     judged.findings.iter().for_each(|finding| out += &line(finding, file));
     out
@@ -98,11 +116,16 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
 
 /// Formats the title of a run: `all_reduce_perf, 16 ranks on 2 hosts`.
 pub(super) fn title(run: &Run) -> String {
-    let mut title = run.test.map_or("unknown collective", |test| test.program()).to_owned();
+    let unknown = if run.device.is_some() { "unknown test" } else { "unknown collective" };
+    let mut title = run.test.map_or(unknown, |test| test.program()).to_owned();
+    if let Some(case) = &run.case {
+        let _ = write!(title, " {}", one_line(case));
+    }
     let hosts = run.hosts().len();
-    if !run.ranks.is_empty() {
-        let _ =
-            write!(title, ", {} on {}", counted(run.ranks.len(), "rank"), counted(hosts, "host"));
+    if run.rank_count() > 0 {
+        let _ = write!(title, ", {}", counted(run.rank_count(), "rank"));
+        let on = counted(hosts, "host");
+        title += &if hosts > 0 { format!(" on {on}") } else { " on unknown hosts".to_owned() };
     }
     if let Some(device) = &run.device {
         let _ = write!(
@@ -159,53 +182,3 @@ pub fn document<'a>(report: &'a Report, file: &'a str) -> impl Serialize + use<'
 
 /// JSON Schema (draft 2020-12) of [`document`].
 pub const SCHEMA: &str = include_str!("../../schemas/nccl-perf.json");
-
-/// Generates `docs/nccl-perf.md`.
-pub fn markdown() -> String {
-    format!(
-        "# Benchmark results\n\n\
-         `bedplate nccl perf FILE` compares the output of nccl-tests, RCCL-tests and perftest with the capacity of the links of \
-         this host (or of `--snapshot`, `--demo`).\n\n\
-         ```console\n\
-         $ mpirun -n 16 -N 8 all_reduce_perf -b 8 -e 8G -f 2 | tee result.txt\n\
-         $ bedplate nccl perf result.txt                      # on one of the nodes\n\
-         $ bedplate nccl perf result.txt --snapshot node.bp   # elsewhere\n\
-         $ bedplate nccl perf result.txt --svg >result.svg\n\
-         ```\n\n\
-         | program | accepted output |\n|---|---|\n\
-         | nccl-tests since 2.0, RCCL-tests | every column layout, in and out of place, with or without a launcher's prefix; several runs in one file |\n\
-         | ib_write_bw, ib_read_bw, ib_send_bw, ib_atomic_bw | MB/sec (2²⁰ bytes) and Gb/sec, both directions, both ports; the file of --out_json |\n\n\
-         Newer nccl-tests name the collective. In files without the name, all_reduce, reduce_scatter and reduce are recognized by their columns \
-         (the operation, the root, and bus bandwidth by algorithm bandwidth). For other collectives, pass it: `--test all_gather`.\n\n\
-         ## The limit\n\n\
-         The NICs are those that `bedplate nccl env` names. Each carries the rate of its ports, or the payload rate of its PCIe link at its \
-         present speed and width (without encoding and packet headers), if that is less. Data that leaves a host comes from its r participating GPUs: over \
-         PCIe, their limit is the sum of the r fastest GPU links of this host, each at the best speed of both ends, because an idle GPU slows \
-         its link down. Every host of a run is assumed to have this host's links.\n\n\
-         n ranks, r of them on a host; B: rate of its NICs in one direction, or of its GPUs, if that is less.\n\n\
-         | collective | maximum bus bandwidth |\n|---|---|\n\
-         | all_reduce, all_gather, reduce_scatter, gather, scatter, hypercube | B · (n−1)/(n−r) |\n\
-         | all_reduce with reduction in switches (SHARP) | B · 2(n−1)/n |\n\
-         | alltoall, alltoallv | B · (n−1)/(r·(n−r)) |\n\
-         | broadcast, reduce, sendrecv | B |\n\n\
-         The expected rate is lower: rings send each byte past each host once (B); sendrecv, gather and scatter use one NIC per rank, \
-         and hypercube sends in the same way as alltoall.\n\n\
-         If all ranks are on one host, NVLink or another GPU interconnect carries the data. sysfs does not show its rate: unknown.\n\n\
-         ## Verdicts\n\n\
-         | finding | verdict |\n|---|---|\n\
-         | wrong elements, values out of bounds | not as expected |\n\
-         | above the limit | not as expected: not measured over these links |\n\
-         | in place and out of place differ at {} and more | not as expected |\n\
-         | the largest size far below smaller ones | not as expected |\n\
-         | a NIC limited by a PCIe link that both ends could run faster | not as expected |\n\
-         | below {:.0} % of the expected rate, at {} and more | not as expected; flat like sockets, if so |\n\
-         | no size of {} and more (perftest: {}) | unknown: this is latency |\n\
-         | a truncated line | unknown |\n\n\
-         The thresholds are bedplate's own. Not tested on GPUs: no machine with GPUs was available.\n",
-        size(LARGE),
-        ENOUGH * 100.0,
-        size(LARGE),
-        size(LARGE),
-        size(LARGE_OF_PERFTEST),
-    )
-}

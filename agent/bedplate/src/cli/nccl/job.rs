@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::logs::{names, read_logs};
 use super::nodes::{on_nodes, own_node};
-use super::perf::links;
-use crate::cli::{CliError, Exit, HostArgs, output};
+use super::perf;
+use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl_job::{JobView, SCHEMA};
 use crate::report::nccl_log::{LogView, OnNode};
 use bedplate_nccl::job::{JobVerdict, evaluate, links_of_log};
@@ -57,7 +57,7 @@ pub(in crate::cli) struct JudgedJob {
     pub log: Log,
     judged: LogVerdict,
     reports: Vec<Report>,
-    ceiling: String,
+    ceiling: &'static str,
     pub verdict: JobVerdict,
     files: Vec<String>,
     on_nodes: Vec<OnNode>,
@@ -73,12 +73,16 @@ impl JudgedJob {
         let judged = judge(&log);
         let mut results = std::mem::take(&mut log.results);
         results.retain(|results| !results.runs.is_empty());
-        let (links, ceiling) = match results.is_empty() {
-            true => (Links::default(), String::new()),
-            false => ceiling(host, &log)?,
+        let (hosts, ceiling) = match results.is_empty() {
+            true => (Vec::new(), ""),
+            false => hosts(host, &log)?,
+        };
+        let judge_results = |mut results| {
+            ranks::complete(&mut results, &ranks::Options::default()).map_err(CliError::new)?;
+            Ok(hosts::judge(results, &hosts))
         };
         let reports: Vec<Report> =
-            results.into_iter().map(|results| perf_judge::judge(results, &links)).collect();
+            results.into_iter().map(judge_results).collect::<Result<_, CliError>>()?;
         let verdict = evaluate(&log, &judged, &reports);
         let files = names(files);
         Ok(JudgedJob { log, judged, reports, ceiling, verdict, files, on_nodes: Vec::new() })
@@ -105,7 +109,7 @@ impl JudgedJob {
             log: LogView { log, judged, files, on_nodes },
             verdict: &self.verdict,
             reports: &self.reports,
-            ceiling: &self.ceiling,
+            ceiling: self.ceiling,
         }
     }
 
@@ -119,14 +123,21 @@ impl JudgedJob {
     }
 }
 
-/// Returns the links that limit the results, and their origin: the named hosts, this machine if it is one of the nodes,
-/// or the rates in the log.
-fn ceiling(host: &HostArgs, log: &Log) -> Result<(Links, String), CliError> {
-    if !host.is_this_host() {
-        return Ok((links(host)?, "the links of the given host".to_owned()));
+/// Returns the hosts whose links limit the results, and their origin: the named hosts, this machine if it is one of the
+/// nodes, or the rates in the log.
+fn hosts(args: &HostArgs, log: &Log) -> Result<(Vec<Host>, &'static str), CliError> {
+    let is_named = !args.is_this_host();
+    if !is_named && own_node(log).is_none() {
+        let links = links_of_log(log);
+        return Ok((vec![Host { links, ..Host::default() }], "the port rates in the log"));
     }
-    if own_node(log).is_some() {
-        return Ok((links(host)?, "the links of this machine".to_owned()));
+    let mut hosts = Vec::new();
+    let unusable = host::each(args, |opened| {
+        hosts.push(perf::host(opened));
+        Ok(())
+    })?;
+    if !unusable.is_empty() {
+        return Err(CliError::new(format!("cannot use {}", unusable.join(", "))));
     }
-    Ok((links_of_log(log), "the port rates in the log".to_owned()))
+    Ok((hosts, if is_named { "the links of the given host" } else { "the links of this machine" }))
 }

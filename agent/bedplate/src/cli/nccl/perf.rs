@@ -2,26 +2,34 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::unpack::open;
-use crate::cli::{CliError, Context as _, Exit, HostArgs, host, output};
+use crate::cli::host::{self, OpenHost};
+use crate::cli::{CliError, Context as _, Exit, HostArgs, output};
 use crate::report::nccl_perf;
 use bedplate_base::Reading;
 use bedplate_base::terminal::brief;
 use bedplate_base::value::PciAddress;
-use bedplate_facts::Depth;
+use bedplate_core::record::HOSTNAME;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::{Distance, pcie_link};
+use bedplate_facts::{Depth, Facts};
 use bedplate_nccl::env::chosen;
-use bedplate_nccl::perf::judge::{self, Links, Verdict};
+use bedplate_nccl::perf::hosts::{self, Host};
+use bedplate_nccl::perf::judge::{Links, Verdict};
 use bedplate_nccl::perf::limit::{Nic, Pcie, Port};
+use bedplate_nccl::perf::ranks::{self, MOST_RANKS, Options};
 use bedplate_nccl::perf::{self, Test};
 use bedplate_nccl::ports::{self, PlacedPort};
 use bedplate_nccl::{Library, host_advice};
+
+/// Class of NVMe drives (PCI Code and ID Assignment Specification 1.11, §1.2).
+const NVME: u32 = 0x01_0802;
 
 /// `bedplate nccl perf`.
 #[derive(Debug, Args)]
@@ -29,7 +37,8 @@ use bedplate_nccl::{Library, host_advice};
     after_help = "Exit status: 0 as expected for this host's links; 4 not as expected; 5 unknown; 1 error; 64 usage."
 )]
 pub(crate) struct PerfArgs {
-    /// Output of nccl-tests, RCCL-tests or perftest; plain, gzip or zstd; `-` for standard input.
+    /// Output of nccl-tests, RCCL-tests, perftest, nvbandwidth, `gdrcopy_copybw`, gdsio or oneCCL's benchmark; plain,
+    /// gzip or zstd; `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "json_schema")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -38,6 +47,12 @@ pub(crate) struct PerfArgs {
     /// do not show it.
     #[arg(long, value_name = "NAME")]
     test: Option<Test>,
+    /// Number of ranks, if the file does not name them and its columns do not show their number.
+    #[arg(long, value_name = "N", value_parser = ranks_from_1)]
+    ranks: Option<usize>,
+    /// Number of ranks on each host, if the file does not name the hosts.
+    #[arg(long, value_name = "N", value_parser = ranks_from_1)]
+    per_host: Option<usize>,
     /// Print an SVG picture without scripts.
     #[arg(long, conflicts_with = "json")]
     svg: bool,
@@ -55,6 +70,12 @@ pub(crate) struct PerfArgs {
     json_schema: bool,
 }
 
+fn ranks_from_1(text: &str) -> Result<usize, String> {
+    const FIT: RangeInclusive<usize> = 1..=MOST_RANKS;
+    let fits = text.parse().ok().filter(|count| FIT.contains(count));
+    fits.ok_or_else(|| format!("expected a number from 1 to {MOST_RANKS}"))
+}
+
 /// Reads the results, evaluates them and prints the report.
 pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     let Some(file) = args.file.as_ref().filter(|_| !args.json_schema) else {
@@ -62,12 +83,27 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     };
     args.host.needs_machine("a root directory has no RDMA ports")?;
     let name = file.display().to_string();
-    let mut results = perf::read(&read(file)?);
-    for run in results.runs.iter_mut().filter(|run| run.device.is_none()) {
-        run.test = run.test.or(args.test);
+    let bytes = read(file)?;
+    let mut results = perf::read(&String::from_utf8_lossy(&bytes));
+    if results.runs.is_empty() && perf::is_binary(&bytes) {
+        let shown = brief(&name, 200);
+        return Err(CliError::new(format!("{shown} is binary, not the text of a benchmark")));
     }
-    let links = links(&args.host)?;
-    let report = judge::judge(results, &links);
+    let options = Options { test: args.test, ranks: args.ranks, per_host: args.per_host };
+    ranks::complete(&mut results, &options).map_err(CliError::usage)?;
+    let mut hosts = Vec::new();
+    let unusable = host::each(&args.host, |opened| {
+        hosts.push(host(opened));
+        Ok(())
+    })?;
+    // Results are not measured on a demo host.
+    if args.host.demo.is_some() {
+        hosts.iter_mut().for_each(|host| host.gpus = None);
+    }
+    if hosts.is_empty() {
+        return Ok(Exit::Failed);
+    }
+    let report = hosts::judge(results, &hosts);
     if args.json {
         output::json(&nccl_perf::document(&report, &name))?;
     } else if args.svg {
@@ -78,6 +114,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
         output::lines(&nccl_perf::text(&report, &name, output::columns(), ascii))?;
     }
     Ok(match report.verdict {
+        _ if !unusable.is_empty() => Exit::Failed,
         Verdict::Good => Exit::Done,
         Verdict::Bad => Exit::Blocked,
         Verdict::CannotTell => Exit::CannotTell,
@@ -96,7 +133,7 @@ fn speaks_unicode() -> bool {
     })
 }
 
-fn read(file: &Path) -> Result<String, CliError> {
+fn read(file: &Path) -> Result<Vec<u8>, CliError> {
     let most = perf::LARGEST as u64 + 1;
     let mut bytes = Vec::new();
     let done =
@@ -110,28 +147,50 @@ fn read(file: &Path) -> Result<String, CliError> {
         ))
         .hinting("extract the benchmark's lines from the log"));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
-/// Reads the links of the named host.
-pub(super) fn links(args: &HostArgs) -> Result<Links, CliError> {
-    let opened = host::open_one(args)?;
+/// Reads the links, GPUs and name of a host.
+pub(super) fn host(opened: &OpenHost) -> Host {
+    let hostname = opened.reader.attribute(HOSTNAME).ok().filter(|name| !name.is_empty());
     let facts = opened.facts(Depth::Thorough);
+    let of_gpus = |tree: &PciTree| {
+        tree.functions.values().filter(|one| one.is_gpu()).map(|one| one.address).collect()
+    };
+    Host {
+        name: match (&hostname, &opened.file) {
+            (Some(name), Some(file)) => format!("{name} ({file})"),
+            (Some(name), None) => name.clone(),
+            (None, _) => opened.snapshot.clone().unwrap_or_else(|| "this host".to_owned()),
+        },
+        hostname,
+        links: links(opened, &facts),
+        gpus: facts.pci.known().map(of_gpus),
+    }
+}
+
+fn links(opened: &OpenHost, facts: &Facts) -> Links {
     let unknown = match &facts.pci {
         Reading::Known(tree) => {
             let ports = ports::of_host(opened.reader.as_ref(), tree);
-            let library = Library::of_host(&facts);
+            let library = Library::of_host(facts);
             let (_, newest) = library.versions();
-            let links = sorted(&ports, tree, host_advice::gdr_reach(&facts, library, newest));
+            let links = sorted(&ports, tree, host_advice::gdr_reach(facts, library, newest));
             // Data reaches the GPU of a superchip over NVLink-C2C.
-            let by_pcie = matches!(superchip(&facts), Superchip::No);
+            let by_pcie = matches!(superchip(facts), Superchip::No);
             let gpus = if by_pcie { gpus(tree) } else { Vec::new() };
-            return Ok(Links { gpus, ..links });
+            return Links { gpus, drives: drives(tree), ..links };
         }
         Reading::Absent => "this host has no PCI bus".to_owned(),
         Reading::Unknown(why) => format!("cannot read PCI devices: {why}"),
     };
-    Ok(Links { unknown: Some(unknown), ..Links::default() })
+    Links { unknown: Some(unknown), ..Links::default() }
+}
+
+/// Returns the links of NVMe drives, or `None` if one is unknown.
+fn drives(tree: &PciTree) -> Option<Vec<Pcie>> {
+    let drives = tree.functions.values().filter(|function| function.class == NVME);
+    drives.map(|drive| pcie(tree, drive)).collect()
 }
 
 /// Returns the links of the GPUs; empty if one is unknown. Uses the maximum speed, because an idle GPU slows its link
@@ -169,6 +228,7 @@ fn sorted(ports: &[PlacedPort], tree: &PciTree, reach: Distance) -> Links {
         chosen: grouped(chosen(ports, reach).into_iter(), tree),
         all: grouped(ports.iter().filter(|one| one.port.is_active()), tree),
         gpus: Vec::new(),
+        drives: None,
         unknown,
     }
 }
