@@ -252,7 +252,9 @@ impl TableReader {
         self.lines += 1;
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         if self.lines == MOST_LINES {
-            self.state.results.note(number, "too many lines: the results from here on are not read");
+            self.state
+                .results
+                .note(number, "too many lines: the results from here on are not read");
         } else if self.lines < MOST_LINES {
             let line = anstream::adapter::strip_bytes(line).into_vec();
             self.state.line(&String::from_utf8_lossy(&line), number);

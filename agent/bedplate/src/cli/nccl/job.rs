@@ -11,8 +11,9 @@ use crate::report::nccl_log::{LogView, OnNode};
 use bedplate_nccl::job::{JobVerdict, evaluate, links_of_log};
 use bedplate_nccl::log::Log;
 use bedplate_nccl::log::verdict::{LogVerdict, Verdict as LogVerdictWord, judge};
-use bedplate_nccl::perf::judge as perf_judge;
-use bedplate_nccl::perf::judge::{Links, Report, Verdict};
+use bedplate_nccl::perf::hosts::{self, Host};
+use bedplate_nccl::perf::judge::{Report, Verdict};
+use bedplate_nccl::perf::ranks;
 
 /// `bedplate nccl job`.
 #[derive(Debug, Args)]
@@ -73,13 +74,13 @@ impl JudgedJob {
         let judged = judge(&log);
         let mut results = std::mem::take(&mut log.results);
         results.retain(|results| !results.runs.is_empty());
-        let (hosts, ceiling) = match results.is_empty() {
+        let (own, ceiling) = match results.is_empty() {
             true => (Vec::new(), ""),
-            false => hosts(host, &log)?,
+            false => links_of(host, &log)?,
         };
         let judge_results = |mut results| {
             ranks::complete(&mut results, &ranks::Options::default()).map_err(CliError::new)?;
-            Ok(hosts::judge(results, &hosts))
+            Ok(hosts::judge(results, &own))
         };
         let reports: Vec<Report> =
             results.into_iter().map(judge_results).collect::<Result<_, CliError>>()?;
@@ -125,7 +126,7 @@ impl JudgedJob {
 
 /// Returns the hosts whose links limit the results, and their origin: the named hosts, this machine if it is one of the
 /// nodes, or the rates in the log.
-fn hosts(args: &HostArgs, log: &Log) -> Result<(Vec<Host>, &'static str), CliError> {
+fn links_of(args: &HostArgs, log: &Log) -> Result<(Vec<Host>, &'static str), CliError> {
     let is_named = !args.is_this_host();
     if !is_named && own_node(log).is_none() {
         let links = links_of_log(log);
