@@ -37,7 +37,8 @@ pub fn everything(host: &Snapshot, loaded: &LoadedProfile) -> String {
             (placement::observe(host, tree), Options { vfs: true, all: true });
         let shown = TopologyView::new(&facts, tree, &placement, &names, options);
         said += &topology::text(&shown, options, 80);
-        json::document(&topology::document(&shown, options, None)).expect("a topology is JSON");
+        json::document(&topology::document(&shown, options, None, None))
+            .expect("a topology is JSON");
     }
     engine::assume_cpu(&mut facts, &loaded.profile);
     let plan = engine::plan(&loaded.profile, &facts, host, &Ledger::default()).plan;

@@ -163,7 +163,7 @@ impl Said {
         let names = Names::new(host, &facts);
         let shown = TopologyView::new(&facts, tree, &placement, &names, options);
         let text = style::terminal(&topology::text(&shown, options, 100));
-        let json = topology::document(&shown, options, None);
+        let json = topology::document(&shown, options, None, None);
         let json = json::document(&json).map_err(|error| error.to_string())?;
         let nccl = topology::nccl_xml(&shown);
         let imported = import::parse(&nccl).map_err(|error| error.to_string())?;

@@ -13,6 +13,7 @@ pub mod log;
 pub mod nets;
 pub mod perf;
 pub mod ports;
+pub mod process_env;
 pub mod switches;
 pub mod topology_file;
 pub mod topology_xml;

@@ -112,6 +112,7 @@ fn other_commands_print_json() {
     for args in [
         ["inspect", "--demo", "hgx", "--json"].as_slice(),
         &["topology", "--demo", "hgx", "--json", "--all", "--vfs"],
+        &["topology", "--demo", "hgx", "--json", "--for", "nvshmem"],
         &["topology", "--json-schema"],
         &["profile", "list", "--demo", "gb300", "--json"],
         &["profile", "show", "--demo", "hgx", "--json"],

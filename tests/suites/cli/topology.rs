@@ -48,6 +48,70 @@ fn topologies() {
     );
 }
 
+/// Port 1 of mlx5_2 is down, the state of mlx5_3 unreadable, and mlx5_4 on Ethernet.
+const PORTS: &str = "machine = \"hgx\"\n\
+    denied = [\"/sys/class/infiniband/mlx5_3/ports/1/state\"]\n\
+    [files]\n\"/sys/class/infiniband/mlx5_2/ports/1/state\" = \"1: DOWN\\n\"\n\
+    \"/sys/class/infiniband/mlx5_4/ports/1/link_layer\" = \"Ethernet\\n\"\n";
+
+#[test]
+fn variables_of_libraries() {
+    let session = Session::new();
+    session
+        .host("plain.bp", CHANGES)
+        .host("ports.bp", PORTS)
+        .host("gpu-unread.bp", GPU_UNREAD)
+        .host("unread.bp", "machine = \"plain\"\ndenied = [\"/sys/bus/pci/devices\"]\n")
+        .image("image");
+    session.expect(
+        "topology-for",
+        &[
+            &["topology", "--demo", "hgx", "--for", "nccl"],
+            &["topology", "--demo", "hgx", "--for", "ucx"],
+            &["topology", "--demo", "hgx", "--for", "nvshmem"],
+            &["topology", "--demo", "gb200", "--for", "ucx"],
+            &["topology", "--demo", "gb300", "--for", "nixl"],
+            &["topology", "--demo", "mi300x", "--for", "nccl"],
+            &["topology", "--demo", "mi300x", "--for", "ucx"],
+            &["topology", "--demo", "mi300x", "--for", "nvshmem"],
+            &["topology", "--snapshot", "ports.bp", "--for", "nvshmem"],
+            &["topology", "--snapshot", "plain.bp", "--for", "nccl"],
+            &["topology", "--snapshot", "plain.bp", "--for", "ucx"],
+            &["topology", "--snapshot", "gpu-unread.bp", "--for", "ucx"],
+            &["topology", "--snapshot", "unread.bp", "--for", "ucx"],
+            &["topology", "--root", "image", "--for", "ucx"],
+            &["topology", "--demo", "hgx", "--for", "ucx", "--all"],
+            &["topology", "--demo", "hgx", "--for", "mpi"],
+        ],
+    );
+}
+
+/// `--for nccl` sets the same as `nccl env`, and processes get the NICs of the pairing.
+#[test]
+fn variables_follow_nccl_env_and_the_pairing() {
+    let session = Session::new();
+    let json = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&session.run(args).stdout).expect("it is JSON")
+    };
+    for demo in bedplate_testhosts::names() {
+        let env = json(&["nccl", "env", "--demo", demo, "--json"]);
+        let topology = |library| json(&["topology", "--demo", demo, "--json", "--for", library]);
+        assert_eq!(topology("nccl")["variables"]["host"], env["set"], "{demo}");
+        let shown = topology("ucx");
+        let pairs = shown["pairing"].as_array().expect("a list");
+        let gpus = shown["variables"]["gpus"].as_array().expect("a list");
+        assert_eq!((pairs.len(), pairs.is_empty()), (gpus.len(), false), "{demo}");
+        for (pair, gpu) in pairs.iter().zip(gpus) {
+            let address = &pair["nics"][0]["address"];
+            let nics = shown["nics"].as_array().expect("a list");
+            let nic = nics.iter().find(|nic| nic["address"] == *address).expect("the NIC");
+            let port = format!("{}:1", nic["rdma"][0].as_str().expect("a name"));
+            let value = gpu["set"][0]["value"].as_str().expect("a list of ports");
+            assert_eq!((&gpu["gpu"], value.split(',').next()), (&pair["gpu"], Some(&*port)));
+        }
+    }
+}
+
 /// A GPU that does not respond is paired with nothing and takes no NIC: the rest keep theirs.
 #[test]
 fn dead_gpu_is_paired_with_nothing() {

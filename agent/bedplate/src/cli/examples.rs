@@ -75,6 +75,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("bedplate topology", "Show the distances, and the recommended NIC for each GPU."),
             ("bedplate topology --html --out node17.html", "Write a page with picture and matrix."),
+            ("bedplate topology --for ucx", "Print the variables that give UCX these NICs."),
             (
                 "bedplate topology --import nccl-topo.xml",
                 "Compare NCCL's topology file with sysfs.",

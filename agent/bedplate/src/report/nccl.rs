@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use bedplate_base::terminal::one_line;
-use bedplate_nccl::env::Advice;
+use bedplate_nccl::env::{Advice, Setting};
 use bedplate_nccl::{Library, Version, variables};
 
 /// Output format of the variables.
@@ -29,7 +29,7 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
         let (name, value) = (setting.name, one_line(&setting.value));
         let line = match form {
             Form::Conf => format!("{name}={value}"),
-            Form::Shell => format!("export {name}={}", quoted(&value)),
+            Form::Shell => export(setting),
             // A JSON string is also a YAML string.
             Form::Kubernetes => {
                 format!("- name: {name}\n  value: {}", serde_json::Value::from(value))
@@ -51,6 +51,11 @@ pub fn text(advice: &Advice, form: Form, verbose: bool) -> String {
         }
     }
     out
+}
+
+/// Returns the shell command that sets a variable.
+pub fn export(setting: &Setting) -> String {
+    format!("export {}={}", setting.name, quoted(&one_line(&setting.value)))
 }
 
 /// Quotes a value for a shell. Device names need no quoting, but sysfs does not guarantee that.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::variables::Variables;
 use super::{Options, TopologyView, labels};
 use crate::report::names;
 use bedplate_base::value::PciAddress;
@@ -40,6 +41,9 @@ pub(crate) struct Document<'a> {
     candidates: &'static str,
     /// PCI functions that could not be read, so that their class is unknown.
     unread: Vec<PciAddress>,
+    /// Variables that give a library the recommended NICs; only with `--for`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variables: Option<&'a Variables>,
 }
 
 /// A NUMA node.
@@ -139,6 +143,7 @@ pub fn document<'s>(
     shown: &'s TopologyView,
     options: Options,
     file: Option<&'s str>,
+    variables: Option<&'s Variables>,
 ) -> impl Serialize + use<'s> {
     let with: BTreeSet<PciAddress> = shown.rows(options).iter().map(|row| row.address()).collect();
     let list = |devices| entries_of(shown, devices, &with);
@@ -171,6 +176,7 @@ pub fn document<'s>(
             Candidates::All => "all",
         },
         unread: unread.iter().map(|gap| gap.address).collect(),
+        variables,
     }
 }
 

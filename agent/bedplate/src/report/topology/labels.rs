@@ -17,9 +17,9 @@ pub(super) const DISK: Noun = ("NVMe disk", "NVMe disks");
 const MOST_NAMED: usize = 16;
 
 /// Note about the numbering of GPUs.
-pub(super) const NUMBERS: &str = "GPUs are numbered in PCI order.";
+const NUMBERS: &str = "GPUs are numbered in PCI order.";
 /// Note about the numbering of GPUs, on hosts with NVIDIA's tools.
-pub(super) const NUMBERS_NVIDIA: &str = "GPUs are numbered in PCI order, as nvidia-smi does. CUDA numbers the fastest first \
+const NUMBERS_NVIDIA: &str = "GPUs are numbered in PCI order, as nvidia-smi does. CUDA numbers the fastest first \
     unless CUDA_DEVICE_ORDER=PCI_BUS_ID.";
 /// Note about the numbering of NICs, for headings with a number.
 pub(super) const NIC_NUMBERS: &str = "NICs are numbered by RDMA device name, shorter names first (apparently as in nvidia-smi); \
@@ -30,6 +30,16 @@ pub(super) const NVLINK: &str =
 /// Note about columns such as `mlx5_0_dma`.
 pub(super) const DATA_DIRECT: &str =
     "NAME_dma is the Data Direct function of that NIC: a direct path to a GPU, bypassing the CPU.";
+
+/// Whether the host has an NVIDIA GPU.
+pub(super) fn has_nvidia(shown: &TopologyView) -> bool {
+    shown.devices.gpus.iter().any(|gpu| gpu.function.vendor.0 == 0x10de)
+}
+
+/// Returns the note about the numbering of this host's GPUs.
+pub(super) fn numbering(shown: &TopologyView) -> &'static str {
+    if has_nvidia(shown) { NUMBERS_NVIDIA } else { NUMBERS }
+}
 
 /// Formats a distance for a cell.
 pub(super) fn cell(distance: Distance) -> &'static str {

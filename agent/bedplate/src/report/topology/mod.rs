@@ -6,6 +6,7 @@ mod labels;
 mod matrix;
 mod page;
 pub(in crate::report) mod picture;
+pub(crate) mod variables;
 
 use super::names;
 use super::style::{FAINT, HEAD, WARN, paint};
@@ -238,13 +239,10 @@ fn legend(shown: &TopologyView, rows: &[&Device], numbered: bool, width: usize) 
 fn notes(shown: &TopologyView, rows: &[&Device]) -> Vec<String> {
     let mut lines = labels::legend(matrix::occurring(shown, rows));
     let gpus = &shown.devices.gpus;
-    let nvidia = gpus.iter().any(|gpu| gpu.function.vendor.0 == 0x10de);
-    if nvidia {
-        lines.push(labels::NUMBERS_NVIDIA.to_owned());
-    } else if !gpus.is_empty() {
-        lines.push(labels::NUMBERS.to_owned());
+    if !gpus.is_empty() {
+        lines.push(labels::numbering(shown).to_owned());
     }
-    if nvidia && gpus.len() > 1 {
+    if labels::has_nvidia(shown) && gpus.len() > 1 {
         lines.push(labels::NVLINK.to_owned());
     }
     if shown.devices.nics.iter().any(|nic| nic.class == DeviceClass::DataDirect) {
