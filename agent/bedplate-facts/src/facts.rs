@@ -106,6 +106,7 @@ impl Facts {
                 vendor: Reading::Known(vendor),
                 model: unknown(),
                 family: unknown(),
+                id: unknown(),
                 is_guest: unknown(),
                 online: unknown(),
                 nodes: unknown(),

@@ -46,4 +46,4 @@ pub use boot::BootLoader;
 pub use depth::Depth;
 pub use facts::{Facts, observe};
 pub use os::Os;
-pub use system::{Cpu, Dmi, IommuFacts};
+pub use system::{Cpu, CpuId, Dmi, IommuFacts};

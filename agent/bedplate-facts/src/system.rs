@@ -18,6 +18,9 @@ pub struct Cpu {
     pub model: Reading<String>,
     /// Family number (AMD ≥ 0x17 is always accepted for P2P by the kernel; handbook §3.2).
     pub family: Reading<u32>,
+    /// Identity of an x86 CPU; `Absent` for Arm CPUs.
+    #[serde(skip)]
+    pub id: Reading<CpuId>,
     /// Whether this is a VM's CPU (CPUID, leaf 1, bit 31 of ECX); `Absent` for Arm CPUs, which do not report it.
     #[serde(skip)]
     pub is_guest: Reading<bool>,
@@ -25,6 +28,17 @@ pub struct Cpu {
     pub online: Reading<String>,
     /// Online NUMA nodes, e.g. `0-1`.
     pub nodes: Reading<String>,
+}
+
+/// Identity of an x86 CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuId {
+    /// Vendor text, e.g. `GenuineIntel`.
+    pub vendor: String,
+    /// Family number.
+    pub family: u32,
+    /// Model number.
+    pub model: u32,
 }
 
 impl Cpu {
@@ -123,14 +137,22 @@ pub(crate) fn cpu(reader: &dyn Reader, text: &Result<String, ReadError>) -> Cpu 
         )),
         (model, _) => model,
     };
-    let family = field("cpu family").and_then(|text| match text.parse() {
-        Ok(number) => Reading::Known(number),
-        Err(_) => Reading::unknown(format!("/proc/cpuinfo gives the family as {text:?}")),
+    let number = |name: &'static str| {
+        field(name).and_then(|text| match text.parse() {
+            Ok(number) => Reading::Known(number),
+            Err(_) => Reading::unknown(format!("/proc/cpuinfo gives {name} as {text:?}")),
+        })
+    };
+    let family = number("cpu family");
+    let id = field("vendor_id").and_then(|vendor| {
+        let family = family.clone();
+        family.and_then(|family| number("model").map(|model| CpuId { vendor, family, model }))
     });
     Cpu {
         vendor,
         model,
         family,
+        id,
         is_guest: field("flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         online: Reading::from_result(reader.attribute("/sys/devices/system/cpu/online")),
         nodes: Reading::from_result(reader.attribute("/sys/devices/system/node/online")),

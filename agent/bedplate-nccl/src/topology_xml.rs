@@ -4,22 +4,24 @@
 //! NCCL climbs two levels of sysfs at a time, so only the upstream port of each switch is present, and root ports are
 //! not. All RDMA devices of a bus are one NIC at its function 00.0 (`topology::nccl`); their active ports are nets
 //! below it. Attributes follow NCCL's order. Data from CUDA, NVML and verbs is left out; NCCL adds it when it reads the
-//! file on its host: `sm`, `rank` and `gdr` of GPUs, `nvlink`, `c2c`, `latency`, `guid`, `maxconn` and `gdr` of NICs,
-//! `familyid` and `modelid` of CPUs.
+//! file on its host: `sm`, `rank` and `gdr` of GPUs, `nvlink`, `c2c`, `latency`, `guid`, `maxconn` and `gdr` of NICs.
+//!
+//! CPUs need all attributes. NCCL adds missing ones only above GPUs of its own process, and since 2.22 merges the files
+//! of all processes, in which elements are the same only if all attributes are (handbook §8.7).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::library::Library;
 use crate::nets::{self, Net};
+use bedplate_base::Arch;
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
-use bedplate_base::{Arch, CpuVendor};
-use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, Link};
 use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::devices::{Device, Devices};
 use bedplate_facts::topology::{Topology, cpulist};
+use bedplate_facts::{CpuId, Facts};
 
 /// Data source of the file.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +85,20 @@ fn escaped(value: &str) -> String {
     value.chars().filter(plain).take(255).collect()
 }
 
+/// Returns the reason why the file would lack attributes of CPUs, if any.
+pub fn unknown_cpu(facts: &Facts) -> Option<String> {
+    let why = match (&facts.arch, &facts.cpu.id) {
+        (Reading::Unknown(why), _) | (Reading::Known(Arch::X86_64), Reading::Unknown(why)) => {
+            why.to_string()
+        }
+        (Reading::Known(Arch::X86_64), Reading::Absent) => {
+            "/proc/cpuinfo has no vendor_id, cpu family or model".to_owned()
+        }
+        _ => return None,
+    };
+    Some(format!("the CPU model cannot be read ({why}): NCCL may reject the file"))
+}
+
 /// Generates the file with GPUs and RDMA devices.
 pub fn xml(machine: Machine, detail: Detail) -> String {
     let Machine { facts, topology, devices, placement } = machine;
@@ -141,19 +157,20 @@ impl Tree<'_> {
         let list = self.machine.placement.node_cpus.get(&node).and_then(Reading::known);
         let online = facts.cpu.online.known().and_then(|online| cpulist::of_list(online));
         let last = online.and_then(|online| online.last().copied()).unwrap_or(0);
-        attributes.extend(list.and_then(|list| Some(("affinity", cpulist::mask(list, last)?))));
+        // NCCL writes an empty text, too, if it cannot read the list.
+        let mask = list.and_then(|list| cpulist::mask(list, last));
+        attributes.push(("affinity", mask.unwrap_or_default()));
         let arch = match facts.arch {
             Reading::Known(Arch::X86_64) => Some("x86_64"),
             Reading::Known(Arch::Aarch64) => Some("arm64"),
             _ => None,
         };
         attributes.extend(arch.map(|arch| ("arch", arch.to_owned())));
-        let vendor = match facts.cpu.vendor {
-            Reading::Known(CpuVendor::Intel) => Some("GenuineIntel"),
-            Reading::Known(CpuVendor::Amd) => Some("AuthenticAMD"),
-            _ => None,
-        };
-        attributes.extend(vendor.map(|vendor| ("vendor", vendor.to_owned())));
+        if let Reading::Known(CpuId { vendor, family, model }) = &facts.cpu.id {
+            attributes.push(("vendor", vendor.clone()));
+            attributes.push(("familyid", family_id(*family).to_string()));
+            attributes.push(("modelid", model.to_string()));
+        }
         Element::new("cpu", attributes)
     }
 
@@ -217,6 +234,13 @@ fn element(dev: usize, net: &Net, detail: Detail) -> Element {
     Element::new("net", attributes)
 }
 
+/// Returns NCCL's number of a CPU family: it adds 16 times the extended family, Linux adds it once (NCCL
+/// src/graph/xml.cc, Linux arch/x86/lib/cpu.c).
+fn family_id(family: u32) -> u32 {
+    let base = family.min(15);
+    base + ((family - base) << 4)
+}
+
 fn insert(list: &mut Vec<PciAddress>, address: PciAddress) {
     if let Err(place) = list.binary_search(&address) {
         list.insert(place, address);
@@ -243,6 +267,11 @@ fn speed(link: &Link) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn family_numbers_are_those_of_nccl() {
+        assert_eq!([6, 15, 23, 25].map(family_id), [6, 15, 143, 175]);
+    }
 
     #[test]
     fn escaped_value_has_no_terminating_characters() {

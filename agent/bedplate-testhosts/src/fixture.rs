@@ -10,7 +10,7 @@ use bedplate_base::value::{AcsBits, PciAddress, PciId};
 use bedplate_base::{Arch, CpuVendor, ReadError, Reading};
 use bedplate_facts::gpu::GpuStack;
 use bedplate_facts::pci::{Acs, Function, PciTree, PortType, SriovPf};
-use bedplate_facts::{BootLoader, Cpu, Dmi, Facts, IommuFacts, Os};
+use bedplate_facts::{BootLoader, Cpu, CpuId, Dmi, Facts, IommuFacts, Os};
 use bedplate_host::{ConfigSpace, HostKind, Reader};
 
 /// Parses an address.
@@ -203,6 +203,7 @@ pub fn facts(pci: Reading<PciTree>) -> Facts {
             vendor: Reading::Known(CpuVendor::Intel),
             model: text("Intel(R) Xeon(R)"),
             family: Reading::Known(6),
+            id: Reading::Known(CpuId { vendor: "GenuineIntel".to_owned(), family: 6, model: 143 }),
             is_guest: Reading::Known(false),
             online: text("0-111"),
             nodes: text("0-1"),

@@ -17,12 +17,19 @@ const GPU_UNREAD: &str = "machine = \"bare\"\n\
     { at = \"0000:20:00.0\", is = \"root-port\" },\n\
     { at = \"0000:21:00.0\", is = \"gpu\", under = \"0000:20:00.0\" },\n]\n";
 
+/// One GPU and a CPU of unknown model.
+const CPU_UNREAD: &str = "machine = \"bare\"\n\
+    pci = [\n{ at = \"0000:20:00.0\", is = \"root-port\" },\n\
+    { at = \"0000:21:00.0\", is = \"gpu\", under = \"0000:20:00.0\" },\n]\n\
+    [files]\n\"/proc/cpuinfo\" = \"flags\\t: lm\\nvendor_id\\t: GenuineIntel\\n\"\n";
+
 #[test]
 fn topologies() {
     let session = Session::new();
     session
         .host("plain.bp", CHANGES)
         .host("gpu-unread.bp", GPU_UNREAD)
+        .host("cpu-unread.bp", CPU_UNREAD)
         .host("unread.bp", "machine = \"plain\"\ndenied = [\"/sys/bus/pci/devices\"]\n")
         .image("image");
     session.expect(
@@ -36,6 +43,7 @@ fn topologies() {
             &["topology", "--snapshot", "unread.bp"],
             &["topology", "--snapshot", "gpu-unread.bp"],
             &["topology", "--snapshot", "gpu-unread.bp", "--nccl-xml"],
+            &["topology", "--snapshot", "cpu-unread.bp", "--nccl-xml"],
             &["topology", "--root", "image"],
             &["topology", "--demo", "hgx", "--svg", "--json"],
             &["topology", "--demo", "hgx", "-o", "x.svg"],

@@ -106,7 +106,8 @@ pub fn parse(text: &str) -> Result<File, ImportError> {
     let mut file = File { version, cpus: Vec::new(), functions: Vec::new() };
     for cpu in named(system, "cpu") {
         let numaid = attribute(cpu, "numaid").unwrap_or_default();
-        file.cpus.push((numaid.clone(), attribute(cpu, "affinity")));
+        let affinity = attribute(cpu, "affinity").filter(|mask| !mask.is_empty());
+        file.cpus.push((numaid.clone(), affinity));
         let mut waiting: Vec<(Node, Option<String>, usize)> =
             named(cpu, "pci").map(|pci| (pci, None, 0)).collect();
         while let Some((pci, above, depth)) = waiting.pop() {

@@ -187,8 +187,9 @@ fn show(
         output::data(&topology::nccl_xml(shown))?;
         output::status(LEFT_OUT);
         // NCCL trusts the file: a job would not use a GPU that is missing from it.
-        if let Some(unread) = topology::unread(shown) {
-            output::warn(&format!("{}{unread}", named(opened)));
+        let gaps = topology::nccl_xml_gaps(shown);
+        gaps.iter().for_each(|gap| output::warn(&format!("{}{gap}", named(opened))));
+        if !gaps.is_empty() {
             return Ok(Exit::CannotTell);
         }
     } else if args.svg {

@@ -93,6 +93,10 @@ fn body(context: &Context, out: &mut KindPlan) -> Option<String> {
         unknown(format!("{named} could not be read; may be a GPU or a NIC"));
         return None;
     }
+    if let Some(why) = topology_xml::unknown_cpu(context.facts) {
+        unknown(why);
+        return None;
+    }
     let placement = placement::observe(context.reader, &tree);
     let topology = Topology::new(&tree);
     let devices = Devices::find(&topology, &placement, false);

@@ -156,9 +156,10 @@ fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
     })
 }
 
-const CPU: [&str; 8] = [
+const CPU: [&str; 9] = [
     "vendor_id",
     "cpu family",
+    "model",
     "model name",
     "flags",
     "CPU implementer",

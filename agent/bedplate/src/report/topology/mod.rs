@@ -91,6 +91,11 @@ pub fn nccl_xml(shown: &TopologyView) -> String {
     topology_xml::xml(topology_xml::Machine { facts, topology, devices, placement }, Detail::Dump)
 }
 
+/// Returns the gaps of the topology file of [`nccl_xml`].
+pub fn nccl_xml_gaps(shown: &TopologyView) -> Vec<String> {
+    unread(shown).into_iter().chain(topology_xml::unknown_cpu(shown.facts)).collect()
+}
+
 /// Formats matrix, pairs, key and legend, in `width` columns.
 pub fn text(shown: &TopologyView, options: Options, width: usize) -> String {
     let mut out = format!("{}\n", paint(HEAD, &one_line(&shown.facts.label())));
@@ -253,7 +258,7 @@ fn notes(shown: &TopologyView, rows: &[&Device]) -> Vec<String> {
 }
 
 /// Lists functions that could not be read, if any.
-pub(crate) fn unread(shown: &TopologyView) -> Option<String> {
+fn unread(shown: &TopologyView) -> Option<String> {
     let unread = shown.topology.tree().unread();
     let named = some_of(unread.iter().map(|gap| gap.address.to_string()), 4, "PCI functions");
     let rest = match unread.len() {
