@@ -2,8 +2,8 @@
 //! src/transport/net_ib/init.cc, src/graph/xml.cc). Pure.
 //!
 //! NCCL puts every RDMA device at device 0, function 0 of its bus, so that ports and VFs (NCCL_IB_MERGE_VFS) of an
-//! adapter are one NIC. If that function does not exist on the bus, sysfs has no data on the NIC, and NCCL puts it
-//! below a CPU of NUMA node −1.
+//! adapter are one NIC. If that function does not exist on the bus, NCCL attaches the NIC to the first CPU of its file,
+//! wherever the NIC is. Here it keeps its own location, which NCCL accepts from a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use bedplate_facts::topology::devices::{Device, DeviceClass};
 pub struct Net {
     /// `mlx5_0`, or `mlx5_0_dma` if the path is that of a Data Direct function.
     pub name: String,
-    /// Function at which NCCL puts it; need not exist.
+    /// Function at which NCCL puts it, or its own if that one does not exist.
     pub place: PciAddress,
     /// Port number. If several devices are one NIC, the number among all their ports.
     pub port: u32,
@@ -29,6 +29,12 @@ pub struct Net {
 /// Returns the location that NCCL assigns to an RDMA device without a Data Direct function.
 pub(crate) fn place(function: PciAddress) -> PciAddress {
     PciAddress { device: 0, function: 0, ..function }
+}
+
+/// Returns the location for NCCL of an RDMA device without a Data Direct function.
+fn location(topology: &Topology, function: PciAddress) -> PciAddress {
+    let merged = place(function);
+    if topology.tree().get(merged).is_some() { merged } else { function }
 }
 
 /// Returns the nets of a host in NCCL's order: by PCI address of the device (NCCL_IB_DEVICE_PCI_ORDER). NICs with a Data
@@ -42,7 +48,7 @@ pub fn nets(topology: &Topology, nics: &[Device], placement: &Placement) -> Vec<
         let dma = direct.get(&function.address).copied();
         for name in &function.infiniband {
             for port in placement.ports.get(name).into_iter().flatten().filter(|port| port.active) {
-                let place = dma.unwrap_or(place(function.address));
+                let place = dma.unwrap_or_else(|| location(topology, function.address));
                 let before = ports.entry((place.domain, place.bus)).or_default();
                 let name = if dma.is_some() { format!("{name}_dma") } else { name.clone() };
                 let port_number = u32::from(port.number) + *before;
@@ -62,7 +68,7 @@ pub(crate) fn physical(topology: &Topology, nics: &[Device]) -> Vec<Net> {
     let net = |(function, name): (&Function, &String)| match direct.get(&function.address) {
         Some(dma) => Net { name: format!("{name}_dma"), place: *dma, port: 1, megabits: None },
         None => {
-            let place = place(function.address);
+            let place = location(topology, function.address);
             Net { name: name.clone(), place, port: 1, megabits: None }
         }
     };

@@ -176,16 +176,9 @@ impl Tree<'_> {
 
     fn pci(&mut self, address: PciAddress) -> Element {
         let mut attributes = vec![("busid", address.to_string())];
-        match self.machine.topology.tree().get(address) {
-            Some(function) => {
-                attributes.extend(identity(function));
-                attributes.extend(self.link(function));
-            }
-            // NCCL made this location up; all it knows is that a NIC is there.
-            None => {
-                let known = [("class", "0x02"), ("link_speed", ""), ("link_width", "")];
-                attributes.extend(known.map(|(key, value)| (key, value.to_owned())));
-            }
+        if let Some(function) = self.machine.topology.tree().get(address) {
+            attributes.extend(identity(function));
+            attributes.extend(self.link(function));
         }
         let mut pci = Element::new("pci", attributes);
         let below = self.children.remove(&address).unwrap_or_default();
