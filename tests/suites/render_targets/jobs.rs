@@ -99,15 +99,13 @@ fn batch_script_passes_its_values_on_unchanged() {
     assert!(output.status.success(), "{}", text_of(&output));
     assert!(!touched.exists());
     let args = lines(&directory.path().join("srun.said"));
-    assert_eq!(
-        args[..4],
-        ["--kill-on-bad-exit=1", &format!("--container-image={evil}"), "bash", "-c"]
-    );
+    let image = format!("--container-image={evil}");
+    assert_eq!(args[..5], ["--mpi=pmix", "--kill-on-bad-exit=1", &image, "bash", "-c"]);
     let program = format!("{evil}/all_gather_perf");
-    assert_eq!(args[5..], ["task", &program, "-b", "8", "-e", "8G", "-f", "2", "-g", "1"]);
+    assert_eq!(args[6..], ["task", &program, "-b", "8", "-e", "8G", "-f", "2", "-g", "1"]);
     // The script of each task passes the rest on.
     let task =
-        Command::new("bash").args(["-c", &args[4], "task", "printf", "%s|", "a b", "$c"]).output();
+        Command::new("bash").args(["-c", &args[5], "task", "printf", "%s|", "a b", "$c"]).output();
     assert_eq!(String::from_utf8_lossy(&task.unwrap().stdout), "a b|$c|");
 }
 

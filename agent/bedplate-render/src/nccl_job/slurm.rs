@@ -11,6 +11,11 @@ use super::{Job, Place, missing, of_one_host};
 
 const PATH: &str = "nccl-job.sbatch";
 
+/// Comment of the script. With another type than that of its MPI library, each rank starts a job of its own (Slurm's MPI
+/// guide).
+const MPI: &str = "# pmix is for Open MPI. MPICH and Intel MPI need --mpi=pmi2; `srun --mpi=list` lists the types.\n\
+                   # With the wrong type, or a program without MPI, each rank measures itself alone.\n";
+
 /// Each task raises its limit of locked memory as far as allowed, and prints a message if that is not unlimited: with
 /// too low a limit, creating queue pairs fails in the middle of a job.
 const TASK: &str = "ulimit -S -l \"$(ulimit -H -l)\"; [ \"$(ulimit -l)\" = unlimited ] || \
@@ -29,7 +34,8 @@ pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, Ren
         let _ = writeln!(text, "export {name}={}", quoted(value));
     }
     let image = job.image.iter().map(|image| format!("--container-image={image}"));
-    let words = ["srun", "--kill-on-bad-exit=1"].map(str::to_owned).into_iter().chain(image);
+    text += MPI;
+    let words = ["srun", "--mpi=pmix", "--kill-on-bad-exit=1"].map(str::to_owned).into_iter().chain(image);
     let task = ["bash", "-c", TASK, "task"].map(str::to_owned);
     let words = words.chain(task).chain(job.command(1)).map(|word| match is_plain(&word) {
         true => word,
@@ -43,8 +49,8 @@ pub(super) fn render(build: &ImageConfig, job: &Job) -> Result<RenderResult, Ren
     };
     of_one_host(job, &mut rendered);
     rendered.notes.push(
-        "nccl-tests must be built with MPI; if that is not the cluster's default MPI, run `SLURM_MPI_TYPE=pmix sbatch \
-        nccl-job.sbatch`"
+        "nccl-tests must be built with MPI (`make MPI=1`); the script uses PMIx, as for Open MPI: with MPICH or Intel \
+        MPI, change --mpi=pmix to --mpi=pmi2"
             .to_owned(),
     );
     if job.image.is_some() {
