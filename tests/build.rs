@@ -12,7 +12,7 @@ use std::process::Command;
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Programs in [`PLACES`].
-const TOOLS: [&str; 29] = [
+const TOOLS: [&str; 30] = [
     "ansible-playbook",
     "busctl",
     "chromium",
@@ -31,6 +31,7 @@ const TOOLS: [&str; 29] = [
     "mmdebstrap",
     "perl",
     "promtool",
+    "python3",
     "qemu-aarch64-static",
     "rpm",
     "rpmlint",

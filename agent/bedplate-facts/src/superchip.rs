@@ -6,7 +6,7 @@ use super::gpu::NVIDIA;
 use super::kernel_config;
 use super::pci::{Function, PciTree};
 use bedplate_base::Arch;
-use bedplate_base::value::KernelVersion;
+use bedplate_base::value::{KernelVersion, PciId};
 use bedplate_base::{Reading, Reason};
 use bedplate_host::Reader;
 
@@ -124,8 +124,13 @@ pub fn arm_cpu(tree: &PciTree) -> ArmCpu {
 }
 
 /// Whether the GPU is one of a rack tray.
-pub(crate) fn is_rack_gpu(gpu: &Function) -> bool {
-    gpu.vendor == NVIDIA && RACK_GPUS.contains(&gpu.device.0)
+pub fn is_rack_gpu(gpu: &Function) -> bool {
+    is_rack_id(gpu.vendor, gpu.device)
+}
+
+/// Whether the ids are those of a GPU of a rack tray.
+pub fn is_rack_id(vendor: PciId, device: PciId) -> bool {
+    vendor == NVIDIA && RACK_GPUS.contains(&device.0)
 }
 
 /// Whether the GPU exists only together with an NVIDIA Arm CPU, whose memory it shares. A VM on such a host sees the GPU,

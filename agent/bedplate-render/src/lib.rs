@@ -34,7 +34,7 @@ mod udev;
 mod vf_rules;
 mod yaml;
 
-pub use nccl_job::{Collective, Job, JobForm};
+pub use nccl_job::{Job, JobForm, Workload};
 pub(crate) use output::SCRIPT_MODE;
 pub use output::{
     Deferred, GrubFamily, Inexpressible, Options, OutFile, RenderError, RenderResult, digest,

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bedplate_render::{Collective, Job, JobForm, Options, RenderResult};
+use bedplate_render::{Job, JobForm, Options, RenderResult, Workload};
 use bedplate_tests::fixtures::{document, tool};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn options(form: JobForm, nodes: u16) -> Options {
     let job = Job {
         form,
         nodes,
-        test: Collective::AllGather,
+        workload: Workload::AllGather,
         image: Some("registry.example/nccl-tests:2.17".to_owned()),
         networks: vec!["rdma/compute".to_owned()],
         ..Job::default()
@@ -49,10 +49,28 @@ impl Schema {
 #[test]
 fn objects_match_the_published_schemas() {
     let forms = [JobForm::Job, JobForm::MpiJob, JobForm::LeaderWorkerSet];
+    let mut all: Vec<Options> =
+        forms.iter().flat_map(|form| [options(*form, 1), options(*form, 4)]).collect();
+    for form in [JobForm::Job, JobForm::LeaderWorkerSet] {
+        let mut training = options(form, 4);
+        training.job.workload = Workload::Torchrun;
+        training.job.openshift = true;
+        all.push(training);
+    }
+    // With a claim of an IMEX channel.
+    let claiming = all.clone().into_iter().map(|mut options| {
+        options.job.compute_domain = Some(true);
+        options
+    });
+    all.extend(claiming.collect::<Vec<_>>());
     let mut schemas = BTreeMap::new();
-    for (form, nodes) in forms.iter().flat_map(|form| [(*form, 1), (*form, 4)]) {
-        for Made { what, rendered } in made_with("nccl-job", &options(form, nodes)) {
+    for options in &all {
+        for Made { what, rendered } in made_with("nccl-job", options) {
             for object in documents(&rendered.file("nccl-job.yaml").unwrap().text) {
+                // Unit tests check it.
+                if object["kind"] == "ComputeDomain" {
+                    continue;
+                }
                 let kind = object["kind"].as_str().unwrap().to_lowercase();
                 let schema = schemas.entry(kind).or_insert_with_key(|kind| Schema::for_kind(kind));
                 assert_eq!(schema.complaints(&object), [] as [String; 0], "{what}: {object:#}");
@@ -214,4 +232,60 @@ fn script_of_pods_is_valid_bash() {
         let output = Command::new(&shellcheck).arg("--shell=bash").arg(&script).output().unwrap();
         assert!(output.status.success(), "{}", text_of(&output));
     }
+}
+
+/// The batch script of a training loop starts torchrun once per node, with the node's number.
+#[test]
+fn batch_script_starts_torchrun_on_each_node() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut options = options(JobForm::Slurm, 2);
+    options.job.networks.clear();
+    options.job.workload = Workload::Torchrun;
+    let made = made_with("nccl-job", &options);
+    write(&made[0].rendered, directory.path());
+    pretend(directory.path(), "torchrun");
+    let srun = directory.path().join("srun");
+    fs::write(
+        &srun,
+        "#!/bin/sh\nwhile [ \"$1\" != bash ]; do shift; done\nSLURM_NODEID=1 exec \"$@\"\n",
+    )
+    .unwrap();
+    let scontrol = directory.path().join("scontrol");
+    fs::write(
+        &scontrol,
+        "#!/bin/sh\n[ \"$*\" = 'show hostnames n[1-2]' ] && printf 'n1\\nn2\\n'\n",
+    )
+    .unwrap();
+    for path in [&srun, &scontrol] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let script = directory.path().join("nccl-job.sbatch");
+    let text = fs::read_to_string(&script).unwrap();
+    assert!(text.contains("\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=8\n"), "{text}");
+    let output = Command::new("bash")
+        .arg(&script)
+        .env("PATH", format!("{}:/usr/bin:/bin", directory.path().display()))
+        .env("SLURM_JOB_NODELIST", "n[1-2]")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    let said = fs::read_to_string(directory.path().join("torchrun.said")).unwrap();
+    let words = "--node_rank=1 --master_addr=n1 --nnodes=2 --nproc_per_node=8 --master_port=29500 --no_python python3 -c";
+    assert!(said.starts_with(&format!("{}\n", words.replace(' ', "\n"))), "{said}");
+    assert!(said.ends_with("\nmain()\n\n"), "{said}");
+}
+
+/// The training loop is a program that Python accepts.
+#[test]
+#[cfg_attr(not(has = "python3"), ignore = "needs python3")]
+fn training_loop_is_valid_python() {
+    let mut options = options(JobForm::Job, 1);
+    options.job.workload = Workload::Torchrun;
+    let made = made_with("nccl-job", &options);
+    let object = documents(&made[0].rendered.files[0].text).pop().unwrap();
+    let command = &object["spec"]["template"]["spec"]["containers"][0]["command"];
+    let program = command.as_array().unwrap().last().unwrap().as_str().unwrap();
+    let check = "import ast, sys; ast.parse(sys.argv[1])";
+    let output = Command::new(tool("python3")).args(["-c", check, program]).output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
 }

@@ -7,11 +7,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::sections;
-use super::sections::matching::{Match, MatchFile, MatchWord};
+use super::sections::matching::{Match, MatchFile, MatchWord, PciIdPair};
 use crate::section::{
     Check, Checked, Checker, Entry, Fault, InFile, Plain, Printer, Section, Spanned, read_key,
 };
 use bedplate_base::value::PciId;
+use bedplate_facts::superchip::is_rack_id;
 
 /// Schema version that this bedplate reads.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -156,6 +157,13 @@ impl Profile {
     /// Returns the vendors of the PCI devices in `match`, which describe the machine when only its image is available.
     pub(crate) fn vendors(&self) -> Vec<PciId> {
         self.matching.pci.iter().flat_map(|pci| &pci.ids).map(|id| id.vendor).collect()
+    }
+
+    /// Whether the profile is for trays of a rack whose NVLink spans nodes (GB200, GB300), and for no other machine.
+    pub fn is_for_rack_trays(&self) -> bool {
+        let is_tray =
+            |id: &PciIdPair| id.device.is_some_and(|device| is_rack_id(id.vendor, device));
+        self.matching.pci.iter().any(|pci| pci.ids.iter().all(is_tray))
     }
 }
 

@@ -19,9 +19,9 @@ pub enum JobForm {
     Slurm,
 }
 
-/// A program of nccl-tests.
+/// Program of the job: one of nccl-tests, or a training loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Collective {
+pub enum Workload {
     /// `all_reduce_perf`.
     #[default]
     AllReduce,
@@ -37,37 +37,40 @@ pub enum Collective {
     Reduce,
     /// `sendrecv_perf`.
     SendRecv,
+    /// A training loop of PyTorch, started by torchrun.
+    Torchrun,
 }
 
-impl Collective {
-    /// Returns the name of the program, without `_perf`.
+impl Workload {
+    /// Returns the name of the program, for nccl-tests without `_perf`.
     pub(crate) fn stem(self) -> &'static str {
         match self {
-            Collective::AllReduce => "all_reduce",
-            Collective::AllGather => "all_gather",
-            Collective::ReduceScatter => "reduce_scatter",
-            Collective::AllToAll => "alltoall",
-            Collective::Broadcast => "broadcast",
-            Collective::Reduce => "reduce",
-            Collective::SendRecv => "sendrecv",
+            Workload::AllReduce => "all_reduce",
+            Workload::AllGather => "all_gather",
+            Workload::ReduceScatter => "reduce_scatter",
+            Workload::AllToAll => "alltoall",
+            Workload::Broadcast => "broadcast",
+            Workload::Reduce => "reduce",
+            Workload::SendRecv => "sendrecv",
+            Workload::Torchrun => "torchrun",
         }
     }
 }
 
-/// A benchmark job.
+/// A job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// Scheduler and object type.
     pub form: JobForm,
-    /// The benchmark.
-    pub test: Collective,
+    /// Its program.
+    pub workload: Workload,
     /// Number of nodes.
     pub nodes: u16,
     /// GPUs of each node, one rank each.
     pub gpus: u16,
     /// Resource name of the pods' GPUs: `nvidia.com/gpu`.
     pub gpu_resource: String,
-    /// Image with nccl-tests. Required for Kubernetes; optional for Slurm, which needs pyxis for it.
+    /// Image with the program. Required for Kubernetes; optional for Slurm, which needs pyxis for it.
     pub image: Option<String>,
     /// Directory of the programs in the image, if they are not on its PATH.
     pub directory: Option<String>,
@@ -79,6 +82,14 @@ pub struct Job {
     pub networks: Vec<String>,
     /// Whether pods use the network of their host.
     pub host_network: bool,
+    /// Keys of taints that pods tolerate, in addition to that of the GPUs.
+    pub tolerations: Vec<String>,
+    /// Whether the nodes are trays of a rack whose NVLink spans nodes (GB200, GB300); `None` if unknown.
+    pub is_rack: Option<bool>,
+    /// Whether pods claim an IMEX channel; `None`: if the nodes are trays of a rack.
+    pub compute_domain: Option<bool>,
+    /// Whether the job is for OpenShift, with a SecurityContextConstraints of its own.
+    pub openshift: bool,
     /// Recommended NCCL settings of the host that the job is rendered for; `None` if no host was given.
     pub env: Option<Vec<Setting>>,
     /// Notes on these settings.
@@ -90,7 +101,7 @@ impl Default for Job {
     fn default() -> Job {
         Job {
             form: JobForm::default(),
-            test: Collective::default(),
+            workload: Workload::default(),
             nodes: 1,
             gpus: 8,
             gpu_resource: "nvidia.com/gpu".to_owned(),
@@ -100,6 +111,10 @@ impl Default for Job {
             prefix: "nvidia.com".to_owned(),
             networks: Vec::new(),
             host_network: false,
+            tolerations: Vec::new(),
+            is_rack: None,
+            compute_domain: None,
+            openshift: false,
             env: None,
             notes: Vec::new(),
         }

@@ -1,28 +1,37 @@
-//! Target `nccl-job`: a benchmark of nccl-tests as a job for Kubernetes or Slurm. Its hosts must already match the
+//! Target `nccl-job`: nccl-tests or a training loop as a job for Kubernetes or Slurm. Its hosts must already match the
 //! profile: the job uses the profile's VF resource names, and the NCCL settings recommended for a host.
 
+mod compute_domain;
 pub(crate) mod job;
 mod kubernetes;
+mod openshift;
+mod pod;
 mod slurm;
+mod torchrun;
 
 use bedplate_core::image_config::ImageConfig;
+use bedplate_facts::cufile;
 
 use super::{Inexpressible, Options, RenderError, RenderResult, Target};
-pub use job::{Collective, Job, JobForm};
+pub use job::{Job, JobForm, Workload};
 
 impl Job {
     /// Returns the name of the objects, and of the Slurm job.
     fn name(&self) -> String {
-        format!("nccl-{}", self.test.stem().replace('_', "-"))
+        format!("nccl-{}", self.workload.stem().replace('_', "-"))
+    }
+
+    fn is_training(&self) -> bool {
+        self.workload == Workload::Torchrun
     }
 
     fn ranks(&self) -> u32 {
         u32::from(self.nodes) * u32::from(self.gpus)
     }
 
-    /// Returns the program with its arguments: message sizes from 8 bytes to 8 GiB, doubling; `gpus` per process.
+    /// Returns the program of nccl-tests with its arguments: message sizes from 8 bytes to 8 GiB, doubling; `gpus` per process.
     fn command(&self, gpus: u16) -> Vec<String> {
-        let program = format!("{}_perf", self.test.stem());
+        let program = format!("{}_perf", self.workload.stem());
         let program = match &self.directory {
             Some(directory) => format!("{}/{program}", directory.trim_end_matches('/')),
             None => program,
@@ -44,6 +53,15 @@ impl Job {
         let host = host.map(|setting| (setting.name, setting.value.as_str()));
         LOG.into_iter().chain(host).chain(profile.iter().copied()).collect()
     }
+}
+
+/// Variable of cuFile with the path of its configuration (GPUDirect Storage documentation; handbook §6.4).
+const CUFILE: &str = "CUFILE_ENV_PATH_JSON";
+
+/// Returns the text of cufile.json with the profile's keys, if the profile has some.
+fn cufile_text(build: &ImageConfig) -> Option<&str> {
+    let file = build.files.iter().find(|file| file.path == cufile::PATH)?;
+    Some(file.text.as_str())
 }
 
 /// Settings of NCCL's log.
@@ -91,8 +109,8 @@ impl Place {
 
 pub(crate) const TARGET: Target = Target::new(
     "nccl-job",
-    "benchmark of nccl-tests as a job: Kubernetes Job, MPIJob, LeaderWorkerSet, or Slurm",
-    &["nccl-job.yaml", "nccl-job.sbatch"],
+    "nccl-tests or a training loop as a job: Kubernetes Job, MPIJob, LeaderWorkerSet, or Slurm",
+    &[kubernetes::PATH, openshift::PATH, slurm::PATH],
     render,
 );
 
@@ -100,7 +118,7 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     let job = &options.job;
     let mut rendered = match job.form {
         JobForm::Slurm => slurm::render(build, job)?,
-        form => kubernetes::render(build, job, form)?,
+        form => kubernetes::render(build, options, form)?,
     };
     if build.nccl.iter().any(|(name, _)| is_of_log(name)) {
         let note = "the job sets NCCL_DEBUG and NCCL_DEBUG_SUBSYS itself, not from the profile: `bedplate nccl log` \

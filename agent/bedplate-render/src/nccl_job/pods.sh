@@ -25,7 +25,7 @@ done
 export OMPI_MCA_orte_keep_fqdn_hostnames=true PRTE_MCA_prte_keep_fqdn_hostnames=true
 # sshd does not pass the pod's environment to its children.
 forward=
-for name in $(env | sed -nE 's/^([NR]CCL_[A-Z0-9_]*|PATH|LD_LIBRARY_PATH)=.*/\1/p' | sort); do
+for name in $(env | sed -nE 's/^([NR]CCL_[A-Z0-9_]*|CUFILE_ENV_PATH_JSON|PATH|LD_LIBRARY_PATH)=.*/\1/p' | sort); do
     forward="$forward -x $name"
 done
 # With its full path, mpirun finds its daemon on the other pods too.

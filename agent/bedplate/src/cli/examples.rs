@@ -187,6 +187,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "bedplate render nccl-job --as slurm --snapshot node17.bp --out job",
                 "Write a benchmark of one node as a batch script.",
             ),
+            (
+                "bedplate render nccl-job --test torchrun --nodes 2 --image IMAGE --snapshot node17.bp --out job",
+                "Write a training loop on two nodes as a Kubernetes Job.",
+            ),
         ],
     ),
     (

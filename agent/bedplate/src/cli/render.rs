@@ -168,7 +168,8 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
     };
     if args.target == "nccl-job" {
         // A root directory has no ports.
-        options.job = args.job.job((says_host && args.host.root.is_none()).then_some(reader))?;
+        let host = (says_host && args.host.root.is_none()).then_some(reader);
+        options.job = args.job.job(&loaded.profile, host)?;
     }
     let rendered = bedplate_render::render(target, &loaded.profile, &facts, &desired, &options)
         .context(cannot)?;

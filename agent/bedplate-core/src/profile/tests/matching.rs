@@ -143,3 +143,10 @@ fn virtual_functions_do_not_count() {
     let two = conditions("pci = [{ id = \"1002:*\", at_least = 2 }]");
     assert_eq!(match_profile(&two, &facts).fails.len(), 1);
 }
+
+#[test]
+fn only_profiles_of_rack_trays_are_for_them() {
+    let shipped = super::super::shipped().iter();
+    let trays = shipped.filter(|shipped| good(shipped.text).profile.is_for_rack_trays());
+    assert_eq!(trays.map(|shipped| shipped.name).collect::<Vec<_>>(), ["gb200", "gb300"]);
+}

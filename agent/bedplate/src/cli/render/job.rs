@@ -7,10 +7,12 @@ use crate::cli::nccl::env;
 use crate::cli::words::{Word, one_of};
 use bedplate_base::Reading;
 use bedplate_core::engine::observe;
+use bedplate_core::profile::model::Profile;
 use bedplate_facts::Depth;
+use bedplate_facts::superchip::is_rack_gpu;
 use bedplate_host::Reader;
 use bedplate_nccl::{Library, Version, host_advice};
-use bedplate_render::{Collective, Job, JobForm};
+use bedplate_render::{Job, JobForm, Workload};
 
 const HEADING: &str = "Target: nccl-job";
 
@@ -21,16 +23,16 @@ pub(crate) struct JobArgs {
     /// Format of the job.
     #[arg(long = "as", value_name = "FORM", default_value = "job", value_parser = one_of(&FORMS))]
     form: JobForm,
-    /// Benchmark of nccl-tests.
-    #[arg(long, value_name = "NAME", default_value = "all-reduce", value_parser = one_of(&BENCHMARKS))]
-    test: Collective,
+    /// Benchmark of nccl-tests; or torchrun: a training loop of PyTorch on synthetic data.
+    #[arg(long = "test", value_name = "NAME", default_value = "all-reduce", value_parser = one_of(&WORKLOADS))]
+    workload: Workload,
     /// Number of nodes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     nodes: u16,
     /// GPUs per node. Default: those of the selected host, otherwise 8.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     gpus: Option<u16>,
-    /// Image with nccl-tests; Slurm runs it with pyxis.
+    /// Image with nccl-tests, or with PyTorch; Slurm runs it with pyxis.
     #[arg(long, value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     image: Option<String>,
     /// Directory of the programs, if they are not on the PATH.
@@ -48,6 +50,17 @@ pub(crate) struct JobArgs {
     /// Run pods in the host's network.
     #[arg(long, conflicts_with = "network")]
     host_network: bool,
+    /// Key of a taint that pods tolerate, in addition to those of the GPU resource and of Arm nodes. Repeatable.
+    #[arg(long, value_name = "KEY", value_parser = taint)]
+    toleration: Vec<String>,
+    /// Whether pods on several nodes claim an IMEX channel of a ComputeDomain (NVIDIA's DRA driver). Without one, NVLink
+    /// between nodes (MNNVL) is not measured.
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of(&COMPUTE_DOMAIN))]
+    compute_domain: When,
+    /// Also write a SecurityContextConstraints for OpenShift that allows the capability IPC_LOCK only, and a service
+    /// account for the pods.
+    #[arg(long, conflicts_with = "host_network")]
+    openshift: bool,
     /// Version of NCCL in the image, or of RCCL for hosts with AMD GPUs; names and defaults differ. Default: the newest
     /// supported.
     #[arg(long, value_name = "VERSION")]
@@ -61,14 +74,29 @@ const FORMS: [Word<JobForm>; 4] = [
     ("slurm", "Batch script of Slurm", JobForm::Slurm),
 ];
 
-const BENCHMARKS: [Word<Collective>; 7] = [
-    ("all-reduce", "", Collective::AllReduce),
-    ("all-gather", "", Collective::AllGather),
-    ("reduce-scatter", "", Collective::ReduceScatter),
-    ("alltoall", "", Collective::AllToAll),
-    ("broadcast", "", Collective::Broadcast),
-    ("reduce", "", Collective::Reduce),
-    ("sendrecv", "", Collective::SendRecv),
+const WORKLOADS: [Word<Workload>; 8] = [
+    ("all-reduce", "", Workload::AllReduce),
+    ("all-gather", "", Workload::AllGather),
+    ("reduce-scatter", "", Workload::ReduceScatter),
+    ("alltoall", "", Workload::AllToAll),
+    ("broadcast", "", Workload::Broadcast),
+    ("reduce", "", Workload::Reduce),
+    ("sendrecv", "", Workload::SendRecv),
+    ("torchrun", "", Workload::Torchrun),
+];
+
+/// Condition of `--compute-domain`.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+const COMPUTE_DOMAIN: [Word<When>; 3] = [
+    ("auto", "If the host or the profile is for GB200 or GB300", When::Auto),
+    ("always", "", When::Always),
+    ("never", "", When::Never),
 ];
 
 /// Whether a text is valid in a Kubernetes name: an API server would reject it only when the job is submitted.
@@ -82,6 +110,13 @@ fn prefix(text: &str) -> Result<String, String> {
     match is_name(text, ".-") {
         true => Ok(text.to_owned()),
         false => Err("expected a domain such as nvidia.com".to_owned()),
+    }
+}
+
+fn taint(text: &str) -> Result<String, String> {
+    match text.split('/').count() <= 2 && text.split('/').all(|part| is_name(part, ".-_")) {
+        true => Ok(text.to_owned()),
+        false => Err("expected NAME or DOMAIN/NAME".to_owned()),
     }
 }
 
@@ -111,10 +146,14 @@ impl JobArgs {
     ///
     /// # Errors
     /// If the requested version is not supported.
-    pub(super) fn job(&self, host: Option<&dyn Reader>) -> Result<Job, CliError> {
+    pub(super) fn job(
+        &self,
+        profile: &Profile,
+        host: Option<&dyn Reader>,
+    ) -> Result<Job, CliError> {
         let mut job = Job {
             form: self.form,
-            test: self.test,
+            workload: self.workload,
             nodes: self.nodes,
             image: self.image.clone(),
             directory: self.tests_dir.clone(),
@@ -122,6 +161,14 @@ impl JobArgs {
             prefix: self.resource_prefix.clone(),
             networks: self.network.clone(),
             host_network: self.host_network,
+            tolerations: self.toleration.clone(),
+            is_rack: profile.is_for_rack_trays().then_some(true),
+            compute_domain: match self.compute_domain {
+                When::Auto => None,
+                When::Always => Some(true),
+                When::Never => Some(false),
+            },
+            openshift: self.openshift,
             ..Job::default()
         };
         if let Some(reader) = host {
@@ -135,8 +182,12 @@ impl JobArgs {
         let facts = observe(reader, Depth::Thorough);
         let library = Library::of_host(&facts);
         let functions = facts.pci.known().map(|tree| tree.functions.values()).into_iter().flatten();
-        let gpus = functions.filter(|function| function.is_gpu() && !function.is_vf()).count();
-        if let Some(count) = u16::try_from(gpus).ok().filter(|count| *count > 0) {
+        let gpus: Vec<_> =
+            functions.filter(|function| function.is_gpu() && !function.is_vf()).collect();
+        if !gpus.is_empty() {
+            job.is_rack = Some(gpus.iter().any(|gpu| is_rack_gpu(gpu)));
+        }
+        if let Some(count) = u16::try_from(gpus.len()).ok().filter(|count| *count > 0) {
             job.gpus = count;
         }
         match library {
