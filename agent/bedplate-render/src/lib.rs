@@ -26,6 +26,7 @@ mod output;
 mod provision;
 mod render;
 mod second_boot;
+mod sriov_network;
 mod sriov_operator;
 mod talos;
 mod target;
@@ -41,6 +42,7 @@ pub use output::{
     is_ours, is_with_its_id,
 };
 pub use render::{render, target};
+pub use sriov_network::IpamRange;
 pub use target::{SHARED, Target};
 
 /// Every target, by name.

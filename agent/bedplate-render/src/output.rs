@@ -1,6 +1,7 @@
 //! Input and output of a target: options, files, and inexpressible items.
 
 use crate::nccl_job::job::Job;
+use crate::sriov_network::IpamRange;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -65,7 +66,9 @@ pub struct Options {
     pub talos_extensions: Vec<String>,
     /// MachineConfig role (machine config pool).
     pub role: String,
-    /// The benchmark of `nccl-job`.
+    /// Addresses for VFs, of `sriov-operator`; empty: no networks.
+    pub ipam_ranges: Vec<IpamRange>,
+    /// The job of `nccl-job`.
     pub job: Job,
 }
 
@@ -81,6 +84,7 @@ impl Default for Options {
             talos_version: None,
             talos_extensions: Vec::new(),
             role: "worker".to_owned(),
+            ipam_ranges: Vec::new(),
             job: Job::default(),
         }
     }

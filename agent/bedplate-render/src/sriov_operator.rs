@@ -8,7 +8,9 @@ use bedplate_core::image_config::{ImageConfig, Setting};
 use super::agent::undecided_registration;
 use super::common::{Unsupported, heading, live_only};
 use super::vf_rules::{Group, Pfs, groups, names, of_vfs, resource_name, unguarded_vfs};
-use super::{Inexpressible, Options, OutFile, RenderError, RenderResult, Target, yaml};
+use super::{
+    Inexpressible, Options, OutFile, RenderError, RenderResult, Target, sriov_network, yaml,
+};
 
 const API: &str = "sriovnetwork.openshift.io/v1";
 /// Namespace of the operator's Helm chart.
@@ -18,6 +20,7 @@ const CAPABLE: &str = "feature.node.kubernetes.io/network-sriov.capable";
 
 const POLICIES: &str = "sriovnetworknodepolicies.yaml";
 const POOL: &str = "sriovnetworkpoolconfig.yaml";
+const NETWORKS: &str = "sriovnetworks.yaml";
 
 const ELSEWHERE: Unsupported = Unsupported {
     why: "the operator configures only NICs and their VFs",
@@ -26,8 +29,8 @@ const ELSEWHERE: Unsupported = Unsupported {
 
 pub(crate) const TARGET: Target = Target::new(
     "sriov-operator",
-    "SriovNetworkNodePolicy for each group of PFs, SriovNetworkPoolConfig",
-    &[POLICIES, POOL],
+    "SriovNetworkNodePolicy for each group of PFs, SriovNetworkPoolConfig, SriovNetwork",
+    &[POLICIES, POOL, NETWORKS],
     render,
 )
 .for_vfs();
@@ -45,7 +48,9 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
         }
         documents.push(yaml::value("SriovNetworkNodePolicy", &policy)?);
     }
-    rendered.inexpressible.extend(build.vfs.iter().filter_map(attributes));
+    let has_network = networks(build, options, &groups, &mut rendered)?;
+    let left = |rule: &SriovRule| attributes(rule, has_network.contains(&rule.name.as_str()));
+    rendered.inexpressible.extend(build.vfs.iter().filter_map(left));
     if !documents.is_empty() {
         let text = format!("{}{}", heading(build, "# "), documents.join("---\n"));
         rendered.files.push(OutFile::new(POLICIES, text));
@@ -83,6 +88,41 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
     rendered.inexpressible.extend(live_only(build, |live| &live.with_agent));
     rendered.notes.extend(build.notes.iter().cloned());
     Ok(rendered)
+}
+
+/// Adds the networks of the VFs that get addresses. Returns the names of their rules.
+fn networks<'a>(
+    build: &ImageConfig,
+    options: &Options,
+    groups: &[Group<'a>],
+    rendered: &mut RenderResult,
+) -> Result<Vec<&'a str>, RenderError> {
+    let named = options.ipam_ranges.iter().filter_map(|range| range.rule.as_deref());
+    for name in named {
+        if !build.vfs.iter().any(|rule| rule.name == name) {
+            let why = format!("--ipam-range names rule {name:?}, which the profile does not have");
+            return Err(RenderError::Refused(why));
+        }
+    }
+    let is_exclusive = rdma_mode(build) == Some("exclusive");
+    let (mut rules, mut objects, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    for (group, name) in groups.iter().zip(names(groups)) {
+        let range = sriov_network::range(&options.ipam_ranges, &group.rule.name);
+        let Some((range, (_, true))) = range.zip(device_type(group.rule)) else { continue };
+        let object = sriov_network::object(group, (API, &name, NAMESPACE), range, is_exclusive);
+        objects.push(yaml::value("SriovNetwork", &object)?);
+        paths.push(format!("{}/bedplate-{name}", sriov_network::PODS));
+        rules.push(group.rule.name.as_str());
+    }
+    if !objects.is_empty() {
+        let text = format!("{}{}", heading(build, "# "), objects.join("---\n"));
+        rendered.files.push(OutFile::new(NETWORKS, text));
+        rendered.notes.push(format!(
+            "networks of pods (`--network` of nccl-job): {}; the cluster needs the IPAM plugin whereabouts",
+            paths.join(", ")
+        ));
+    }
+    Ok(rules)
 }
 
 /// The operator's range is 0 (first) to 99, which is also the default of a policy without a number.
@@ -162,17 +202,20 @@ fn policy(group: &Group<'_>, name: &str) -> Option<Value> {
     Some(policy)
 }
 
-/// Returns the item for attributes, which belong to the network, not to the policy. Includes the eswitch mode only if
-/// the description combines both.
-fn attributes(rule: &SriovRule) -> Option<Inexpressible> {
+/// Returns the item for attributes, which belong to the network, not to the policy.
+fn attributes(rule: &SriovRule, has_network: bool) -> Option<Inexpressible> {
+    let mut left = rule.vf;
+    if has_network {
+        left.set = sriov_network::remaining(&left.set);
+    }
     Some(Inexpressible {
-        what: format!("VFs of rule {}: {}", rule.name, rule.vf.description()?),
+        what: format!("VFs of rule {}: {}", rule.name, left.description()?),
         ..of_vfs(
             rule,
             "vf",
             "a policy has no fields for VF attributes",
-            "set `vlan`, `trust`, `spoofChk`, `linkState` and `maxTxRate` in the SriovNetwork of the VFs; the \
-            operator assigns addresses"
+            "add --ipam-range for a SriovNetwork with VLAN, trust, spoof check, link state and rates; the operator assigns \
+            MAC addresses and GUIDs"
                 .to_owned(),
         )
     })
@@ -234,6 +277,46 @@ mod tests {
         assert!(text.contains("deviceType: vfio-pci\n"), "{text}");
         let ids: Vec<&str> = rendered.inexpressible.iter().map(|item| item.id.as_str()).collect();
         assert_eq!(ids, ["sriov/unbound", "sriov/per-gpu", "sriov.default-route"]);
+    }
+
+    #[test]
+    fn networks_have_addresses_and_vf_attributes() {
+        let rules = format!(
+            "[[sriov.devices]]\nname = \"front\"\n\
+            select = {{ address = \"0000:5b:00.0\" }}\nvfs = 2\n\
+            vf = {{ mac = \"derived\", vlan = 100, vlan_qos = 3, trust = true, spoof_check = false, max_tx_rate = 7 }}\n{MORE}"
+        );
+        let build = with_profile(&rules, &empty_desired());
+        let range = |rule: Option<&str>, cidr: &str| sriov_network::IpamRange {
+            rule: rule.map(str::to_owned),
+            cidr: cidr.to_owned(),
+        };
+        let of = |ipam_ranges| render(&build, &Options { ipam_ranges, ..Options::default() });
+        let ranges = vec![range(None, "192.0.2.0/24"), range(Some("front"), "2001:db8::/64")];
+        let rendered = of(ranges).unwrap();
+        let text = &rendered.file(NETWORKS).unwrap().text;
+        let documents: Vec<Value> =
+            text.split("---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+        // VFs of vfio-pci have no interface for an address.
+        assert_eq!(documents.len(), 2, "{text}");
+        assert_eq!(documents[1]["spec"]["resourceName"], "compute");
+        assert_eq!(
+            documents[0]["spec"],
+            json!({
+                "resourceName": "front",
+                "networkNamespace": "default",
+                "ipam": "{\"range\":\"2001:db8::/64\",\"type\":\"whereabouts\"}",
+                "vlan": 100,
+                "vlanQoS": 3,
+                "trust": "on",
+                "spoofChk": "off",
+                "maxTxRate": 7,
+            })
+        );
+        let left = rendered.inexpressible.iter().find(|item| item.id == "sriov.vf/front");
+        assert_eq!(left.unwrap().what, "VFs of rule front: MAC address derived");
+        assert!(of(vec![range(Some("none"), "192.0.2.0/24")]).is_err());
+        assert!(of(Vec::new()).unwrap().file(NETWORKS).is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Rendered files against published schemas.
 
-use bedplate_render::Options;
+use bedplate_render::{IpamRange, Options};
 use bedplate_tests::fixtures::{document, find, unknown_fields};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -74,14 +74,19 @@ fn ignition_configurations_match_every_version_since_3_3() {
 
 #[test]
 #[cfg_attr(not(has = "schemas"), ignore = "needs schemas")]
-fn sriov_operator_policies_and_pools_match_their_crds() {
+fn sriov_operator_objects_match_their_crds() {
     let policy = resource("sriov-sriovnetworknodepolicies.yaml");
     let pool = resource("sriov-sriovnetworkpoolconfigs.yaml");
+    let network = resource("sriov-sriovnetworks.yaml");
+    let range = IpamRange { rule: None, cidr: "192.0.2.0/24".to_owned() };
+    let options = Options { ipam_ranges: vec![range], ..Options::default() };
     let one = |made: &Made| {
         let mut seen = 0;
-        for (path, schema) in
-            [("sriovnetworknodepolicies.yaml", &policy), ("sriovnetworkpoolconfig.yaml", &pool)]
-        {
+        for (path, schema) in [
+            ("sriovnetworknodepolicies.yaml", &policy),
+            ("sriovnetworkpoolconfig.yaml", &pool),
+            ("sriovnetworks.yaml", &network),
+        ] {
             for object in made.file(path).map(|file| documents(&file.text)).unwrap_or_default() {
                 fits(schema, &object, &made.what);
                 seen += 1;
@@ -89,7 +94,9 @@ fn sriov_operator_policies_and_pools_match_their_crds() {
         }
         seen
     };
-    checked(made("sriov-operator").iter().map(one), 30);
+    checked(made_with("sriov-operator", &options).iter().map(one), 45);
+    let misspelt = json!({ "spec": { "resourceName": "a", "vlanQos": 3 } });
+    assert_eq!(complaints(&network, &misspelt), ["/spec/vlanQos"]);
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl<'a> Pod<'a> {
     /// Returns volumes and their mounts.
     fn volumes(&self, ssh: bool) -> (Vec<Value>, Vec<Value>) {
         // The runtime's own is 64 MiB; its content counts as memory of the pod. NCCL needs about 10 MiB for each
-        // connection in it (handbook §8.9): 1 GiB is for 100 connections of a GPU.
+        // connection in it (handbook §8.10): 1 GiB is for 100 connections of a GPU.
         let shm = json!({ "medium": "Memory", "sizeLimit": format!("{}Gi", self.job.gpus) });
         let mut volumes = vec![json!({ "name": "shm", "emptyDir": shm })];
         let mut mounts = vec![json!({ "name": "shm", "mountPath": "/dev/shm" })];

@@ -4,6 +4,7 @@ mod check;
 mod job;
 mod message;
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -24,7 +25,7 @@ use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::{Depth, Facts, IommuFacts};
 use bedplate_host::Writer as _;
 use bedplate_host::write::DirWriter;
-use bedplate_render::{GrubFamily, Inexpressible, Options, RenderResult};
+use bedplate_render::{GrubFamily, Inexpressible, IpamRange, Options, RenderResult};
 use message::{print_messages, printed};
 
 /// `bedplate render`.
@@ -87,6 +88,10 @@ pub(crate) struct RenderArgs {
         help_heading = "Target: machineconfig"
     )]
     role: String,
+    /// Also write a SriovNetwork with addresses from this network: for all rules with RDMA VFs, or for the named one.
+    /// Repeatable.
+    #[arg(long, value_name = "[RULE=]CIDR", value_parser = ipam_range, help_heading = "Target: sriov-operator")]
+    ipam_range: Vec<IpamRange>,
     #[command(flatten)]
     job: job::JobArgs,
     #[command(flatten)]
@@ -117,6 +122,22 @@ fn accepted(text: &str) -> Result<AcceptedItem, &'static str> {
             Ok(AcceptedItem { id: id.to_owned(), reason: reason.to_owned() })
         }
         _ => Err("expected ID=REASON; --json lists the ids"),
+    }
+}
+
+fn ipam_range(text: &str) -> Result<IpamRange, &'static str> {
+    let (rule, cidr) = match text.rsplit_once('=') {
+        Some((rule, cidr)) => (Some(rule.to_owned()), cidr),
+        None => (None, text),
+    };
+    let parts = cidr.split_once('/').and_then(|(address, length)| {
+        Some((address.parse::<IpAddr>().ok()?, length.parse::<u8>().ok()?))
+    });
+    match parts {
+        Some((IpAddr::V4(_), 0..=32) | (IpAddr::V6(_), 0..=128)) => {
+            Ok(IpamRange { rule, cidr: cidr.to_owned() })
+        }
+        _ => Err("expected CIDR or RULE=CIDR such as 192.0.2.0/24"),
     }
 }
 
@@ -192,6 +213,7 @@ impl RenderArgs {
             talos_extensions: self.talos_extension.clone(),
             role: self.role.clone(),
             pin_addresses: self.pin_addresses,
+            ipam_ranges: self.ipam_range.clone(),
             ..Options::default()
         }
     }
