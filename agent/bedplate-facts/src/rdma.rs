@@ -98,6 +98,11 @@ impl RdmaPort {
         self.state.known().is_some_and(|state| state.ends_with("ACTIVE"))
     }
 
+    /// Returns the rate in Gb/s, if known.
+    pub fn gigabits(&self) -> Option<f64> {
+        self.rate.known()?.split(' ').next()?.parse().ok()
+    }
+
     /// Whether this is a RoCE port.
     pub fn is_ethernet(&self) -> bool {
         self.link_layer.known().is_some_and(|layer| layer == "Ethernet")

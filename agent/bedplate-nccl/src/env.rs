@@ -4,11 +4,15 @@
 use serde::Serialize;
 
 use super::library::Library;
-use super::ports::{self, PlacedPort};
+use super::link_layer::Undecided;
+use super::ports::PlacedPort;
 use super::version::Version;
-use bedplate_base::Reading;
+use bedplate_base::{Reading, some_of};
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
+use chosen::{Candidates, ChosenPorts};
+
+pub use chosen::too_far;
 
 /// Maximum length of a value that NCCL reads from a file, in bytes (NCCL src/misc/param.cc; handbook §8.6).
 pub const LONGEST_VALUE: usize = 1023;
@@ -35,7 +39,7 @@ pub struct Advice {
     pub omitted: Vec<Omitted>,
     /// Notes, one sentence each.
     pub notes: Vec<String>,
-    /// Whether every port was readable; if not, ports may be missing from the list.
+    /// Whether every port was readable; if not, ports may be missing from the list, or the list itself.
     pub complete: bool,
     /// Newest version for which the defaults and reasons of `omitted` are known; absent: they apply to this version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,20 +84,28 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
         complete: true,
         known_to: None,
     };
-    for candidate in ports {
-        if let Reading::Unknown(why) = &candidate.port.state {
+    for one in ports {
+        if let Reading::Unknown(why) = &one.port.state {
             advice.complete = false;
-            advice.notes.push(format!("unknown state of port {}: {why}", candidate.port.name));
+            advice
+                .notes
+                .push(format!("unknown state of port {}, not listed: {why}", one.port.name));
         }
     }
-    if let Some(chosen) = ChosenPorts::choose(ports, reach, library, &mut advice.notes) {
-        match library {
-            Library::OneCcl => advice.set.push(oneccl::nics(&chosen, ports, &mut advice.notes)),
-            Library::Nccl | Library::Rccl => {
-                advice.set.push(ib_hca_setting(&chosen, ports, version, &mut advice.notes));
-                if version < AUTOMATIC_GID_SINCE {
-                    advice.set.extend(gid_index_setting(&chosen, version, &mut advice.notes));
-                }
+    let candidates = Candidates::new(ports, reach);
+    match ChosenPorts::choose(&candidates, library, &mut advice.notes) {
+        Err(why) => {
+            advice.complete = false;
+            advice.notes.push(why);
+        }
+        Ok(None) => {}
+        Ok(Some(chosen)) if library == Library::OneCcl => {
+            advice.set.push(oneccl::nics(&chosen, ports, &mut advice.notes));
+        }
+        Ok(Some(chosen)) => {
+            advice.set.push(ib_hca_setting(&chosen, ports, version, &mut advice.notes));
+            if version < AUTOMATIC_GID_SINCE {
+                advice.set.extend(gid_index_setting(&chosen, version, &mut advice.notes));
             }
         }
     }
@@ -104,74 +116,14 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
 }
 
 /// Returns the ports that NCCL should use: ACTIVE ones within the GDR level of a GPU, or all ACTIVE ones if there is no
-/// such port.
-pub fn chosen(ports: &[PlacedPort], reach: Distance) -> Vec<&PlacedPort> {
-    let [active, near] = active_and_near(ports, reach);
-    if near.is_empty() { active } else { near }
-}
-
-/// Returns the ACTIVE ports, and those of them within the GDR level of a GPU.
-fn active_and_near(ports: &[PlacedPort], reach: Distance) -> [Vec<&PlacedPort>; 2] {
-    let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
-    let is_near = |one: &&PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
-    let active = ports.iter().filter(|one| one.port.is_active());
-    [active.clone().collect(), active.filter(is_near).collect()]
-}
-
-/// Ports that a library should use, and the reason.
-struct ChosenPorts<'a> {
-    library: Library,
-    ports: Vec<&'a PlacedPort>,
-    why: String,
-}
-
-impl<'a> ChosenPorts<'a> {
-    fn choose(
-        ports: &'a [PlacedPort],
-        reach: Distance,
-        library: Library,
-        notes: &mut Vec<String>,
-    ) -> Option<ChosenPorts<'a>> {
-        let [active, near] = active_and_near(ports, reach);
-        if active.is_empty() {
-            notes.push(format!(
-                "no RDMA port is ACTIVE, so {library} would use sockets; run `bedplate verify --check rdma`"
-            ));
-            return None;
-        }
-        let why = match (near.len(), active.len() - near.len()) {
-            (0, all) => {
-                notes.push(format!(
-                    "no ACTIVE port is within the GDR level of a GPU: {library} stages in host memory by default \
-                     (`bedplate topology`)"
-                ));
-                format!("all {all} ACTIVE RDMA ports; none is within the GDR level of a GPU")
-            }
-            (near, 0) => format!(
-                "the {near} ACTIVE RDMA ports, all within the GDR level of a GPU; ports that become ACTIVE later are \
-                 not used"
-            ),
-            (near, far) => {
-                format!(
-                    "the {near} ACTIVE RDMA ports within the GDR level of a GPU; {far} more distant left out"
-                )
-            }
-        };
-        let ports = if near.is_empty() { active } else { near };
-        let layers = |ethernet: bool| ports.iter().any(|one| one.port.is_ethernet() == ethernet);
-        if layers(true) && layers(false) {
-            let ethernet = ports.iter().filter(|one| one.port.is_ethernet()).map(|one| &one.port);
-            notes.push(format!(
-                "the list mixes InfiniBand and Ethernet: remove the ports that jobs should not use ({} are Ethernet)",
-                names(ethernet).join(" ")
-            ));
-        }
-        Some(ChosenPorts { library, ports, why })
-    }
-
-    /// Returns the names in NCCL's format, `mlx5_2:1`, in numerical order.
-    fn names(&self) -> Vec<String> {
-        names(self.ports.iter().map(|one| &one.port))
+/// such port; of one link layer.
+///
+/// # Errors
+/// The reason why they are unknown.
+pub fn chosen(ports: &[PlacedPort], reach: Distance) -> Result<Vec<&PlacedPort>, String> {
+    match Candidates::new(ports, reach).one_layer() {
+        Ok(one) => Ok(one.ports),
+        Err(Undecided::Unknown(why) | Undecided::Tie(why)) => Err(why),
     }
 }
 
@@ -231,6 +183,12 @@ fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
     let mut names: Vec<String> = ports.map(|port| port.name.replacen('/', ":", 1)).collect();
     names.sort_by_key(|name| natural(name));
     names
+}
+
+/// Names ports in a sentence.
+pub fn named<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
+    const FEW: usize = 8;
+    some_of(names(ports).into_iter(), FEW, "ports")
 }
 
 /// Returns the sort key that orders `mlx5_2:1` before `mlx5_10:1`.
@@ -295,6 +253,7 @@ fn omitted(set: &[Setting], library: Library, version: Version) -> Vec<Omitted> 
     .collect()
 }
 
+mod chosen;
 mod oneccl;
 
 #[cfg(test)]

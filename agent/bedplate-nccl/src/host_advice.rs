@@ -4,6 +4,7 @@ use super::env::{self, Advice};
 use super::library::Library;
 use super::ports;
 use super::version::Version;
+use super::vm_topology;
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
 use bedplate_facts::superchip::{Superchip, superchip};
@@ -24,7 +25,9 @@ pub fn advise_host(
     };
     let ports = ports::of_host(reader, tree);
     let reach = gdr_reach(facts, library, version);
-    Reading::Known(env::advise(&ports, reach, library, version))
+    let mut advice = env::advise(&ports, reach, library, version);
+    advice.notes.extend(vm_topology::note(reader, facts, tree, &ports, library));
+    Reading::Known(advice)
 }
 
 /// Returns the default GDR level of a library on this host.

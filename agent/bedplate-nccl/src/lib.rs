@@ -9,6 +9,7 @@ pub mod env;
 pub mod host_advice;
 pub mod job;
 mod library;
+pub mod link_layer;
 pub mod log;
 pub mod nets;
 pub mod perf;
@@ -19,6 +20,7 @@ pub mod topology_file;
 pub mod topology_xml;
 pub mod variables;
 mod version;
+pub mod vm_topology;
 
 pub use library::Library;
 pub use version::Version;

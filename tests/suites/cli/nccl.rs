@@ -41,6 +41,79 @@ fn recommended_nccl_settings() {
     );
 }
 
+/// InfiniBand and Ethernet ports in one list make jobs fail.
+#[test]
+fn list_has_one_link_layer() {
+    let session = Session::new();
+    let layer = |port: u8| {
+        format!("\"/sys/class/infiniband/mlx5_{port}/ports/1/link_layer\" = \"Ethernet\\n\"\n")
+    };
+    let layers = |ports| (0..ports).map(layer).collect::<String>();
+    session
+        .host("tie.bp", &format!("machine = \"hgx\"\n[files]\n{}", layers(4)))
+        .host("three.bp", &format!("machine = \"hgx\"\n[files]\n{}", layers(3)))
+        .host(
+            "unread.bp",
+            "machine = \"hgx\"\ndenied = [\"/sys/class/infiniband/mlx5_2/ports/1/state\"]\n",
+        )
+        .host(
+            "unread-layer.bp",
+            "machine = \"hgx\"\ndenied = [\"/sys/class/infiniband/mlx5_2/ports/1/link_layer\"]\n",
+        );
+    session.expect(
+        "nccl-link-layer",
+        &[
+            &["nccl", "env", "--demo", "gb200"],
+            &["nccl", "env", "--demo", "gb200", "--nccl-version", "2.28"],
+            &["nccl", "env", "--demo", "vera-rubin"],
+            &["nccl", "env", "--demo", "epyc-l40s"],
+            &["nccl", "env", "--snapshot", "three.bp", "--format", "k8s"],
+            &["nccl", "env", "--snapshot", "tie.bp"],
+            &["nccl", "env", "--snapshot", "unread.bp", "--format", "sh"],
+            &["nccl", "env", "--snapshot", "unread-layer.bp"],
+        ],
+    );
+}
+
+/// A virtual machine: GPU and NIC on its one root bus.
+const VM: &str = r#"machine = "bare"
+nvidia = "open"
+pci = [
+  { at = "0000:00:06.0", is = "gpu" },
+  { at = "0000:00:07.0", is = "nic" },
+]
+[files]
+"/proc/cpuinfo" = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu hypervisor lahf_lm\n"
+"#;
+
+#[test]
+fn virtual_machine_is_offered_a_topology_file() {
+    let session = Session::new();
+    let image = |name: &str, gpu: &str| {
+        let text = format!(
+            "<system version='1'><cpu numaid='0'><pci busid='{gpu}' class='0x030200'/></cpu></system>"
+        );
+        format!("\"/opt/microsoft/{name}-topo.xml\" = \"{text}\"\n")
+    };
+    let others = image("ndv4", "0001:00:00.0");
+    let of_size = format!("{VM}{others}{}", image("ndv5", "0000:00:06.0"));
+    let conf = "\"/etc/nccl.conf\" = \"NCCL_TOPO_FILE=/opt/microsoft/ndv5-topo.xml\\n\"\n";
+    session
+        .host("vm.bp", VM)
+        .host("other-size.bp", &format!("{VM}{others}"))
+        .host("image.bp", &of_size)
+        .host("set.bp", &format!("{of_size}{conf}"));
+    session.expect(
+        "nccl-vm",
+        &[
+            &["nccl", "env", "--snapshot", "vm.bp"],
+            &["nccl", "env", "--snapshot", "other-size.bp"],
+            &["nccl", "env", "--snapshot", "image.bp", "--format", "slurm"],
+            &["nccl", "env", "--snapshot", "set.bp"],
+        ],
+    );
+}
+
 /// The documentation's table matches the program's.
 #[test]
 fn documented_variables_match_the_table() {

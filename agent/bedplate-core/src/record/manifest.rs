@@ -16,7 +16,7 @@ use bedplate_facts::{
     observe, placement, rdma, rebar, storage, uplink, vfs,
 };
 use bedplate_host::{Reader, fat_backup, module};
-use bedplate_nccl::Library;
+use bedplate_nccl::{Library, vm_topology};
 
 /// Paths that no resource type records; `*` matches any part of one component.
 const PATHS: &[(&str, RecordMode)] = &[
@@ -35,6 +35,9 @@ const PATHS: &[(&str, RecordMode)] = &[
     ("/sys/kernel/kexec_loaded", Whole),
     ("/run/systemd/shutdown/scheduled", Presence),
     ("/run/reboot-required", Presence),
+    // Topology files for VMs.
+    (vm_topology::DEFAULT_FILE, Presence),
+    (vm_topology::VENDOR_FILES, Whole),
     // bedplate's own files.
     ("/etc/bedplate/profile.toml", Whole),
     ("/etc/bedplate/profile.d/*", Whole),

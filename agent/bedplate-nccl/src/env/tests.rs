@@ -39,7 +39,7 @@ fn active_ports_near_gpus_are_listed_in_numerical_order() {
     assert_eq!(advice.set.len(), 1);
     assert_eq!(
         advice.set[0].why,
-        "the 2 ACTIVE RDMA ports within the GDR level of a GPU; 1 more distant left out"
+        "the 2 ACTIVE RDMA ports within the GDR level of a GPU; mlx5_0:1 left out: farther from GPUs"
     );
     assert!(advice.complete && advice.notes.is_empty(), "{:?}", advice.notes);
 }
@@ -62,13 +62,39 @@ fn without_active_port_nothing_is_set() {
     assert!(advice.notes[0].contains("sockets"));
 }
 
+fn unread(name: &str, layer: &str) -> RdmaPort {
+    let unknown = Reading::unknown("permission denied".to_owned());
+    let link_layer = Reading::Known(layer.to_owned());
+    RdmaPort { state: unknown, link_layer, ..port(name, ACTIVE, None) }
+}
+
 #[test]
 fn unreadable_port_makes_advice_incomplete() {
-    let mut unread = port("mlx5_0/1", ACTIVE, None);
-    unread.state = Reading::unknown("permission denied".to_owned());
+    let unread = unread("mlx5_0/1", "InfiniBand");
     let other = port("mlx5_1/1", ACTIVE, None);
     let advice = advice_for(&[(&unread, NEAR), (&other, NEAR)], "2.30");
     assert!(!advice.complete);
+    assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_1:1"));
+    assert_eq!(advice.notes, ["unknown state of port mlx5_0/1, not listed: permission denied"]);
+}
+
+/// An unknown state is not taken for one that is not ACTIVE.
+#[test]
+fn unreadable_port_that_may_decide_leaves_no_list() {
+    let (alone, roce) = (unread("mlx5_0/1", "InfiniBand"), port("mlx5_1/1", ACTIVE, Some(3)));
+    for ports in [
+        &[(&alone, NEAR)][..],
+        // The only near port.
+        &[(&alone, NEAR), (&port("mlx5_2/1", ACTIVE, None), FAR)],
+        // The InfiniBand ports may be the better ones.
+        &[(&alone, NEAR), (&roce, NEAR)],
+    ] {
+        let advice = advice_for(ports, "2.30");
+        assert!(advice.set.is_empty() && !advice.complete, "{advice:?}");
+        assert!(advice.notes.iter().all(|note| !note.contains("sockets")), "{advice:?}");
+    }
+    // Beyond the GDR level it decides nothing.
+    let advice = advice_for(&[(&alone, FAR), (&roce, NEAR)], "2.30");
     assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_1:1"));
 }
 
@@ -109,9 +135,30 @@ fn set_variables_are_not_omitted() {
 }
 
 #[test]
-fn mixed_link_layers_and_overlong_lists_are_noted() {
-    let (roce, ib) = (port("mlx5_0/1", ACTIVE, Some(3)), port("mlx5_1/1", ACTIVE, None));
-    assert!(advice_for(&[(&roce, NEAR), (&ib, NEAR)], "2.30").notes[0].contains("mixes"));
+fn list_has_one_link_layer() {
+    let rate = |port: RdmaPort, bus: u8, rate: &str| {
+        let mut port = RdmaPort { rate: Reading::Known(rate.to_owned()), ..port };
+        port.function.bus = bus;
+        port
+    };
+    let roce = rate(port("mlx5_0/1", ACTIVE, Some(3)), 1, "400 Gb/sec (4X NDR)");
+    let ib = rate(port("mlx5_1/1", ACTIVE, None), 2, "200 Gb/sec (4X HDR)");
+    let advice = advice_for(&[(&roce, NEAR), (&ib, NEAR)], "2.30");
+    assert_eq!(value(&advice, "NCCL_IB_HCA"), Some("=mlx5_0:1"));
+    assert_eq!(
+        advice.set[0].why,
+        "the 1 ACTIVE Ethernet port within the GDR level of a GPU; mlx5_1:1 left out: InfiniBand cannot connect to Ethernet; \
+         InfiniBand has 1 NIC with 200 Gb/s, Ethernet 1 NIC with 400 Gb/s"
+    );
+    let same = rate(port("mlx5_1/1", ACTIVE, None), 2, "400 Gb/sec (4X NDR)");
+    let advice = advice_for(&[(&roce, NEAR), (&same, NEAR)], "2.30");
+    assert!(advice.set.is_empty() && advice.complete);
+    assert!(advice.notes[0].contains("equally near"), "{:?}", advice.notes);
+    assert!(chosen(&[placed(&roce, NEAR), placed(&same, NEAR)], Distance::Pxb).is_err());
+}
+
+#[test]
+fn overlong_lists_are_noted() {
     let many: Vec<RdmaPort> =
         (0..200).map(|n| port(&format!("mlx5_{n}/1"), ACTIVE, None)).collect();
     let many: Vec<_> = many.iter().map(|port| (port, NEAR)).collect();

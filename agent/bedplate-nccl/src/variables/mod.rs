@@ -3,6 +3,7 @@
 
 pub mod names;
 mod nccl;
+mod nccl_ib;
 mod oneccl;
 mod rccl;
 
@@ -67,16 +68,16 @@ impl Variable {
 pub(crate) fn table(library: Library) -> Vec<Variable> {
     match library {
         Library::Rccl => rccl::table(),
-        Library::Nccl | Library::OneCcl => own(library).to_vec(),
+        Library::Nccl | Library::OneCcl => own(library),
     }
 }
 
 /// Returns a library's own entries; for RCCL those that differ from NCCL.
-pub fn own(library: Library) -> &'static [Variable] {
+pub fn own(library: Library) -> Vec<Variable> {
     match library {
-        Library::Nccl => nccl::VARIABLES,
-        Library::Rccl => rccl::OWN,
-        Library::OneCcl => oneccl::VARIABLES,
+        Library::Nccl => nccl::table(),
+        Library::Rccl => rccl::OWN.to_vec(),
+        Library::OneCcl => oneccl::VARIABLES.to_vec(),
     }
 }
 

@@ -1,10 +1,17 @@
 //! NCCL's variables. Versions and defaults are from the source of every release from v2.4.2-1 to v2.30.7-1.
 
 use super::super::version::Version;
-use super::{Advice, Variable};
+use super::{Advice, Variable, nccl_ib};
 
-/// Table in alphabetical order.
-pub(super) const VARIABLES: &[Variable] = &[
+/// Returns the table in alphabetical order.
+pub(super) fn table() -> Vec<Variable> {
+    let mut rows = [VARIABLES, nccl_ib::VARIABLES].concat();
+    rows.sort_by_key(|row| row.name);
+    rows
+}
+
+/// Variables other than NCCL_IB_*.
+const VARIABLES: &[Variable] = &[
     Variable {
         name: "NCCL_CROSS_NIC",
         since: Some(Version(2, 5)),
@@ -13,6 +20,21 @@ pub(super) const VARIABLES: &[Variable] = &[
         decides: "whether rings and trees may use different NICs on different nodes",
         advice: Some(Advice { value: "0 or 1", why_not: "NCCL chooses by the topology" }),
         source: "handbook §8.5",
+    },
+    Variable {
+        name: "NCCL_CUMEM_ENABLE",
+        since: Some(Version(2, 18)),
+        removed: None,
+        defaults: &[
+            (Version(2, 18), "0"),
+            (Version(2, 19), "-2 (automatic: driver for CUDA 12.0 or later)"),
+        ],
+        decides: "whether buffers are allocated with CUDA's cuMem functions",
+        advice: Some(Advice {
+            value: "0",
+            why_not: "multi-node NVLink and symmetric memory need it",
+        }),
+        source: "NCCL src/misc/cudawrap.cc, src/mnnvl.cc, src/init.cc",
     },
     Variable {
         name: "NCCL_DMABUF_ENABLE",
@@ -37,153 +59,44 @@ pub(super) const VARIABLES: &[Variable] = &[
         source: "handbook §8.5",
     },
     Variable {
-        name: "NCCL_IB_ADDR_FAMILY",
-        since: Some(Version(2, 21)),
-        removed: None,
-        defaults: &[(Version(2, 21), "AF_INET")],
-        decides: "address family of the GID table entry that NCCL selects",
-        advice: Some(Advice { value: "AF_INET6", why_not: "only needed on networks without IPv4" }),
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_ADDR_RANGE",
-        since: Some(Version(2, 21)),
-        removed: None,
-        defaults: &[(Version(2, 21), "unset (any)")],
-        decides: "network (10.0.0.0/16) of that entry's address",
-        advice: None,
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_CUDA_SUPPORT",
-        since: None,
-        removed: Some(Version(2, 4)),
-        defaults: &[],
-        decides: "nothing (removed)",
-        advice: Some(Advice { value: "1", why_not: "removed in 2.4.0; no effect" }),
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_DATA_DIRECT",
-        since: Some(Version(2, 27)),
-        removed: None,
-        defaults: &[(Version(2, 27), "1")],
-        decides: "whether the Data Direct function of a ConnectX-8 is used",
-        advice: None,
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_GID_INDEX",
+        name: "NCCL_IGNORE_CPU_AFFINITY",
         since: None,
         removed: None,
-        defaults: &[(Version(2, 4), "0"), (Version(2, 21), "-1 (automatic)")],
-        decides: "which entry of each RoCE port's GID table is used; ignored on InfiniBand",
+        defaults: &[(Version(2, 4), "0 (variable since 2.4.6)")],
+        decides: "whether NCCL's threads use the CPUs near the GPU even if the process may use only others",
         advice: Some(Advice {
-            value: "3",
-            why_not: "the index refers to each port's own table and changes with its addresses; since 2.21 NCCL \
-                      finds the RoCE v2 entry itself",
+            value: "1",
+            why_not: "set by cloud images; threads then run on CPUs that Slurm or Kubernetes gave to other jobs: bind the job to the CPUs near its GPUs instead",
         }),
-        source: "handbook §8.5",
+        source: "NCCL src/graph/topo.cc",
     },
     Variable {
-        name: "NCCL_IB_HCA",
-        since: None,
+        name: "NCCL_MNNVL_ENABLE",
+        since: Some(Version(2, 21)),
         removed: None,
-        defaults: &[(Version(2, 4), "every active port")],
-        decides: "RDMA devices and ports to use; without `=` (since 2.5) a name is a prefix (mlx5_1 also matches \
-                  mlx5_10)",
-        advice: None,
-        source: "handbook §8.5",
+        defaults: &[(Version(2, 21), "2 (automatic)")],
+        decides: "whether NVLink connects GPUs of several nodes (NVL72)",
+        advice: Some(Advice {
+            value: "0 or 1",
+            why_not: "automatic if the GPUs of the nodes are in one NVLink clique; 0 moves their traffic to the RDMA NICs (`bedplate verify` finds IMEX and fabric problems)",
+        }),
+        source: "NCCL src/init.cc, src/mnnvl.cc",
     },
     Variable {
-        name: "NCCL_IB_MERGE_VFS",
-        since: Some(Version(2, 18)),
-        removed: None,
-        defaults: &[(Version(2, 18), "1")],
-        decides: "whether VFs of one bus are treated as one NIC",
-        advice: None,
-        source: "handbook §8.1; NCCL src/transport/net_ib.cc",
-    },
-    Variable {
-        name: "NCCL_IB_PCI_RELAXED_ORDERING",
+        name: "NCCL_NCHANNELS_PER_NET_PEER",
         since: Some(Version(2, 12)),
         removed: None,
-        defaults: &[(Version(2, 12), "2 (automatic)")],
-        decides: "whether memory is registered for relaxed ordering",
-        advice: Some(Advice { value: "1", why_not: "automatic since 2.12" }),
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_QPS_PER_CONNECTION",
-        since: Some(Version(2, 10)),
-        removed: None,
-        defaults: &[(Version(2, 10), "1")],
-        decides: "queue pairs for each connection",
+        defaults: &[
+            (Version(2, 12), "2"),
+            (Version(2, 20), "automatic (-1)"),
+            (Version(2, 28), "automatic (unset)"),
+        ],
+        decides: "channels for each peer across the network in point-to-point operations (all-to-all); collectives ignore it",
         advice: Some(Advice {
             value: "4 or more",
-            why_not: "depends on how the network spreads flows: measure, then set it for all jobs",
+            why_not: "automatic since 2.20, by rate and number of the NICs near the GPU",
         }),
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_RETRY_CNT",
-        since: None,
-        removed: None,
-        defaults: &[(Version(2, 4), "7")],
-        decides: "retransmissions of a lost packet before a job fails",
-        advice: Some(Advice {
-            value: "7",
-            why_not: "already the default, and the field's maximum",
-        }),
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_ROCE_VERSION_NUM",
-        since: Some(Version(2, 21)),
-        removed: None,
-        defaults: &[(Version(2, 21), "2")],
-        decides: "RoCE version of that entry",
-        advice: Some(Advice { value: "2", why_not: "already the default" }),
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_SL",
-        since: None,
-        removed: None,
-        defaults: &[
-            (Version(2, 4), "0"),
-            (Version(2, 26), "-1 (the traffic class of the communicator, else 0)"),
-        ],
-        decides: "the service level on InfiniBand; on RoCE the priority comes from NCCL_IB_TC",
-        advice: None,
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_TC",
-        since: None,
-        removed: None,
-        defaults: &[
-            (Version(2, 4), "0"),
-            (Version(2, 26), "-1 (the traffic class of the communicator, else 0)"),
-        ],
-        decides: "the traffic class, on RoCE the DSCP in its upper six bits",
-        advice: Some(Advice {
-            value: "106",
-            why_not: "DSCP 26 with ECN bits; only correct if the switches' lossless class is DSCP 26",
-        }),
-        source: "handbook §8.5",
-    },
-    Variable {
-        name: "NCCL_IB_TIMEOUT",
-        since: None,
-        removed: None,
-        defaults: &[(Version(2, 4), "14"), (Version(2, 14), "18"), (Version(2, 23), "20")],
-        decides: "timeout for a lost packet: 4.096 µs × 2^n, seven times",
-        advice: Some(Advice {
-            value: "22 or 23",
-            why_not: "17 or 34 seconds per try hide a link that loses packets; 0, and 32 or more, wait forever",
-        }),
-        source: "handbook §8.5",
+        source: "NCCL src/graph/paths.cc, since 2.28 also src/init.cc",
     },
     Variable {
         name: "NCCL_NET",
@@ -237,6 +150,42 @@ pub(super) const VARIABLES: &[Variable] = &[
             why_not: "automatic; since 2.19 always on for Ampere and later",
         }),
         source: "handbook §8.4; NCCL src/graph/paths.cc",
+    },
+    Variable {
+        name: "NCCL_NET_MERGE_LEVEL",
+        since: Some(Version(2, 24)),
+        removed: None,
+        defaults: &[(Version(2, 24), "PORT (ports of one adapter)")],
+        decides: "maximum distance of ports that form one NIC",
+        advice: Some(Advice {
+            value: "LOC",
+            why_not: "merges nothing, so that each port is a NIC of its own; a higher level than PORT can give NICs to GPUs that are far away",
+        }),
+        source: "NCCL src/graph/topo.cc",
+    },
+    Variable {
+        name: "NCCL_NET_PLUGIN",
+        since: Some(Version(2, 11)),
+        removed: None,
+        defaults: &[(Version(2, 11), "libnccl-net.so, if it can be loaded")],
+        decides: "network plugins to load: file, or suffix of libnccl-net-; `none` (since 2.28: no plugin)",
+        advice: Some(Advice {
+            value: "none",
+            why_not: "NCCL's own transport is used anyway if there is no plugin; some networks (EFA) need theirs",
+        }),
+        source: "NCCL src/plugin/net.cc",
+    },
+    Variable {
+        name: "NCCL_NVLS_ENABLE",
+        since: Some(Version(2, 17)),
+        removed: None,
+        defaults: &[(Version(2, 17), "1"), (Version(2, 18), "2 (automatic)")],
+        decides: "whether NVSwitches reduce and multicast (NVLink SHARP)",
+        advice: Some(Advice {
+            value: "0",
+            why_not: "automatic if the GPUs support multicast; 0 hides problems of the fabric manager or IMEX, which `bedplate verify` finds",
+        }),
+        source: "NCCL src/transport/nvls.cc",
     },
     Variable {
         name: "NCCL_P2P_LEVEL",

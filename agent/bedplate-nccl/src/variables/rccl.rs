@@ -8,6 +8,10 @@ use super::{Advice, Variable, nccl};
 /// Newest version with reviewed source.
 pub(crate) const READ: Version = Version(2, 21);
 
+/// NCCL's variables without effect: cuMem is always off (src/misc/rocmwrap.cc), which multi-node NVLink needs, and NVLS is
+/// compiled only for CUDA (src/transport/nvls.cc).
+const WITHOUT_EFFECT: [&str; 3] = ["NCCL_CUMEM_ENABLE", "NCCL_MNNVL_ENABLE", "NCCL_NVLS_ENABLE"];
+
 /// Entries that differ from NCCL's.
 pub(super) const OWN: &[Variable] = &[
     Variable {
@@ -25,6 +29,18 @@ pub(super) const OWN: &[Variable] = &[
             why_not: "only needed up to ROCm 7.11 on kernels without amdgpu peer memory (`bedplate verify`)",
         }),
         source: "RCCL src/misc/rocmwrap.cc, CHANGELOG",
+    },
+    Variable {
+        name: "NCCL_NCHANNELS_PER_NET_PEER",
+        since: Some(Version(2, 12)),
+        removed: None,
+        defaults: &[(Version(2, 12), "1"), (Version(2, 20), "-1 (automatic)")],
+        decides: "channels for each peer across the network in point-to-point operations (all-to-all)",
+        advice: Some(Advice {
+            value: "4 or more",
+            why_not: "automatic since 2.20, by rate and number of the NICs near the GPU",
+        }),
+        source: "RCCL src/graph/paths.cc",
     },
     Variable {
         name: "NCCL_NET_GDR_LEVEL",
@@ -96,14 +112,15 @@ pub(super) const OWN: &[Variable] = &[
 pub(super) fn table() -> Vec<Variable> {
     let (oldest, _) = Library::Rccl.versions();
     let is_own = |row: &Variable| OWN.iter().any(|own| own.name == row.name);
-    let shared = nccl::VARIABLES.iter().filter(|row| !is_own(row)).filter_map(|row| {
+    let is_shared = |row: &Variable| !is_own(row) && !WITHOUT_EFFECT.contains(&row.name);
+    let shared = nccl::table().into_iter().filter(is_shared).filter_map(|row| {
         let there = row.since.is_none_or(|since| since <= READ)
             && row.removed.is_none_or(|removed| removed > oldest);
         there.then(|| {
             let first = row.defaults.iter().rposition(|(from, _)| *from <= oldest).unwrap_or(0);
             let end = row.defaults.partition_point(|(from, _)| *from <= READ);
             let since = row.since.filter(|since| *since > oldest);
-            Variable { since, defaults: &row.defaults[first.min(end)..end], ..*row }
+            Variable { since, defaults: &row.defaults[first.min(end)..end], ..row }
         })
     });
     let mut rows: Vec<Variable> = shared.chain(OWN.iter().copied()).collect();

@@ -25,7 +25,10 @@ fn every_handbook_variable_has_an_entry() {
     let named = "NCCL_IB_HCA NCCL_IB_GID_INDEX NCCL_IB_ADDR_FAMILY NCCL_IB_ADDR_RANGE NCCL_IB_ROCE_VERSION_NUM NCCL_IB_TIMEOUT \
                  NCCL_IB_RETRY_CNT NCCL_IB_TC NCCL_IB_SL NCCL_IB_QPS_PER_CONNECTION NCCL_IB_PCI_RELAXED_ORDERING NCCL_CROSS_NIC \
                  NCCL_IB_CUDA_SUPPORT NCCL_DMABUF_ENABLE NCCL_GDRCOPY_ENABLE NCCL_NET NCCL_SHM_DISABLE NCCL_IB_DATA_DIRECT \
-                 NCCL_SOCKET_IFNAME NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_C2C NCCL_NET_GDR_READ";
+                 NCCL_SOCKET_IFNAME NCCL_NET_GDR_LEVEL NCCL_P2P_LEVEL NCCL_NET_GDR_C2C NCCL_NET_GDR_READ NCCL_CUMEM_ENABLE \
+                 NCCL_NVLS_ENABLE NCCL_MNNVL_ENABLE NCCL_IB_MERGE_NICS NCCL_NET_MERGE_LEVEL NCCL_IB_SPLIT_DATA_ON_QPS \
+                 NCCL_IB_ADAPTIVE_ROUTING NCCL_NET_PLUGIN NCCL_NCHANNELS_PER_NET_PEER NCCL_IB_RESILIENCY_PORT_FAILOVER \
+                 NCCL_IB_RESILIENCY_PORT_RECOVERY NCCL_IB_OOO_RQ NCCL_IB_SUBNET_AWARE_ROUTING NCCL_IGNORE_CPU_AFFINITY";
     let rows = table(Library::Nccl);
     for name in named.split_whitespace() {
         assert!(rows.iter().any(|row| row.name == name), "{name}");
@@ -47,15 +50,29 @@ fn defaults_depend_on_version() {
     assert_eq!(of("NCCL_IB_GID_INDEX", Version(2, 20)), Some("0"));
     assert_eq!(of("NCCL_DMABUF_ENABLE", Version(2, 12)), None);
     assert_eq!(of("NCCL_IB_CUDA_SUPPORT", Version(2, 4)), None);
+    assert!(of("NCCL_IGNORE_CPU_AFFINITY", Version(2, 4)).is_some());
     for (name, born) in [
         ("NCCL_CROSS_NIC", 5),
         ("NCCL_GDRCOPY_ENABLE", 9),
         ("NCCL_NET", 10),
         ("NCCL_IB_MERGE_VFS", 18),
+        ("NCCL_CUMEM_ENABLE", 18),
+        ("NCCL_IB_ADAPTIVE_ROUTING", 16),
         ("NCCL_IB_ADDR_FAMILY", 21),
         ("NCCL_IB_ADDR_RANGE", 21),
         ("NCCL_IB_ROCE_VERSION_NUM", 21),
         ("NCCL_NET_GDR_C2C", 26),
+        ("NCCL_IB_MERGE_NICS", 20),
+        ("NCCL_IB_OOO_RQ", 30),
+        ("NCCL_IB_RESILIENCY_PORT_FAILOVER", 29),
+        ("NCCL_IB_RESILIENCY_PORT_RECOVERY", 30),
+        ("NCCL_IB_SPLIT_DATA_ON_QPS", 18),
+        ("NCCL_IB_SUBNET_AWARE_ROUTING", 30),
+        ("NCCL_MNNVL_ENABLE", 21),
+        ("NCCL_NCHANNELS_PER_NET_PEER", 12),
+        ("NCCL_NET_MERGE_LEVEL", 24),
+        ("NCCL_NET_PLUGIN", 11),
+        ("NCCL_NVLS_ENABLE", 17),
     ] {
         assert_eq!(of(name, Version(2, born - 1)), None, "{name}");
         assert!(of(name, Version(2, born)).is_some(), "{name}");
@@ -71,6 +88,10 @@ fn defaults_depend_on_version() {
         ("NCCL_IB_TC", 26),
         ("NCCL_IB_SL", 26),
         ("NCCL_NET_GDR_C2C", 27),
+        ("NCCL_CUMEM_ENABLE", 19),
+        ("NCCL_IB_SPLIT_DATA_ON_QPS", 20),
+        ("NCCL_NCHANNELS_PER_NET_PEER", 20),
+        ("NCCL_NVLS_ENABLE", 18),
         ("NCCL_NET_GDR_LEVEL", 29),
     ] {
         assert_ne!(of(name, Version(2, changed - 1)), of(name, Version(2, changed)), "{name}");
@@ -89,7 +110,13 @@ fn rccl_has_nccl_names_and_known_own_defaults() {
     assert_eq!(of("NCCL_P2P_LEVEL", 23), None);
     let names: Vec<&str> = Library::Rccl.variables().iter().map(|row| row.name).collect();
     assert!(names.contains(&"RCCL_FORCE_ENABLE_GDRDMA") && names.contains(&"NCCL_IB_HCA"));
-    for name in ["NCCL_NET_GDR_C2C", "NCCL_IB_DATA_DIRECT", "NCCL_IB_CUDA_SUPPORT"] {
+    for name in [
+        "NCCL_NET_GDR_C2C",
+        "NCCL_IB_DATA_DIRECT",
+        "NCCL_IB_CUDA_SUPPORT",
+        "NCCL_NVLS_ENABLE",
+        "NCCL_CUMEM_ENABLE",
+    ] {
         assert!(!names.contains(&name), "{name}");
     }
 }

@@ -11,7 +11,8 @@ use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::Distance;
 use bedplate_host::HostKind;
 use bedplate_nccl::Library;
-use bedplate_nccl::env::exact_port_list;
+use bedplate_nccl::env::{exact_port_list, named, too_far};
+use bedplate_nccl::link_layer::{self, LinkLayer, Undecided};
 use bedplate_nccl::ports::{self, PlacedPort};
 
 /// Returns the variables that the profile itself sets.
@@ -44,39 +45,40 @@ pub(crate) fn insert(variables: &mut Vec<Variable>, one: Variable) {
 
 fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     let listed = listed(context);
-    let before = || listed.clone().map(variable);
+    let before = || listed.clone().map(|value| variable(value, Vec::new()));
     if context.facts.host == HostKind::Image {
         let text = "depends on the machine: `bedplate apply` writes it at the first boot";
         note(out, text.to_owned());
         return before();
     }
-    let near = match ports_near_gpus(context) {
-        Ok(near) => near,
-        Err(reason) => {
+    let found = ports_near_gpus(context).map_err(Undecided::Unknown);
+    let chosen = found.and_then(|found| chosen(&found, listed.as_deref()));
+    let (ports, left_out) = match chosen {
+        Ok(chosen) => chosen,
+        Err(Undecided::Unknown(reason)) => {
             out.unknowns.push(NAME.unknown(HCA, reason));
             return before();
         }
+        Err(Undecided::Tie(reason)) => {
+            let fix =
+                "replace `hca` in [nccl] by the ports of one layer: set = { NCCL_IB_HCA = \"=…\" }";
+            out.blockers.push(NAME.blocker(HCA, reason, fix));
+            return before();
+        }
     };
-    let is_listed = |port: &RdmaPort| {
-        let name = port.name.replacen('/', ":", 1);
-        let list = listed.as_deref().and_then(|list| list.strip_prefix('='));
-        list.is_some_and(|list| list.split(',').any(|one| one == name))
-    };
-    let chosen: Vec<&RdmaPort> =
-        near.iter().filter(|port| port.is_active() || is_listed(port)).collect();
-    let down: Vec<&str> =
-        chosen.iter().filter(|port| !port.is_active()).map(|port| port.name.as_str()).collect();
+    let down = ports.iter().filter(|port| !port.is_active());
+    let down: Vec<&str> = down.map(|port| port.name.as_str()).collect();
     if !down.is_empty() {
         let down = down.join(", ");
         note(out, format!("listed although not ACTIVE (NCCL skips them): {down}"));
     }
-    let value = exact_port_list(chosen.iter().copied());
+    let value = exact_port_list(ports.iter());
     let reason = match value.len() {
-        _ if chosen.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
+        _ if ports.is_empty() => "no RDMA port near a GPU is ACTIVE".to_owned(),
         bytes if bytes > LONGEST_VALUE => {
             format!("the list has {bytes} bytes; NCCL reads at most {LONGEST_VALUE} from a file")
         }
-        _ => return Some(variable(value)),
+        _ => return Some(variable(value, left_out)),
     };
     out.blockers.push(NAME.blocker(
         HCA,
@@ -86,8 +88,49 @@ fn hca(context: &Context, out: &mut KindPlan) -> Option<Variable> {
     before()
 }
 
-/// Returns the ports near GPUs, all with known states, or the reason why they are unknown.
-fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
+/// Ports of the host.
+struct HostPorts {
+    /// Ports near GPUs, all with known states.
+    near: Vec<PlacedPort>,
+    /// Ports farther away.
+    far: Vec<PlacedPort>,
+}
+
+/// Chooses the ports to list: ACTIVE ones, and those in `listed`, bedplate's current list. Also returns a sentence for
+/// each reason why ports are left out.
+fn chosen(
+    found: &HostPorts,
+    listed: Option<&str>,
+) -> Result<(Vec<RdmaPort>, Vec<String>), Undecided> {
+    let is_listed = |port: &RdmaPort| {
+        let name = port.name.replacen('/', ":", 1);
+        let list = listed.and_then(|list| list.strip_prefix('='));
+        list.is_some_and(|list| list.split(',').any(|one| one == name))
+    };
+    let in_list = found.near.iter().map(|one| &one.port).filter(|port| is_listed(port));
+    let layers = in_list.map(LinkLayer::of).collect::<Result<Vec<_>, Undecided>>()?;
+    // Ports of two layers cannot connect, so such a list is not retained.
+    let retains = layers.windows(2).all(|pair| pair[0] == pair[1]);
+    let is_candidate = |port: &RdmaPort| port.is_active() || retains && is_listed(port);
+    let candidates: Vec<&PlacedPort> =
+        found.near.iter().filter(|one| is_candidate(&one.port)).collect();
+    let one = link_layer::choose(&candidates, &[])?;
+    let mut left_out = too_far(found.far.iter().filter(|one| one.port.is_active()));
+    left_out.extend(one.left_out);
+    let mut down = Vec::new();
+    for port in found.near.iter().map(|one| &one.port).filter(|port| !is_candidate(port)) {
+        if LinkLayer::of(port)? == one.layer {
+            down.push(port);
+        }
+    }
+    if !down.is_empty() {
+        left_out.push(format!("{} left out: not ACTIVE", named(down.into_iter())));
+    }
+    Ok((one.ports.into_iter().map(|one| one.port.clone()).collect(), left_out))
+}
+
+/// Returns the ports of the host, or the reason why those near GPUs are unknown.
+fn ports_near_gpus(context: &Context) -> Result<HostPorts, String> {
     let tree = context.facts.pci.optional().map_err(ToString::to_string)?;
     let tree = tree.ok_or("this host shows no PCI functions")?;
     let reach = match superchip(context.facts) {
@@ -102,12 +145,12 @@ fn ports_near_gpus(context: &Context) -> Result<Vec<RdmaPort>, String> {
     let ports = ports::of_host(context.reader, tree);
     let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
     let is_near = |one: &PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
-    let near: Vec<RdmaPort> = ports.into_iter().filter(is_near).map(|one| one.port).collect();
-    for port in &near {
+    let (near, far): (Vec<_>, Vec<_>) = ports.into_iter().partition(is_near);
+    for PlacedPort { port, .. } in &near {
         let unknown = |why| format!("state of port {} unknown: {why}", port.name);
         port.state.optional().map_err(unknown)?;
     }
-    Ok(near)
+    Ok(HostPorts { near, far })
 }
 
 fn note(out: &mut KindPlan, text: String) {
@@ -143,8 +186,9 @@ fn listed(context: &Context) -> Option<String> {
     ours.into_iter().find(|(name, _)| *name == HCA).map(|(_, value)| value)
 }
 
-fn variable(value: String) -> Variable {
-    let why =
+fn variable(value: String, left_out: Vec<String>) -> Variable {
+    let mut why =
         vec![Rationale::new("RDMA ports near GPUs, as in `bedplate topology`", "handbook §8.5")];
+    why.extend(left_out.into_iter().map(Rationale::because));
     Variable { name: HCA.to_owned(), value, why }
 }

@@ -45,7 +45,7 @@ section! {
     "nccl" Nccl, NcclFile {
         /// RDMA ports that NCCL uses: `automatic` leaves the choice to NCCL, which uses every ACTIVE port; `near-gpus`
         /// lists the ports near GPUs in `NCCL_IB_HCA`, each once it is ACTIVE. A port that goes down later stays in the
-        /// list; NCCL skips it.
+        /// list; NCCL skips it. The list has one link layer, the one with more bandwidth: NCCL cannot connect InfiniBand to Ethernet.
         #[schemars(
             example = &"near-gpus",
             extend("x-source" = "nccl src/transport/net_ib; handbook §5.3, §8.5")

@@ -271,13 +271,25 @@ fn variables(view: &View<'_>, subject: impl Fn(&str, &str) -> Option<String>) ->
 }
 
 /// Variables whose right value depends on the site: a profile that sets them may be correct.
-const SITE_DECIDES: [&str; 3] = ["NCCL_IB_TC", "NCCL_IB_TIMEOUT", "NCCL_NET"];
+const SITE_DECIDES: [&str; 11] = [
+    "NCCL_IB_ADAPTIVE_ROUTING",
+    "NCCL_IB_OOO_RQ",
+    "NCCL_IB_RESILIENCY_PORT_FAILOVER",
+    "NCCL_IB_RESILIENCY_PORT_RECOVERY",
+    "NCCL_IB_SPLIT_DATA_ON_QPS",
+    "NCCL_IB_SUBNET_AWARE_ROUTING",
+    "NCCL_IB_TC",
+    "NCCL_IB_TIMEOUT",
+    "NCCL_IGNORE_CPU_AFFINITY",
+    "NCCL_NET",
+    "NCCL_NET_PLUGIN",
+];
 
 /// Finds variables set to a commonly recommended value.
 pub(super) fn nccl_folklore(view: &View<'_>) -> Vec<LintMatch> {
     variables(view, |name, value| {
         let known = |name: &str| !SITE_DECIDES.contains(&name);
-        let row = own(Library::Nccl).iter().find(|row| row.name == name && known(name))?;
+        let row = own(Library::Nccl).into_iter().find(|row| row.name == name && known(name))?;
         let mut told = row.advice.as_ref()?.value.split(" or ");
         told.any(|told| told == value).then(|| format!("{name}={value}"))
     })

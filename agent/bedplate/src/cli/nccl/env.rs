@@ -14,7 +14,7 @@ use bedplate_nccl::{Library, Version};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Put the output into /etc/nccl.conf of the host (RCCL: /etc/rccl.conf) or into the job. Variables set by the job override the file.\n\n\
-Exit status: 0 printed; 4 no RDMA port is ACTIVE; 5 ports or PCI devices could not be read; 1 error; 64 usage."
+Exit status: 0 printed; 4 no RDMA port is ACTIVE, or two link layers are equal; 5 ports or PCI devices could not be read; 1 error; 64 usage."
 )]
 pub(crate) struct EnvArgs {
     #[command(flatten)]

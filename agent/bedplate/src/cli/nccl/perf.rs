@@ -224,12 +224,16 @@ fn sorted(ports: &[PlacedPort], tree: &PciTree, reach: Distance) -> Links {
         Reading::Unknown(why) => Some(format!("state of port {} is unknown: {why}", port.name)),
         _ => None,
     });
+    let (chosen, undecided) = match chosen(ports, reach) {
+        Ok(chosen) => (chosen, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
     Links {
-        chosen: grouped(chosen(ports, reach).into_iter(), tree),
+        chosen: grouped(chosen.into_iter(), tree),
         all: grouped(ports.iter().filter(|one| one.port.is_active()), tree),
         gpus: Vec::new(),
         drives: None,
-        unknown,
+        unknown: unknown.or(undecided),
     }
 }
 
@@ -242,7 +246,7 @@ fn grouped<'p>(ports: impl Iterator<Item = &'p PlacedPort>, tree: &PciTree) -> V
             let pcie = tree.get(*way).and_then(|function| pcie(tree, function));
             Nic { ports: Vec::new(), pcie }
         });
-        let rate = port.rate.known().and_then(|rate| rate.split(' ').next()?.parse().ok());
+        let rate = port.gigabits();
         let ethernet = port.is_ethernet();
         nic.ports.push(Port { name: port.name.clone(), rate, ethernet });
     }
