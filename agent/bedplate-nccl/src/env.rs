@@ -12,7 +12,7 @@ use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
 use chosen::{Candidates, ChosenPorts};
 
-pub use chosen::too_far;
+pub use chosen::{not_active, too_far};
 
 /// Maximum length of a value that NCCL reads from a file, in bytes (NCCL src/misc/param.cc; handbook §8.6).
 pub const LONGEST_VALUE: usize = 1023;

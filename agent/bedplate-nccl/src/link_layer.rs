@@ -81,7 +81,8 @@ pub fn choose<'a>(
     };
     for PlacedPort { port, .. } in in_doubt {
         if let Some(own) = LinkLayer::of(port)?.filter(|own| *own != layer) {
-            let why = format!("state of {own} port {} unknown, others are {layer}", port.name);
+            let why =
+                format!("state of {own} port {} unknown, ACTIVE ports are {layer}", port.name);
             return Err(Undecided::Unknown(why));
         }
     }

@@ -1,4 +1,4 @@
-//! Topology files for VMs, whose hypervisors hide the PCIe switches between GPUs and NICs (handbook §8.7).
+//! Topology files for VMs: hypervisors hide the PCIe switches between GPUs and NICs (handbook §8.7).
 
 use crate::library::Library;
 use crate::ports::PlacedPort;
@@ -52,7 +52,7 @@ pub(crate) fn note(
 }
 
 /// Returns the file of the vendor that names exactly the GPUs of this VM, in the version of the library. Images
-/// contain the files of other sizes, too.
+/// contain the files of several sizes.
 fn vendor_file(reader: &dyn Reader, tree: &PciTree, library: Library) -> Option<String> {
     let names = reader.list(VENDOR_DIRECTORY).ok()?;
     let files = names.iter().filter(|name| name.ends_with(VENDOR_SUFFIX));

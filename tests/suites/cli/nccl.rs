@@ -66,6 +66,7 @@ fn list_has_one_link_layer() {
             &["nccl", "env", "--demo", "gb200"],
             &["nccl", "env", "--demo", "gb200", "--nccl-version", "2.28"],
             &["nccl", "env", "--demo", "vera-rubin"],
+            &["nccl", "env", "--demo", "gb300"],
             &["nccl", "env", "--demo", "epyc-l40s"],
             &["nccl", "env", "--snapshot", "three.bp", "--format", "k8s"],
             &["nccl", "env", "--snapshot", "tie.bp"],

@@ -5,6 +5,7 @@ use crate::library::Library;
 use crate::link_layer::{self, OneLayer, Undecided};
 use crate::ports::{self, PlacedPort};
 use bedplate_base::{Reading, counted};
+use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
 
 /// Ports that may be listed: those within the GDR level of a GPU, or all if no port is.
@@ -13,7 +14,9 @@ pub(super) struct Candidates<'a> {
     active: Vec<&'a PlacedPort>,
     /// Ports with an unknown state.
     in_doubt: Vec<&'a PlacedPort>,
-    /// ACTIVE ports beyond the GDR level, if others are within.
+    /// Ports that are not ACTIVE.
+    down: Vec<&'a PlacedPort>,
+    /// ACTIVE ports beyond the GDR level, unless all are.
     far: Vec<&'a PlacedPort>,
     /// Whether the candidates are within the GDR level.
     are_near: bool,
@@ -23,16 +26,13 @@ impl<'a> Candidates<'a> {
     pub(super) fn new(ports: &'a [PlacedPort], reach: Distance) -> Self {
         let reach = ports::within(ports.iter().filter_map(|one| one.distance), reach);
         let is_near = |one: &&PlacedPort| one.distance.is_some_and(|distance| distance <= reach);
-        let is_unknown = |one: &&PlacedPort| matches!(one.port.state, Reading::Unknown(_));
-        let active: Vec<_> = ports.iter().filter(|one| one.port.is_active()).collect();
-        let in_doubt: Vec<_> = ports.iter().filter(is_unknown).collect();
-        let are_near = active.iter().chain(&in_doubt).any(is_near);
-        if !are_near {
-            return Candidates { active, in_doubt, far: Vec::new(), are_near };
-        }
-        let (active, far) = active.into_iter().partition(is_near);
-        let in_doubt = in_doubt.into_iter().filter(is_near).collect();
-        Candidates { active, in_doubt, far, are_near }
+        let are_near = ports.iter().any(|one| is_near(&one) && may_be_active(one));
+        let (near, far): (Vec<_>, Vec<_>) = ports.iter().partition(|one| !are_near || is_near(one));
+        let (active, rest): (Vec<_>, Vec<_>) =
+            near.into_iter().partition(|one| one.port.is_active());
+        let (in_doubt, down) = rest.into_iter().partition(|one| may_be_active(one));
+        let far = far.into_iter().filter(|one| one.port.is_active()).collect();
+        Candidates { active, in_doubt, down, far, are_near }
     }
 
     pub(super) fn one_layer(&self) -> Result<OneLayer<'a>, Undecided> {
@@ -40,16 +40,28 @@ impl<'a> Candidates<'a> {
     }
 }
 
+/// Whether the port is ACTIVE, or its state is unknown.
+fn may_be_active(one: &PlacedPort) -> bool {
+    one.port.is_active() || matches!(one.port.state, Reading::Unknown(_))
+}
+
 /// Returns one sentence for each reason why ports are too far to be listed.
 pub fn too_far<'a>(ports: impl Iterator<Item = &'a PlacedPort>) -> Vec<String> {
     let (unknown, far): (Vec<_>, Vec<_>) =
         ports.partition(|one| one.distance == Some(Distance::Unknown));
-    let sentence = |ports: Vec<&PlacedPort>, why: &str| {
-        let names = named(ports.iter().map(|one| &one.port));
-        (!ports.is_empty()).then(|| format!("{names} left out: {why}"))
-    };
-    let far = sentence(far, "farther from GPUs");
-    far.into_iter().chain(sentence(unknown, "distance to GPUs unknown")).collect()
+    let of = |ports: Vec<&'a PlacedPort>, why| left_out(ports.iter().map(|one| &one.port), why);
+    let far = of(far, "farther from GPUs");
+    far.into_iter().chain(of(unknown, "distance to GPUs unknown")).collect()
+}
+
+/// Returns the sentence about ports that are not ACTIVE, if any.
+pub fn not_active<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Option<String> {
+    left_out(ports, "not ACTIVE")
+}
+
+fn left_out<'a>(ports: impl Iterator<Item = &'a RdmaPort>, why: &str) -> Option<String> {
+    let names = named(ports);
+    (!names.is_empty()).then(|| format!("{names} left out: {why}"))
 }
 
 /// Ports that a library should use, and the reason.
@@ -104,6 +116,7 @@ impl<'a> ChosenPorts<'a> {
         let ports = counted(one.ports.len(), &format!("ACTIVE {layer} port"));
         let mut left_out = too_far(candidates.far.iter().copied());
         left_out.extend(one.left_out);
+        left_out.extend(not_active(candidates.down.iter().map(|one| &one.port)));
         let first = match (candidates.are_near, left_out.is_empty()) {
             (true, true) => format!(
                 "the {ports}, all within the GDR level of a GPU; ports that become ACTIVE later are not used"

@@ -39,7 +39,8 @@ fn active_ports_near_gpus_are_listed_in_numerical_order() {
     assert_eq!(advice.set.len(), 1);
     assert_eq!(
         advice.set[0].why,
-        "the 2 ACTIVE RDMA ports within the GDR level of a GPU; mlx5_0:1 left out: farther from GPUs"
+        "the 2 ACTIVE RDMA ports within the GDR level of a GPU; mlx5_0:1 left out: farther from GPUs; mlx5_3:1 left out: not \
+         ACTIVE"
     );
     assert!(advice.complete && advice.notes.is_empty(), "{:?}", advice.notes);
 }

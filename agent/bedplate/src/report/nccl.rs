@@ -125,8 +125,8 @@ pub fn markdown() -> String {
     out += &intro(
         Library::Rccl,
         "RCCL versions are the versions of NCCL that it follows (`RCCL 2.21.5 for ROCm 6.3`). It reads NCCL's variable names, including \
-         `NCCL_IB_HCA` with `=`. Up to 2.21, whose source was read, it has the variables and defaults above, except for those below. Defaults \
-         of later versions are unknown, unless the table lists them. It reads /etc/rccl.conf from 2.12 (ROCm 5.3) on, \
+         `NCCL_IB_HCA` with `=`. Up to 2.21, whose source was read, it has the variables and defaults above, except for those below; `NCCL_CUMEM_ENABLE`, `NCCL_MNNVL_ENABLE` and \
+         `NCCL_NVLS_ENABLE` have no effect. Defaults of later versions are unknown, unless the table lists them. It reads /etc/rccl.conf from 2.12 (ROCm 5.3) on, \
          /etc/nccl.conf before.",
     );
     table(&mut out, Library::Rccl);

@@ -11,7 +11,7 @@ use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::Distance;
 use bedplate_host::HostKind;
 use bedplate_nccl::Library;
-use bedplate_nccl::env::{exact_port_list, named, too_far};
+use bedplate_nccl::env::{exact_port_list, not_active, too_far};
 use bedplate_nccl::link_layer::{self, LinkLayer, Undecided};
 use bedplate_nccl::ports::{self, PlacedPort};
 
@@ -123,9 +123,7 @@ fn chosen(
             down.push(port);
         }
     }
-    if !down.is_empty() {
-        left_out.push(format!("{} left out: not ACTIVE", named(down.into_iter())));
-    }
+    left_out.extend(not_active(down.into_iter()));
     Ok((one.ports.into_iter().map(|one| one.port.clone()).collect(), left_out))
 }
 
