@@ -5,10 +5,9 @@ use serde::Serialize;
 
 use super::library::Library;
 use super::link_layer::Undecided;
-use super::ports::PlacedPort;
+use super::ports::{PlacedPort, natural};
 use super::version::Version;
-use bedplate_base::{Reading, some_of};
-use bedplate_facts::rdma::RdmaPort;
+use bedplate_base::Reading;
 use bedplate_facts::topology::Distance;
 use chosen::{Candidates, ChosenPorts};
 
@@ -172,31 +171,6 @@ fn ib_hca_setting(
         ));
     }
     Setting { name: "NCCL_IB_HCA", value, why: chosen.why.clone() }
-}
-
-/// Returns the value of `NCCL_IB_HCA` that names exactly these ports, in order of name.
-pub fn exact_port_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
-    format!("={}", names(ports).join(","))
-}
-
-fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
-    let mut names: Vec<String> = ports.map(|port| port.name.replacen('/', ":", 1)).collect();
-    names.sort_by_key(|name| natural(name));
-    names
-}
-
-/// Names ports in a sentence.
-pub fn named<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
-    const FEW: usize = 8;
-    some_of(names(ports).into_iter(), FEW, "ports")
-}
-
-/// Returns the sort key that orders `mlx5_2:1` before `mlx5_10:1`.
-fn natural(name: &str) -> (String, u32, u32) {
-    let (device, port) = name.split_once(':').unwrap_or((name, "0"));
-    let stem = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let number = device[stem.len()..].parse().unwrap_or(0);
-    (stem.to_owned(), number, port.parse().unwrap_or(0))
 }
 
 /// Returns the GID index setting. Before 2.21 the library uses entry 0 of every RoCE port's GID table, which is RoCE v1

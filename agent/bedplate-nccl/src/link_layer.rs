@@ -6,8 +6,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::env::named;
-use crate::ports::PlacedPort;
+use crate::ports::{PlacedPort, named};
 use bedplate_base::value::PciAddress;
 use bedplate_base::{Reading, counted};
 use bedplate_facts::rdma::RdmaPort;

@@ -1,5 +1,6 @@
 //! RDMA ports of a host, with the distance of their NICs to the nearest GPU.
 
+use bedplate_base::some_of;
 use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::PciTree;
 use bedplate_facts::rdma::RdmaPort;
@@ -47,4 +48,30 @@ pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
         ports.map(|port| PlacedPort { port, way, distance }).collect::<Vec<_>>()
     };
     nics.flat_map(placed).collect()
+}
+
+/// Returns the value of `NCCL_IB_HCA` that names exactly these ports, in order of name.
+pub fn exact_port_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
+    format!("={}", names(ports).join(","))
+}
+
+/// Returns the names in NCCL's format, `mlx5_2:1`, in numerical order.
+pub(crate) fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
+    let mut names: Vec<String> = ports.map(|port| port.name.replacen('/', ":", 1)).collect();
+    names.sort_by_key(|name| natural(name));
+    names
+}
+
+/// Names ports in a sentence.
+pub fn named<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
+    const FEW: usize = 8;
+    some_of(names(ports).into_iter(), FEW, "ports")
+}
+
+/// Returns the sort key that orders `mlx5_2:1` before `mlx5_10:1`.
+pub(crate) fn natural(name: &str) -> (String, u32, u32) {
+    let (device, port) = name.split_once(':').unwrap_or((name, "0"));
+    let stem = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let number = device[stem.len()..].parse().unwrap_or(0);
+    (stem.to_owned(), number, port.parse().unwrap_or(0))
 }

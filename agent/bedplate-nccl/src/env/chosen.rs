@@ -1,9 +1,8 @@
 //! Ports that a library should use.
 
-use super::named;
 use crate::library::Library;
 use crate::link_layer::{self, OneLayer, Undecided};
-use crate::ports::{self, PlacedPort};
+use crate::ports::{self, PlacedPort, named};
 use bedplate_base::{Reading, counted};
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::Distance;
@@ -130,6 +129,6 @@ impl<'a> ChosenPorts<'a> {
 
     /// Returns the names in NCCL's format, `mlx5_2:1`, in numerical order.
     pub(super) fn names(&self) -> Vec<String> {
-        super::names(self.ports.iter().map(|one| &one.port))
+        ports::names(self.ports.iter().map(|one| &one.port))
     }
 }

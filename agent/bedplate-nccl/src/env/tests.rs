@@ -1,5 +1,5 @@
 use super::*;
-use bedplate_facts::rdma::{GidKind, RoceGid};
+use bedplate_facts::rdma::{GidKind, RdmaPort, RoceGid};
 
 fn port(name: &str, state: &str, gid: Option<u16>) -> RdmaPort {
     let layer = if gid.is_some() { "Ethernet" } else { "InfiniBand" };

@@ -105,10 +105,12 @@ pub fn markdown() -> String {
          ```\n\n\
          `NCCL_IB_HCA` names the ACTIVE ports near GPUs (PIX or PXB, or through a Data Direct function; on Grace and its successors, from 2.29 on, \
          also the same NUMA node if no NIC is nearer), in the exact form with `=` (from 2.5 on; 2.4 supports only prefixes, and the output reports \
-         which other ports they match). If no port is near, it names all ACTIVE ports and reports that. The list has one link layer, because NCCL cannot connect InfiniBand to \
+         which other ports they match). If no port is near, it names all ACTIVE ports and reports that.\n\n\
+         The list has one link layer, because NCCL cannot connect InfiniBand to \
          Ethernet: the one with more bandwidth (number of NICs × rate), then the nearer one; if both are equal, no list is printed. The \
          reason names the ports that are left out: farther from GPUs (BlueField, front end), or of the other layer. If the state of a port \
-         is unknown, the output reports that, and has no list if the port could decide the layer. Warnings are also comments of the output. Before 2.21, RoCE \
+         is unknown, the output reports that, and has no list if the port could decide the layer. Warnings are also comments of the output.\n\n\
+         Before 2.21, RoCE \
          needs `NCCL_IB_GID_INDEX`; it is printed if all these ports have their RoCE v2 entry at one index. The list applies to one \
          host: hosts of one model have the same list, others may not.\n\n\
          VMs usually show GPUs and NICs without the switches between them. There, `nccl env` names the topology file of the cloud image \

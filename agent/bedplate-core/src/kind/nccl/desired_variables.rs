@@ -11,9 +11,9 @@ use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::Distance;
 use bedplate_host::HostKind;
 use bedplate_nccl::Library;
-use bedplate_nccl::env::{exact_port_list, not_active, too_far};
+use bedplate_nccl::env::{not_active, too_far};
 use bedplate_nccl::link_layer::{self, LinkLayer, Undecided};
-use bedplate_nccl::ports::{self, PlacedPort};
+use bedplate_nccl::ports::{self, PlacedPort, exact_port_list};
 
 /// Returns the variables that the profile itself sets.
 pub(crate) fn of_profile(section: &Nccl) -> Vec<Variable> {
