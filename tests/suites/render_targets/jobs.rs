@@ -131,9 +131,15 @@ fn batch_script_passes_its_values_on_unchanged() {
 #[cfg_attr(not(has = "shellcheck"), ignore = "needs shellcheck")]
 fn batch_scripts_are_valid_bash() {
     let shellcheck = tool("shellcheck");
-    for (nodes, image) in [(1, None), (16, Some("nvcr.io#nvidia/pytorch:25.10".to_owned()))] {
+    let image = Some("nvcr.io#nvidia/pytorch:25.10".to_owned());
+    for (nodes, image, workload) in [
+        (1, None, Workload::AllGather),
+        (16, image.clone(), Workload::AllGather),
+        (16, image, Workload::Torchrun),
+    ] {
         let mut options = options(JobForm::Slurm, nodes);
         options.job.image = image;
+        options.job.workload = workload;
         for Made { what, rendered } in made_with("nccl-job", &options) {
             let directory = tempfile::tempdir().unwrap();
             write(&rendered, directory.path());
