@@ -38,11 +38,10 @@ mod yaml;
 pub use nccl_job::{Job, JobForm, Workload};
 pub(crate) use output::SCRIPT_MODE;
 pub use output::{
-    Deferred, GrubFamily, Inexpressible, Options, OutFile, RenderError, RenderResult, digest,
-    is_ours, is_with_its_id,
+    Deferred, GrubFamily, Inexpressible, IpamRange, Options, OutFile, RenderError, RenderResult,
+    digest, is_ours, is_with_its_id,
 };
 pub use render::{render, target};
-pub use sriov_network::IpamRange;
 pub use target::{SHARED, Target};
 
 /// Every target, by name.

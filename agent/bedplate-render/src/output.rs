@@ -1,7 +1,6 @@
 //! Input and output of a target: options, files, and inexpressible items.
 
 use crate::nccl_job::job::Job;
-use crate::sriov_network::IpamRange;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -44,6 +43,15 @@ impl GrubFamily {
             _ => None,
         }
     }
+}
+
+/// Addresses for the VFs of a rule, or of all rules without a range of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IpamRange {
+    /// Name of the rule; `None`: all.
+    pub rule: Option<String>,
+    /// Network, as `192.0.2.0/24`.
+    pub cidr: String,
 }
 
 /// Settings for targets in addition to the contributions. Each target reads only those that it uses.

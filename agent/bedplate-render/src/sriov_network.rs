@@ -5,20 +5,12 @@ use serde_json::{Value, json};
 
 use bedplate_base::value::vf::{VfAttributes, VlanProtocol};
 
+use super::IpamRange;
 use super::vf_rules::{Group, resource_name};
 
 /// Namespace of the NetworkAttachmentDefinitions. With Multus' isolation of namespaces, as on OpenShift, pods of other
 /// namespaces may use it (k8snetworkplumbingwg/multus-cni docs/configuration.md, globalNamespaces).
 pub(super) const PODS: &str = "default";
-
-/// Addresses for the VFs of a rule, or of all rules without a range of their own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IpamRange {
-    /// Name of the rule; `None`: all.
-    pub rule: Option<String>,
-    /// Network, as `192.0.2.0/24`.
-    pub cidr: String,
-}
 
 /// Returns the range of a rule.
 pub(super) fn range<'a>(ranges: &'a [IpamRange], rule: &str) -> Option<&'a str> {

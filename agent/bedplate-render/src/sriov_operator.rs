@@ -287,7 +287,7 @@ mod tests {
             vf = {{ mac = \"derived\", vlan = 100, vlan_qos = 3, trust = true, spoof_check = false, max_tx_rate = 7 }}\n{MORE}"
         );
         let build = with_profile(&rules, &empty_desired());
-        let range = |rule: Option<&str>, cidr: &str| sriov_network::IpamRange {
+        let range = |rule: Option<&str>, cidr: &str| crate::IpamRange {
             rule: rule.map(str::to_owned),
             cidr: cidr.to_owned(),
         };
