@@ -161,6 +161,20 @@ fn port(reader: &dyn Reader, function: &Function, device: &str, number: &str) ->
     port
 }
 
+/// Returns the interface of a NIC without verbs as a port; its speed is in Mb/s (Documentation/ABI/testing/sysfs-class-net).
+pub fn interface_port(reader: &dyn Reader, function: &Function) -> Option<RdmaPort> {
+    let name = uplink::uplink(reader, &function.net)?;
+    let state = Reading::from_result(reader.attribute(&format!("{NET}/{name}/operstate")));
+    let state = state.map(|state| if state == "up" { "4: ACTIVE" } else { "1: DOWN" }.to_owned());
+    let rate = super::scan::number::<u32>(reader, &format!("{NET}/{name}/speed"));
+    Some(RdmaPort {
+        state,
+        link_layer: Reading::Known("Ethernet".to_owned()),
+        rate: rate.map(|megabits| format!("{} Gb/sec", f64::from(megabits) / 1000.0)),
+        ..RdmaPort::unread(function.address, name, &"its NIC has no RDMA device".into())
+    })
+}
+
 /// Returns the first entry of the best kind. A table has 255 or more entries, mostly empty; reading stops at the first
 /// IPv4 entry.
 fn roce_gid(reader: &dyn Reader, directory: &str) -> Result<Option<RoceGid>, ReadError> {

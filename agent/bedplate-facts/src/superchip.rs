@@ -23,7 +23,9 @@ pub const SMMU_SVA: &str = "CONFIG_ARM_SMMU_V3_SVA";
 const RACK_GPUS: [u16; 4] = [0x2941, 0x31a1, 0x31c2, 0x31c3];
 /// Other GPUs that exist only together with an NVIDIA Arm CPU: GH200 (2342, 2345, 2348), GB10 (2e12); Linux
 /// drivers/vfio/pci/nvgrace-gpu/main.c, pci.ids, and the README of open-gpu-kernel-modules.
-const OTHER_GPUS: [u16; 4] = [0x2342, 0x2345, 0x2348, 0x2e12];
+const OTHER_GPUS: [u16; 4] = [0x2342, 0x2345, 0x2348, GB10];
+/// GPU of DGX Spark.
+const GB10: u16 = 0x2e12;
 
 /// Root ports of Tegra chips, which differ from superchips: the ids of `pci_quirk_nvidia_tegra_disable_rp_msi` in
 /// Linux drivers/pci/quirks.c, and two of Tegra264 (Thor), as seen on Jetson AGX Thor.
@@ -137,6 +139,11 @@ pub fn is_rack_id(vendor: PciId, device: PciId) -> bool {
 /// and root ports of its hypervisor.
 pub fn is_superchip_gpu(gpu: &Function) -> bool {
     is_rack_gpu(gpu) || gpu.vendor == NVIDIA && OTHER_GPUS.contains(&gpu.device.0)
+}
+
+/// Whether the GPU is a GB10 (DGX Spark). It has no GPUDirect RDMA (NVIDIA DGX Spark Porting Guide, CUDA).
+pub fn is_gb10(gpu: &Function) -> bool {
+    (gpu.vendor, gpu.device.0) == (NVIDIA, GB10)
 }
 
 /// Whether the running kernel was built with [`SMMU_SVA`]. `Absent`: the host has no GPU that needs it.

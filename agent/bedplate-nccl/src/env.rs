@@ -114,6 +114,12 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
     advice
 }
 
+/// Whether an ACTIVE port is within the GDR level of a GPU; otherwise the library stages in host memory by default.
+pub fn reaches_gpus(ports: &[PlacedPort], reach: Distance) -> bool {
+    let candidates = Candidates::new(ports, reach);
+    candidates.are_near && !candidates.active.is_empty()
+}
+
 /// Returns the ports that NCCL should use: ACTIVE ones within the GDR level of a GPU, or all ACTIVE ones if there is no
 /// such port; of one link layer.
 ///

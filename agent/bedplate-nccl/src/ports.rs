@@ -2,7 +2,7 @@
 
 use bedplate_base::some_of;
 use bedplate_base::value::PciAddress;
-use bedplate_facts::pci::PciTree;
+use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::devices::{Device, DeviceClass, Devices};
 use bedplate_facts::topology::{Distance, Topology};
@@ -29,11 +29,49 @@ pub fn within(distances: impl Iterator<Item = Distance>, reach: Distance) -> Dis
 
 /// Returns the ports of NICs not assigned to VMs, by address of the NIC.
 pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
+    placed(reader, tree, |nic| rdma::ports(reader, nic))
+}
+
+/// NIC that a plugin of NCCL drives instead of NCCL itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PluginNic {
+    /// Slingshot, by libfabric (HPE cxi_ss1 driver, cass_core.h: Cassini 1 and 2).
+    Slingshot,
+    /// EFA, by libfabric (Linux drivers/infiniband/hw/efa/efa_main.c).
+    Efa,
+    /// Google's gVNIC, by GPUDirect-TCPX or TCPXO (Linux drivers/net/ethernet/google/gve/gve.h).
+    Gvnic,
+}
+
+/// Returns the plugin's kind of a NIC; `None`: NCCL itself drives it.
+pub fn plugin_nic(nic: &Function) -> Option<PluginNic> {
+    match (nic.vendor.0, nic.device.0) {
+        (0x17db, 0x0501) | (0x1590, 0x0371) => Some(PluginNic::Slingshot),
+        (0x1d0f, 0xefa0..=0xefaf) => Some(PluginNic::Efa),
+        (0x1ae0, 0x0042) => Some(PluginNic::Gvnic),
+        _ => None,
+    }
+}
+
+/// Returns the interfaces of NICs that plugins drive without verbs, as ports.
+pub fn of_plugins(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
+    placed(reader, tree, |nic| {
+        let is_one = plugin_nic(nic).is_some() && nic.infiniband.is_empty();
+        let port = is_one.then(|| rdma::interface_port(reader, nic)).flatten();
+        port.into_iter().collect()
+    })
+}
+
+fn placed(
+    reader: &dyn Reader,
+    tree: &PciTree,
+    ports: impl Fn(&Function) -> Vec<RdmaPort>,
+) -> Vec<PlacedPort> {
     let topology = Topology::new(tree);
     let devices = Devices::find(&topology, &placement::observe(reader, tree), false);
     let nics =
         devices.nics.iter().filter(|one| one.class == DeviceClass::Nic && !one.function.vfio);
-    let placed = |nic: &Device| {
+    let of_nic = |nic: &Device| {
         let address = nic.address();
         let ways = devices.nics.iter().filter(|device| {
             device.address() == address
@@ -44,10 +82,36 @@ pub fn of_host(reader: &dyn Reader, tree: &PciTree) -> Vec<PlacedPort> {
         let ways = ways.filter_map(|way| Some((nearest(way)?, way.address())));
         let nearest = ways.min_by_key(|(distance, _)| *distance);
         let (distance, way) = nearest.map_or((None, address), |(near, way)| (Some(near), way));
-        let ports = rdma::ports(reader, nic.function).into_iter();
+        let ports = ports(nic.function).into_iter();
         ports.map(|port| PlacedPort { port, way, distance }).collect::<Vec<_>>()
     };
-    nics.flat_map(placed).collect()
+    nics.flat_map(of_nic).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_base::Reading;
+    use bedplate_base::value::PciId;
+    use bedplate_testhosts::fixture::{Files, Machine};
+
+    /// The interface of a Slingshot NIC counts as a port, unlike that of an Ethernet NIC.
+    #[test]
+    fn interface_of_a_plugin_nic_is_a_port() {
+        let mut machine = Machine::default();
+        machine.nic("0000:21:00.0", None).net = vec!["hsn0".into()];
+        let nic = machine.get("0000:21:00.0");
+        (nic.vendor, nic.device) = (PciId(0x17db), PciId(0x0501));
+        machine.nic("0000:31:00.0", None);
+        let files = Files::new(&[
+            ("/sys/class/net/hsn0/operstate", "up\n"),
+            ("/sys/class/net/hsn0/speed", "200000\n"),
+        ]);
+        let found = of_plugins(&files, &machine.tree);
+        let [PlacedPort { port, .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((port.name.as_str(), port.is_active()), ("hsn0", true));
+        assert_eq!(port.rate, Reading::Known("200 Gb/sec".to_owned()));
+    }
 }
 
 /// Returns the value of `NCCL_IB_HCA` that names exactly these ports, in order of name.

@@ -16,6 +16,7 @@ use bedplate_facts::{
     observe, placement, rdma, rebar, storage, uplink, vfs,
 };
 use bedplate_host::{Reader, fat_backup, module};
+use bedplate_nccl::ports::of_plugins;
 use bedplate_nccl::{Library, vm_topology};
 
 /// Paths that no resource type records; `*` matches any part of one component.
@@ -105,6 +106,7 @@ pub(crate) fn read_all(recorder: &Recorder) {
     let pfs = tree.functions.values().filter(|function| !function.is_vf());
     let ports: Vec<RdmaPort> = pfs.flat_map(|function| rdma::ports(recorder, function)).collect();
     flow_control::read(recorder, tree, &ports, Library::file_of_host(&facts));
+    let _ = of_plugins(recorder, tree);
     vfs::read(recorder, tree);
 }
 
