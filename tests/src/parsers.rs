@@ -161,7 +161,7 @@ fn nccl_log(bytes: &[u8]) {
 
 /// The verdict on a job is good only if each of its parts is.
 fn nccl_job(bytes: &[u8]) {
-    use bedplate_nccl::perf::judge::{Verdict, judge};
+    use bedplate_nccl::perf::judge::{Assumptions, Verdict, judge};
     let mut reader = bedplate_nccl::log::Reader::default();
     let (first, second) = bytes.split_at(bytes.len() / 2);
     reader.feed(first);
@@ -171,7 +171,8 @@ fn nccl_job(bytes: &[u8]) {
     let judged = bedplate_nccl::log::verdict::judge(&log);
     let links = bedplate_nccl::job::links_of_log(&log);
     let results = std::mem::take(&mut log.results).into_iter();
-    let reports: Vec<_> = results.map(|results| judge(results, &links)).collect();
+    let reports: Vec<_> =
+        results.map(|results| judge(results, &links, &Assumptions::default())).collect();
     let job = bedplate_nccl::job::evaluate(&log, &judged, &reports);
     if job.verdict == Verdict::Good {
         let parts = job.jobs.iter().flat_map(|job| [job.path.verdict, job.completeness.verdict]);
@@ -335,7 +336,7 @@ fn config_space(bytes: &[u8]) {
 /// Benchmark results, which are also evaluated and drawn.
 fn benchmark(bytes: &[u8]) {
     use bedplate_nccl::perf::hosts::{Host, judge};
-    use bedplate_nccl::perf::judge::Links;
+    use bedplate_nccl::perf::judge::{Assumptions, Links};
     use bedplate_nccl::perf::limit::{Nic, Port};
     use bedplate_nccl::perf::ranks::{Options, complete};
     let port = Port { name: "mlx5_0/1".to_owned(), rate: Some(400.0), ethernet: false };
@@ -346,7 +347,7 @@ fn benchmark(bytes: &[u8]) {
     let mut results = bedplate_nccl::perf::read(&text(bytes));
     let options = Options { per_host: Some(1), ..Options::default() };
     let _ = complete(&mut results, &options);
-    let report = judge(results, &hosts);
+    let report = judge(results, &hosts, &Assumptions::default());
     let shown = nccl_perf::text(&report, "result.txt", 100, true);
     assert!(shown.contains("result.txt"));
     assert!(nccl_perf::svg(&report, "result.txt").starts_with("<svg"));

@@ -82,7 +82,7 @@ fn piped_input_and_ascii_plot_work() {
     let (plain, _) = report_of(&directory, &["--ascii"]);
     assert!(plain.is_ascii() && plain.contains("####"), "{plain}");
     let input = std::fs::File::open(directory.join("input.txt")).expect("a file");
-    let run = program::bedplate(&["nccl", "perf", "-", "--demo", "hgx", "--ascii"])
+    let run = program::bedplate(&["nccl", "perf", "-", "--demo", "hgx", "--algo=Ring", "--ascii"])
         .env("COLUMNS", "100")
         .stdin(input)
         .output()
@@ -149,6 +149,18 @@ fn impossible_options_and_binary_files_are_rejected() {
     std::fs::write(file.path(), (0..=255).collect::<Vec<u8>>().repeat(16)).expect("it is written");
     let (code, error) = status(&file.path().display().to_string(), &[]);
     assert!(code == Some(1) && error.contains("is binary"), "{code:?} {error}");
+}
+
+/// Values that no run can have, and unknown algorithms, are usage errors.
+#[test]
+fn impossible_assumptions_are_usage_errors() {
+    let given = |option: &str| {
+        program::run(&["nccl", "perf", "result.txt", "--demo", "hgx", option]).status.code()
+    };
+    for value in ["0", "-1", "NaN", "inf", "1e400", "fast", ""] {
+        assert_eq!(given(&format!("--expect={value}")), Some(64), "{value}");
+    }
+    assert_eq!(given("--algo=rings"), Some(64));
 }
 
 #[test]

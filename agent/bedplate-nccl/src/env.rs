@@ -116,8 +116,7 @@ pub fn advise(ports: &[PlacedPort], reach: Distance, library: Library, version: 
 
 /// Whether an ACTIVE port is within the GDR level of a GPU; otherwise the library stages in host memory by default.
 pub fn reaches_gpus(ports: &[PlacedPort], reach: Distance) -> bool {
-    let candidates = Candidates::new(ports, reach);
-    candidates.are_near && !candidates.active.is_empty()
+    Candidates::new(ports, reach).reach_gpus()
 }
 
 /// Returns the ports that NCCL should use: ACTIVE ones within the GDR level of a GPU, or all ACTIVE ones if there is no
@@ -129,6 +128,19 @@ pub fn chosen(ports: &[PlacedPort], reach: Distance) -> Result<Vec<&PlacedPort>,
     match Candidates::new(ports, reach).one_layer() {
         Ok(one) => Ok(one.ports),
         Err(Undecided::Unknown(why) | Undecided::Tie(why)) => Err(why),
+    }
+}
+
+/// Returns the ports that carry a job's data: [`chosen`], or all ACTIVE ones if a plugin drives them (EFA is neither
+/// InfiniBand nor Ethernet).
+///
+/// # Errors
+/// The reason why they are unknown.
+pub fn carrying(ports: &[PlacedPort], reach: Distance) -> Result<Vec<&PlacedPort>, String> {
+    let chosen = chosen(ports, reach)?;
+    match chosen.is_empty() {
+        true => Ok(ports.iter().filter(|one| one.port.is_active()).collect()),
+        false => Ok(chosen),
     }
 }
 

@@ -34,6 +34,11 @@ impl<'a> Candidates<'a> {
         Candidates { active, in_doubt, down, far, are_near }
     }
 
+    /// Whether a port within the GDR level is ACTIVE.
+    pub(super) fn reach_gpus(&self) -> bool {
+        self.are_near && !self.active.is_empty()
+    }
+
     pub(super) fn one_layer(&self) -> Result<OneLayer<'a>, Undecided> {
         link_layer::choose(&self.active, &self.in_doubt)
     }

@@ -1,5 +1,6 @@
 //! One verdict on a job and on each of its nodes, from its output: path, completeness, end, and result table. Pure.
 
+mod algorithm;
 mod ceiling;
 mod node;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use crate::log::warning_meanings::WarningSeverity;
 use crate::perf::Test;
 use crate::perf::judge::{Report, Verdict};
 
+pub use algorithm::algorithm_of_log;
 pub use ceiling::links_of_log;
 pub use node::NodeVerdict;
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::log::Reader;
 use crate::log::verdict::judge;
-use crate::perf::judge as perf_judge;
+use crate::perf::judge::{self as perf_judge, Assumptions};
 
 /// A two-node job with a rank per node.
 fn job() -> String {
@@ -46,8 +46,10 @@ fn verdict(output: &str) -> JobVerdict {
     let mut log = reader.finish();
     let results = std::mem::take(&mut log.results);
     let links = links_of_log(&log);
+    let assumptions = Assumptions { algorithm: algorithm_of_log(&log), ..Assumptions::default() };
     let results = results.into_iter().filter(|results| !results.runs.is_empty());
-    let reports: Vec<Report> = results.map(|results| perf_judge::judge(results, &links)).collect();
+    let reports: Vec<Report> =
+        results.map(|results| perf_judge::judge(results, &links, &assumptions)).collect();
     evaluate(&log, &judge(&log), &reports)
 }
 

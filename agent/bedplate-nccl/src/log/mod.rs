@@ -86,6 +86,8 @@ pub struct Log {
     pub rates: BTreeMap<(usize, String), f64>,
     /// Algorithm of the largest operation (NCCL's name), with its size in bytes.
     pub algorithm: Option<(u64, String)>,
+    /// Connections through switches that reduce (SHARP).
+    pub collnet: Option<Tally>,
     /// Trees between nodes with reduction in NVSwitches.
     pub nvls_tree: Option<Tally>,
     /// Whether there are bytes that no text has.
@@ -187,6 +189,9 @@ impl Log {
     }
 
     fn channel(&mut self, worker: usize, channel: &Channel, place: Place) {
+        if channel.transport == b"COLLNET" {
+            Tally::count(&mut self.collnet, place);
+        }
         let worker = &mut self.workers[worker];
         let carrier = Carrier::from_channel(channel);
         Tally::count(&mut worker.carriers[carrier as usize], place);

@@ -3,10 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::gpu_address::is_at;
-use super::judge::{ENOUGH, Finding, Judged, Links, TOLERANCE, Verdict};
+use super::judge::{Finding, Judged, Links, Verdict};
 use super::limit::{CopyLimit, Nic, Pcie};
+use super::result::TOLERANCE;
 use super::{Copied, Run, Test};
 use bedplate_facts::topology::pcie_link::in_words;
+
+/// Minimum share of the limit that is as expected. bedplate's choice.
+const ENOUGH: f64 = 0.75;
 
 /// Evaluates a run of copies.
 pub(super) fn judge(run: Run, links: &Links) -> Judged {
@@ -37,7 +41,7 @@ pub(super) fn judge(run: Run, links: &Links) -> Judged {
     }
     let verdict =
         findings.iter().map(|finding: &Finding| finding.verdict).max().unwrap_or(Verdict::Good);
-    Judged { run, limit: None, host: None, copies: limits, findings, verdict }
+    Judged { run, limit: None, host: None, copies: limits, expectation: None, findings, verdict }
 }
 
 fn compare(run: &Run, copy: &Copied, limit: f64, bottleneck: &str) -> Option<(Verdict, String)> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::copies;
 use super::gpu_address::is_at;
-use super::judge::{self, Finding, Judged, Links, Report, Verdict};
+use super::judge::{self, Assumptions, Finding, Judged, Links, Report, Verdict};
 use super::{NamedGpu, Results, Run};
 use bedplate_base::value::PciAddress;
 
@@ -22,30 +22,34 @@ pub struct Host {
 }
 
 /// Evaluates a file by the links of the hosts; at least one.
-pub fn judge(results: Results, hosts: &[Host]) -> Report {
+pub fn judge(results: Results, hosts: &[Host], assumptions: &Assumptions) -> Report {
     let Results { runs, unread, latency, notes } = results;
-    let alone = hosts.first().filter(|_| hosts.len() == 1);
-    let mut nics = alone.map(|host| (None, host.links.chosen.clone()));
-    let mut judged_runs = Vec::new();
-    for run in runs {
-        let Some((mut judged, host)) = slowest(&run, hosts) else { continue };
-        if run.is_collective() && judged.limit.is_some() && nics.is_none() {
-            nics = Some((Some(host.name.clone()), host.links.chosen.clone()));
-        }
-        judged.findings.extend(missing_gpus(&run, hosts));
-        judged.findings.sort_by_key(|finding| finding.line);
-        judged.verdict = worst(judged.verdict, &judged.findings);
-        judged_runs.push(judged);
-    }
+    let runs = judge::judge_runs(runs, |run, is_doubtful| {
+        let missing = missing_gpus(&run, hosts);
+        let mut judged = slowest(&run, hosts, assumptions, is_doubtful)?;
+        judged.findings.extend(missing);
+        judged.conclude();
+        Some(judged)
+    });
     let rest = Results { runs: Vec::new(), unread, latency, notes };
-    let findings = match judged_runs.is_empty() || !rest.is_empty() {
-        true => judge::judge(rest, &Links::default()).findings,
+    let findings = match runs.is_empty() || !rest.is_empty() {
+        true => judge::judge(rest, &Links::default(), assumptions).findings,
         false => Vec::new(),
     };
-    let verdict = judged_runs.iter().map(|judged| judged.verdict).fold(Verdict::Good, Verdict::max);
+    let verdict = runs.iter().map(|judged| judged.verdict).fold(Verdict::Good, Verdict::max);
     let verdict = worst(verdict, &findings);
-    let (host, nics) = nics.unwrap_or_default();
-    Report { runs: judged_runs, nics, host, findings, verdict }
+    let with_limit = |one: &&Judged| one.run.is_collective() && one.limit.is_some();
+    let host = match hosts {
+        [alone] => Some((None, alone)),
+        several => runs.iter().filter(with_limit).find_map(|judged| {
+            let name = judged.host.clone();
+            let host = several.iter().find(|host| Some(&host.name) == name.as_ref())?;
+            Some((name, host))
+        }),
+    };
+    let (host, nics) =
+        host.map(|(name, host)| (name, host.links.chosen.clone())).unwrap_or_default();
+    Report { runs, nics, host, findings, verdict }
 }
 
 fn worst(verdict: Verdict, findings: &[Finding]) -> Verdict {
@@ -53,19 +57,24 @@ fn worst(verdict: Verdict, findings: &[Finding]) -> Verdict {
 }
 
 /// Evaluates a run by the links of one host.
-fn judge_run(run: Run, links: &Links) -> Option<Judged> {
-    if !run.copies.is_empty() {
-        return Some(copies::judge(run, links));
+fn judge_run(run: Run, links: &Links, assumptions: &Assumptions, is_doubtful: bool) -> Judged {
+    match run.copies.is_empty() {
+        true => judge::judge_one(run, links, assumptions, is_doubtful),
+        false => copies::judge(run, links),
     }
-    judge::judge(Results { runs: vec![run], ..Results::default() }, links).runs.pop()
 }
 
 /// Evaluates a run by the host with the lowest limit. A host with an unknown limit may be the slowest.
-fn slowest<'h>(run: &Run, hosts: &'h [Host]) -> Option<(Judged, &'h Host)> {
+fn slowest(
+    run: &Run,
+    hosts: &[Host],
+    assumptions: &Assumptions,
+    is_doubtful: bool,
+) -> Option<Judged> {
     let (mut least, mut is_known): (Option<(Judged, &Host)>, bool) = (None, false);
     let order = |judged: &Judged| bound(judged).unwrap_or((f64::NEG_INFINITY, 0.0));
     for host in participants(run, hosts) {
-        let Some(judged) = judge_run(run.clone(), &host.links) else { continue };
+        let judged = judge_run(run.clone(), &host.links, assumptions, is_doubtful);
         is_known |= bound(&judged).is_some();
         if least.as_ref().is_none_or(|(least, _)| order(&judged) < order(least)) {
             least = Some((judged, host));
@@ -73,7 +82,7 @@ fn slowest<'h>(run: &Run, hosts: &'h [Host]) -> Option<(Judged, &'h Host)> {
     }
     let (mut judged, host) = least?;
     judged.host = (is_known && hosts.len() > 1).then(|| host.name.clone());
-    Some((judged, host))
+    Some(judged)
 }
 
 /// Returns the lowest limit of a run, and the expected bandwidth; `None`: unknown.

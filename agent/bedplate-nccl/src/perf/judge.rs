@@ -3,23 +3,16 @@
 use serde::Serialize;
 
 use super::limit::{self, CopyLimit, Limit, Nic, Pcie};
-use super::{Point, Results, Run, Test};
+use super::machine::Machine;
+use super::thresholds::{Expectation, expectation};
+use super::{Algorithm, Point, Results, Run, Test, repeated, result};
 
 /// Minimum size in bytes at which a collective shows bandwidth rather than latency. bedplate's choice.
 pub const LARGE: u64 = 32 << 20;
 /// The same for perftest, which sends messages without a pause. bedplate's choice.
 pub const LARGE_OF_PERFTEST: u64 = 64 << 10;
-/// Minimum share of the expected bandwidth. bedplate's choice: rings and packet headers cost some, a missing NIC more.
-pub const ENOUGH: f64 = 0.75;
-/// Factor above the limit that rounding and clocks explain. bedplate's choice.
-pub(super) const TOLERANCE: f64 = 1.02;
 /// Factor from which in place and out of place differ; they move the same bytes. bedplate's choice.
 const APART: f64 = 1.5;
-/// Minimum share of the best result at the largest size. bedplate's choice: bandwidth grows with size and levels off.
-const DROP: f64 = 0.6;
-/// Plateau of TCP sockets: GB/s between two hosts with NCCL's defaults, and its flatness. bedplate's choice.
-const SOCKETS: (f64, f64) = (6.0, 1.15);
-
 /// Verdict on a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -60,6 +53,9 @@ pub struct Judged {
     /// Limit of each copy, in order of `run.copies`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyLimit>,
+    /// Bandwidth that decides; absent: the limit is unknown, and the user set no expectation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expectation: Option<Expectation>,
     /// Findings in order of line.
     pub findings: Vec<Finding>,
     /// Worst verdict of the findings.
@@ -96,23 +92,24 @@ pub struct Links {
     pub drives: Option<Vec<Pcie>>,
     /// Reason that the NICs are unknown.
     pub unknown: Option<String>,
+    /// Properties that decide which bandwidth is expected.
+    pub machine: Machine,
+}
+
+/// Facts about the runs that their table does not show.
+#[derive(Debug, Default, Clone)]
+pub struct Assumptions {
+    /// Bandwidth that the user expects, in GB/s, instead of the table of thresholds.
+    pub expect: Option<f64>,
+    /// Algorithm of the large sizes, by NCCL's log or the user; `None`: unknown.
+    pub algorithm: Option<Algorithm>,
 }
 
 /// Evaluates a file.
-pub fn judge(results: Results, links: &Links) -> Report {
-    let runs: Vec<Judged> = results
-        .runs
-        .into_iter()
-        .map(|run| {
-            let nics = if run.device.is_some() { &links.all } else { &links.chosen };
-            let limit = match &links.unknown {
-                // A port with an unknown state may carry as much as the rest.
-                Some(why) if run.device.is_none() || nics.is_empty() => Err(why.clone()),
-                _ => limit::limit(&run, nics, &links.gpus),
-            };
-            judge_run(run, limit)
-        })
-        .collect();
+pub fn judge(results: Results, links: &Links, assumptions: &Assumptions) -> Report {
+    let runs = judge_runs(results.runs, |run, is_doubtful| {
+        Some(judge_one(run, links, assumptions, is_doubtful))
+    });
     let cannot = |line: &usize, text: &str| Finding {
         verdict: Verdict::CannotTell,
         line: *line,
@@ -133,23 +130,83 @@ pub fn judge(results: Results, links: &Links) -> Report {
     Report { runs, nics: links.chosen.clone(), host: None, findings, verdict }
 }
 
-fn judge_run(run: Run, limit: Result<Limit, String>) -> Judged {
+/// Evaluates a run by the links of one host. `is_doubtful`: a low result is unknown rather than bad.
+pub(super) fn judge_one(
+    run: Run,
+    links: &Links,
+    assumptions: &Assumptions,
+    is_doubtful: bool,
+) -> Judged {
+    let nics = if run.device.is_some() { &links.all } else { &links.chosen };
+    let limit = match &links.unknown {
+        // A port with an unknown state may carry as much as the rest.
+        Some(why) if run.device.is_none() || nics.is_empty() => Err(why.clone()),
+        _ => limit::limit(&run, nics, &links.gpus),
+    };
+    let expectation = expectation(&run, limit.as_ref().ok(), &links.machine, assumptions);
+    judge_run(run, limit, expectation, is_doubtful)
+}
+
+/// Evaluates the runs of a file with `judged`, which gets whether a low result is doubtful, and compares equal runs.
+pub(super) fn judge_runs(
+    runs: Vec<Run>,
+    judged: impl Fn(Run, bool) -> Option<Judged>,
+) -> Vec<Judged> {
+    // Other runs decide how certain the verdict on a sendrecv is.
+    let (pairs, others): (Vec<_>, Vec<_>) =
+        runs.into_iter().enumerate().partition(|(_, run)| run.test == Some(Test::Sendrecv));
+    let mut all: Vec<(usize, Judged)> =
+        others.into_iter().filter_map(|(nth, run)| Some((nth, judged(run, false)?))).collect();
+    let is_doubtful = all.iter().any(|(_, other)| other.verdict == Verdict::Good);
+    all.extend(pairs.into_iter().filter_map(|(nth, run)| Some((nth, judged(run, is_doubtful)?))));
+    all.sort_by_key(|(nth, _)| *nth);
+    let mut all: Vec<Judged> = all.into_iter().map(|(_, judged)| judged).collect();
+    repeated::compare(&mut all);
+    all
+}
+
+fn judge_run(
+    run: Run,
+    limit: Result<Limit, String>,
+    expectation: Option<Expectation>,
+    is_doubtful: bool,
+) -> Judged {
     let mut findings = wrong_results(&run);
     findings.extend(in_place_difference(&run));
     match &limit {
-        Ok(limit) => findings.extend(compare_with_limit(&run, limit)),
+        Ok(limit) => findings.extend(degraded_links(&run, limit)),
         Err(why) => findings.push(Finding {
-            verdict: Verdict::CannotTell,
+            // The user's expectation decides without a limit.
+            verdict: if expectation.is_some() { Verdict::Good } else { Verdict::CannotTell },
             line: run.line,
             text: format!("cannot determine the limit: {why}"),
         }),
     }
-    findings.sort_by_key(|finding| finding.line);
-    let verdict = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Good);
-    Judged { run, limit: limit.ok(), host: None, copies: Vec::new(), findings, verdict }
+    let limit = limit.ok();
+    findings.extend(result::compare(&run, limit.as_ref(), expectation.as_ref(), is_doubtful));
+    let mut judged = Judged {
+        run,
+        limit,
+        host: None,
+        copies: Vec::new(),
+        expectation,
+        findings,
+        verdict: Verdict::Good,
+    };
+    judged.conclude();
+    judged
 }
 
-fn bad(line: usize, text: String) -> Finding {
+impl Judged {
+    /// Sorts the findings and derives the verdict.
+    pub(super) fn conclude(&mut self) {
+        self.findings.sort_by_key(|finding| finding.line);
+        let verdicts = self.findings.iter().map(|finding| finding.verdict);
+        self.verdict = verdicts.max().unwrap_or(Verdict::Good);
+    }
+}
+
+pub(super) fn bad(line: usize, text: String) -> Finding {
     Finding { verdict: Verdict::Bad, line, text }
 }
 
@@ -198,95 +255,12 @@ fn in_place_difference(run: &Run) -> Option<Finding> {
     ))
 }
 
-fn compare_with_limit(run: &Run, limit: &Limit) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for link in &limit.degraded {
-        findings.push(bad(
-            run.line,
-            format!("{link}: run `bedplate verify --check pcie` to find the limiting end"),
-        ));
-    }
-    findings.extend(limit_reached(run, limit));
-    findings
-}
-
-fn limit_reached(run: &Run, limit: &Limit) -> Vec<Finding> {
-    let Some(peak) = run.peak() else {
-        let text = "no measurements".to_owned();
-        return vec![Finding { verdict: Verdict::CannotTell, line: run.line, text }];
+fn degraded_links(run: &Run, limit: &Limit) -> Vec<Finding> {
+    let finding = |link: &String| {
+        let fix = "run `bedplate verify --check pcie` to find the limiting end";
+        bad(run.line, format!("{link}: {fix}"))
     };
-    let ceiling = limit.with_switches.unwrap_or(limit.most);
-    if peak.best() > ceiling * TOLERANCE {
-        return vec![bad(
-            peak.line,
-            format!(
-                "{:.2} GB/s is implausible: this host's links carry {ceiling:.2}. The run used another host or other \
-                 ports, or did not cross hosts",
-                peak.best()
-            ),
-        )];
-    }
-    let large = if run.device.is_some() { LARGE_OF_PERFTEST } else { LARGE };
-    let largest = run.points.iter().max_by_key(|point| point.bytes).map_or(peak, |point| point);
-    if largest.bytes < large {
-        let text = format!(
-            "the largest size is {}: this shows latency; measure {} or more",
-            size(largest.bytes),
-            size(large)
-        );
-        return vec![Finding { verdict: Verdict::CannotTell, line: largest.line, text }];
-    }
-    // A fast small size proves nothing, but a large size that is slower than smaller ones is a finding.
-    let of_large = run.points.iter().filter(|point| point.bytes >= large);
-    let peak = of_large.max_by(|a, b| a.best().total_cmp(&b.best())).unwrap_or(peak);
-    if largest.best() < peak.best() * DROP {
-        let text = format!(
-            "{:.2} GB/s at {}, after {:.2} at {}: another workload ran, or a link fails under load; rerun",
-            largest.best(),
-            size(largest.bytes),
-            peak.best(),
-            size(peak.bytes)
-        );
-        return vec![bad(largest.line, text)];
-    }
-    if peak.best() >= limit.expected * ENOUGH {
-        return Vec::new();
-    }
-    let share = 100.0 * peak.best() / limit.expected;
-    let text = format!(
-        "best {:.2} GB/s at {} or more, {share:.0} % of the expected {:.2}",
-        peak.best(),
-        size(large),
-        limit.expected
-    );
-    vec![bad(peak.line, text + likely_cause(run, peak, limit))]
-}
-
-/// Returns the likely cause of a low rate, as the end of a sentence.
-fn likely_cause(run: &Run, peak: &Point, limit: &Limit) -> &'static str {
-    match run.device {
-        None if is_level(run) && peak.best() < limit.expected / 4.0 => {
-            ": flat, as with TCP sockets; confirm with `bedplate nccl log` on the job's log, and find the cause with \
-             `bedplate doctor socket-fallback`"
-        }
-        None => {
-            ": fewer NICs than this host has, a slower path or another bottleneck; `bedplate nccl log` on the job's \
-             log names the NICs used"
-        }
-        Some(_) if run.test == Some(Test::IbReadBw) => {
-            ": too few outstanding read requests, or a slower path (`bedplate verify`)"
-        }
-        Some(_) => ": congestion, a slower path or slow memory at its end (`bedplate verify`)",
-    }
-}
-
-/// Whether all large sizes are on the plateau of sockets.
-fn is_level(run: &Run) -> bool {
-    let large: Vec<f64> =
-        run.points.iter().filter(|point| point.bytes >= LARGE).map(Point::best).collect();
-    let most = large.iter().copied().fold(0.0, f64::max);
-    let least = large.iter().copied().fold(f64::MAX, f64::min);
-    large.len() > 1 && most <= SOCKETS.0 && most <= least * SOCKETS.1
+    limit.degraded.iter().map(finding).collect()
 }
 
 /// Returns the human-readable size: `64 MiB`.

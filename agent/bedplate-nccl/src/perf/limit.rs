@@ -139,8 +139,11 @@ pub struct Limit {
     /// Maximum with reduction in switches (SHARP), in GB/s; absent: same as `most`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub with_switches: Option<f64>,
-    /// Bandwidth that a healthy run approaches, in GB/s: the maximum for its transfer pattern.
+    /// Bound of the transfer pattern in GB/s, which a healthy run with rings approaches.
     pub expected: f64,
+    /// Name of the slowest NIC, if it lowers the bound: rings send equal shares over all NICs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slowest: Option<String>,
     /// Transfer pattern.
     pub pattern: Pattern,
     /// Number of NICs considered.
@@ -220,6 +223,7 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
         most,
         with_switches: None,
         expected: most,
+        slowest: None,
         pattern: Pattern::Everything,
         nics: 1,
         degraded: degraded(std::slice::from_ref(&used)),
@@ -259,8 +263,10 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
         None => Err(format!("unknown rate of {}", nic.name())),
     };
     let rates: Vec<f64> = nics.iter().map(rate).collect::<Result<_, _>>()?;
-    let (of_nics, slowest) =
-        (rates.iter().sum::<f64>(), rates.iter().copied().fold(f64::MAX, f64::min));
+    let of_nics = rates.iter().sum::<f64>();
+    let (nth, slowest) = (0..).zip(rates).min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default();
+    // NCCL gives each channel an equal share, so that a ring ends with its slowest rail.
+    let of_rails = slowest * nics.len() as f64;
     // The slowest host limits the run. Every host is assumed to have this host's links.
     let all = run.rank_count() as f64;
     let carries = |ranks: usize| of_gpus(gpus, ranks).map_or(of_nics, |gpus| gpus.min(of_nics));
@@ -277,14 +283,18 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
         .then(|| host * 2.0 * (all - 1.0) / all)
         .filter(|with| *with > most);
     let (pattern, expected) = match test {
+        // The only GPU of a host sends through the NIC next to it (NVIDIA/nccl-tests issue 130).
+        Test::Alltoall | Test::Alltoallv if fewest == Some(1) => (Pattern::Pairs, slowest),
         Test::Alltoall | Test::Alltoallv => (Pattern::Everything, most),
         Test::Hypercube => (Pattern::Pairs, least(&|ranks| share(Test::Alltoall, all, ranks))),
         Test::Sendrecv | Test::Gather | Test::Scatter => {
             (Pattern::Pairs, slowest.min(least(&|ranks| 1.0 / ranks)))
         }
-        _ if host < most => (Pattern::Ring, host),
-        _ => (Pattern::Everything, most),
+        _ if host < most => (Pattern::Ring, host.min(of_rails)),
+        _ => (Pattern::Everything, most.min(of_rails)),
     };
+    let is_ring = matches!(pattern, Pattern::Ring | Pattern::Everything);
+    let is_lower = is_ring && of_rails < host.min(most) && expected == of_rails;
     let expected = expected.min(most);
     let limited_by_pcie = limited_by_pcie(nics);
     Ok(Limit {
@@ -292,6 +302,7 @@ fn of_collective(run: &Run, nics: &[Nic], gpus: &[Pcie]) -> Result<Limit, String
         most,
         with_switches,
         expected,
+        slowest: is_lower.then(|| nics[nth].name()),
         pattern,
         nics: nics.len(),
         degraded: degraded(nics),

@@ -1,5 +1,6 @@
 //! Results of benchmarks: the measurements, and whether this host's links explain them. Pure.
 
+mod algorithm;
 mod copies;
 mod gdrcopy;
 mod gdsio;
@@ -11,6 +12,7 @@ mod input;
 mod json;
 pub mod judge;
 pub mod limit;
+pub mod machine;
 mod nccl_tests;
 mod nvbandwidth;
 mod oneccl;
@@ -19,13 +21,19 @@ pub mod ranks;
 mod reader;
 #[cfg(test)]
 mod reader_tests;
+mod repeated;
+mod result;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod threshold_tests;
+pub mod thresholds;
 
 use serde::Serialize;
 
 use ranks::{Layout, Ratio};
 
+pub use algorithm::Algorithm;
 pub use input::is_binary;
 pub use reader::{TableReader, read};
 

@@ -179,3 +179,27 @@ fn reducing_test_is_inferred_from_columns() {
         }
     }
 }
+
+/// Rings send equal shares over all NICs.
+#[test]
+fn slowest_rail_bounds_rings() {
+    let mut nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
+    nics[3] = nic("mlx5_3", 200.0, (320, 16));
+    let two = [("a", 8), ("b", 8)];
+    let of = |test| limit(&run(test, &two), &nics, &[]).expect("a limit");
+    let ring = of(Test::AllReduce);
+    assert_eq!((ring.host, ring.expected), (375.0, 200.0));
+    assert_eq!(ring.slowest.as_deref(), Some("mlx5_3/1"));
+    assert_eq!(of(Test::Alltoall).slowest, None);
+    let alike = limit(&run(Test::AllReduce, &two), &nics[4..], &[]).expect("a limit");
+    assert_eq!((alike.expected, alike.slowest), (200.0, None));
+}
+
+/// The only GPU of a host sends through one NIC.
+#[test]
+fn alltoall_with_one_rank_per_host_uses_one_nic() {
+    let nics = vec![nic("mlx5_0", 400.0, (320, 16)); 8];
+    let one = [("a", 1), ("b", 1), ("c", 1)];
+    let limit = limit(&run(Test::Alltoall, &one), &nics, &[]).expect("a limit");
+    assert_eq!((limit.most, limit.expected), (400.0, 50.0));
+}

@@ -14,7 +14,7 @@ use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use bedplate_base::terminal::one_line;
 use bedplate_nccl::perf::Run;
 use bedplate_nccl::perf::judge::{Finding, Judged, Report, Verdict, size};
-use bedplate_nccl::perf::limit::Pattern;
+use bedplate_nccl::perf::limit::{Limit, Pattern};
 
 pub use markdown::markdown;
 pub use picture::svg;
@@ -66,37 +66,19 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
             peak.line
         );
     }
-    if let Some(limit) = &judged.limit {
-        let nics = counted(limit.nics, "NIC");
-        let ceiling = match (limit.limited_by_gpus, limit.limited_by_pcie.len()) {
-            (Some(1), _) => "limited by the PCIe link of the one participating GPU".to_owned(),
-            (Some(gpus), _) => {
-                format!("limited by the PCIe links of the {gpus} participating GPUs")
-            }
-            (None, 0) => "limited by the ports' rate".to_owned(),
-            (None, held) if held == limit.nics => "limited by PCIe, not by the ports:".to_owned(),
-            (None, held) => format!("PCIe limits {held} of them:"),
-        };
-        let pattern = match limit.pattern {
-            Pattern::Everything => "",
-            Pattern::Ring => " for rings, which send each byte past each host once",
-            Pattern::Pairs => " with a separate NIC per rank",
-        };
-        let reached = judged.run.peak().map(|peak| 100.0 * peak.best() / limit.expected);
-        let reached = reached.filter(|share| share.is_finite());
-        let reached = reached.map(|share| format!("; best is {share:.0} %")).unwrap_or_default();
-        let _ = writeln!(out, "expected  {:.2} GB/s{what}{pattern}{reached}", limit.expected);
+    if let Some(expectation) = &judged.expectation {
+        let algorithm = expectation.algorithm.map(|algorithm| format!(", {algorithm}"));
         let _ = writeln!(
             out,
-            "limit     {:.2} GB/s{what}; {nics}, {:.2} GB/s each way; {ceiling}",
-            limit.most, limit.host
+            "expected  {:.2} GB/s{what}, bad below {:.2}: {}{}",
+            expectation.good,
+            expectation.bad,
+            expectation.by,
+            algorithm.unwrap_or_default()
         );
-        for nic in &limit.limited_by_pcie {
-            let _ = writeln!(out, "          {}", one_line(nic));
-        }
-        if let Some(with) = limit.with_switches {
-            let _ = writeln!(out, "          {with:.2} with reduction in switches (SHARP)");
-        }
+    }
+    if let Some(limit) = &judged.limit {
+        out += &limits(limit, &judged.run, what);
     }
     if let Some(host) = &judged.host {
         let is_known =
@@ -111,6 +93,43 @@ fn run(judged: &Judged, file: &str, width: usize, ascii: bool) -> String {
     out += &copies::table(judged);
     out += &plot::draw(judged, width, ascii);
     judged.findings.iter().for_each(|finding| out += &line(finding, file));
+    out
+}
+
+/// Formats the bound of the transfer pattern, and the limit of the links.
+fn limits(limit: &Limit, run: &Run, what: &str) -> String {
+    let nics = counted(limit.nics, "NIC");
+    let ceiling = match (limit.limited_by_gpus, limit.limited_by_pcie.len()) {
+        (Some(1), _) => "limited by the PCIe link of the one participating GPU".to_owned(),
+        (Some(gpus), _) => format!("limited by the PCIe links of the {gpus} participating GPUs"),
+        (None, 0) => "limited by the ports' rate".to_owned(),
+        (None, held) if held == limit.nics => "limited by PCIe, not by the ports:".to_owned(),
+        (None, held) => format!("PCIe limits {held} of them:"),
+    };
+    let pattern = match limit.pattern {
+        Pattern::Everything => "",
+        Pattern::Ring => " for rings, which send each byte past each host once",
+        Pattern::Pairs => " with a separate NIC per rank",
+    };
+    let slowest = limit.slowest.as_ref();
+    let slowest = slowest.map(|nic| format!(", with {} as slow as {}", nics, one_line(nic)));
+    let reached = run.peak().map(|peak| 100.0 * peak.best() / limit.expected);
+    let reached = reached.filter(|share| share.is_finite());
+    let reached = reached.map(|share| format!("; best is {share:.0} %")).unwrap_or_default();
+    let mut out = format!(
+        "bound     {:.2} GB/s{what}{pattern}{}{reached}\n\
+         limit     {:.2} GB/s{what}; {nics}, {:.2} GB/s each way; {ceiling}\n",
+        limit.expected,
+        slowest.unwrap_or_default(),
+        limit.most,
+        limit.host
+    );
+    for nic in &limit.limited_by_pcie {
+        let _ = writeln!(out, "          {}", one_line(nic));
+    }
+    if let Some(with) = limit.with_switches {
+        let _ = writeln!(out, "          {with:.2} with reduction in switches (SHARP)");
+    }
     out
 }
 

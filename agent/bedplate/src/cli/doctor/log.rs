@@ -8,7 +8,8 @@ use crate::cli::{CliError, Exit, host, output};
 use crate::report::doctor as text;
 use bedplate_core::doctor::{Diagnosis, Lines, Recognised, Recogniser, Symptom};
 use bedplate_core::documents as json;
-use bedplate_nccl::perf::judge::Verdict;
+use bedplate_nccl::job::algorithm_of_log;
+use bedplate_nccl::perf::judge::{Assumptions, Verdict};
 
 /// Logs with their verdict and symptoms.
 struct Diagnosed {
@@ -70,7 +71,8 @@ fn read(args: &DoctorArgs, files: &[String]) -> Result<Diagnosed, CliError> {
         return Err(CliError::usage(format!("{} is a snapshot of a host", names.join(" ")))
             .hinting("run `bedplate doctor --snapshot FILE`"));
     }
-    let job = JudgedJob::new(log, files, &args.host)?;
+    let assumptions = Assumptions { algorithm: algorithm_of_log(&log), ..Assumptions::default() };
+    let job = JudgedJob::new(log, files, &args.host, &assumptions)?;
     Ok(Diagnosed { job, found, name: names.join(" ") })
 }
 

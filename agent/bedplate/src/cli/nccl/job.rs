@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::logs::{names, read_logs};
 use super::nodes::{on_nodes, own_node};
-use super::perf;
+use super::perf::{self, AssumptionArgs};
 use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl_job::{JobView, SCHEMA};
 use crate::report::nccl_log::{LogView, OnNode};
@@ -12,7 +12,7 @@ use bedplate_nccl::job::{JobVerdict, evaluate, links_of_log};
 use bedplate_nccl::log::Log;
 use bedplate_nccl::log::verdict::{LogVerdict, Verdict as LogVerdictWord, judge};
 use bedplate_nccl::perf::hosts::{self, Host};
-use bedplate_nccl::perf::judge::{Report, Verdict};
+use bedplate_nccl::perf::judge::{Assumptions, Report, Verdict};
 use bedplate_nccl::perf::ranks;
 
 /// `bedplate nccl job`.
@@ -27,6 +27,8 @@ pub(crate) struct JobArgs {
     files: Vec<String>,
     #[command(flatten)]
     host: HostArgs,
+    #[command(flatten)]
+    assumptions: AssumptionArgs,
     /// List every node with its ports.
     #[arg(long, short)]
     verbose: bool,
@@ -44,7 +46,9 @@ pub(crate) fn run(args: &JobArgs) -> Result<Exit, CliError> {
         return output::data(SCHEMA).map(|()| Exit::Done);
     }
     let log = read_logs(&args.files, &mut |_, _| {})?;
-    let judged = JudgedJob::new(log, &args.files, &args.host)?.with_nodes(&args.host)?;
+    let assumptions = args.assumptions.assumptions(&log);
+    let judged = JudgedJob::new(log, &args.files, &args.host, &assumptions)?;
+    let judged = judged.with_nodes(&args.host)?;
     let shown = judged.view();
     match args.json {
         true => output::json(&shown.document())?,
@@ -70,6 +74,7 @@ impl JudgedJob {
         mut log: Log,
         files: &[String],
         host: &HostArgs,
+        assumptions: &Assumptions,
     ) -> Result<Self, CliError> {
         let judged = judge(&log);
         let mut results = std::mem::take(&mut log.results);
@@ -80,7 +85,7 @@ impl JudgedJob {
         };
         let judge_results = |mut results| {
             ranks::complete(&mut results, &ranks::Options::default()).map_err(CliError::new)?;
-            Ok(hosts::judge(results, &own))
+            Ok(hosts::judge(results, &own, assumptions))
         };
         let reports: Vec<Report> =
             results.into_iter().map(judge_results).collect::<Result<_, CliError>>()?;

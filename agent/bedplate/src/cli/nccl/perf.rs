@@ -19,17 +19,38 @@ use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::superchip::{Superchip, superchip};
 use bedplate_facts::topology::{Distance, pcie_link};
 use bedplate_facts::{Depth, Facts};
-use bedplate_nccl::env::chosen;
+use bedplate_nccl::env::carrying;
+use bedplate_nccl::job::algorithm_of_log;
+use bedplate_nccl::log::Log;
 use bedplate_nccl::perf::hosts::{self, Host};
-use bedplate_nccl::perf::judge::{Links, Verdict};
+use bedplate_nccl::perf::judge::{Assumptions, Links, Verdict};
 use bedplate_nccl::perf::limit::{Nic, Pcie, Port};
+use bedplate_nccl::perf::machine::Machine;
 use bedplate_nccl::perf::ranks::{self, MOST_RANKS, Options};
-use bedplate_nccl::perf::{self, Test};
+use bedplate_nccl::perf::{self, Algorithm, Test};
 use bedplate_nccl::ports::{self, PlacedPort};
 use bedplate_nccl::{Library, host_advice};
 
 /// Class of NVMe drives (PCI Code and ID Assignment Specification 1.11, §1.2).
 const NVME: u32 = 0x01_0802;
+
+/// Facts about results that their table does not show.
+#[derive(Debug, Args)]
+pub(super) struct AssumptionArgs {
+    /// Expected bandwidth in GB/s, instead of that of known-good machines: less is unknown, less than 90 % not as expected.
+    #[arg(long, value_name = "VALUE", value_parser = bandwidth)]
+    expect: Option<f64>,
+    /// Algorithm of the large sizes, if the file does not have NCCL's log: Ring, Tree, CollNetDirect, CollNetChain, NVLS, NVLSTree or PAT.
+    #[arg(long, value_name = "NAME")]
+    algo: Option<Algorithm>,
+}
+
+impl AssumptionArgs {
+    /// Returns the assumptions about the results of a log.
+    pub(super) fn assumptions(&self, log: &Log) -> Assumptions {
+        Assumptions { expect: self.expect, algorithm: self.algo.or_else(|| algorithm_of_log(log)) }
+    }
+}
 
 /// `bedplate nccl perf`.
 #[derive(Debug, Args)]
@@ -53,6 +74,8 @@ pub(crate) struct PerfArgs {
     /// Number of ranks on each host, if the file does not name the hosts.
     #[arg(long, value_name = "N", value_parser = ranks_from_1)]
     per_host: Option<usize>,
+    #[command(flatten)]
+    assumptions: AssumptionArgs,
     /// Print an SVG picture without scripts.
     #[arg(long, conflicts_with = "json")]
     svg: bool,
@@ -103,7 +126,10 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     if hosts.is_empty() {
         return Ok(Exit::Failed);
     }
-    let report = hosts::judge(results, &hosts);
+    let mut log = bedplate_nccl::log::Reader::default();
+    log.feed(&bytes);
+    let assumptions = args.assumptions.assumptions(&log.finish());
+    let report = hosts::judge(results, &hosts, &assumptions);
     if args.json {
         output::json(&nccl_perf::document(&report, &name))?;
     } else if args.svg {
@@ -119,6 +145,12 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
         Verdict::Bad => Exit::Blocked,
         Verdict::CannotTell => Exit::CannotTell,
     })
+}
+
+/// Parses a bandwidth in GB/s.
+fn bandwidth(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0);
+    value.ok_or_else(|| "expected a number of GB/s above 0".to_owned())
 }
 
 /// Whether the output may contain Unicode. Only a locale with another encoding disables it: under systemd and in
@@ -172,14 +204,19 @@ pub(super) fn host(opened: &OpenHost) -> Host {
 fn links(opened: &OpenHost, facts: &Facts) -> Links {
     let unknown = match &facts.pci {
         Reading::Known(tree) => {
-            let ports = ports::of_host(opened.reader.as_ref(), tree);
+            let mut ports = ports::of_host(opened.reader.as_ref(), tree);
+            if ports.is_empty() {
+                ports = ports::of_plugins(opened.reader.as_ref(), tree);
+            }
             let library = Library::of_host(facts);
             let (_, newest) = library.versions();
-            let links = sorted(&ports, tree, host_advice::gdr_reach(facts, library, newest));
+            let reach = host_advice::gdr_reach(facts, library, newest);
+            let links = sorted(&ports, tree, reach);
             // Data reaches the GPU of a superchip over NVLink-C2C.
             let by_pcie = matches!(superchip(facts), Superchip::No);
             let gpus = if by_pcie { gpus(tree) } else { Vec::new() };
-            return Links { gpus, drives: drives(tree), ..links };
+            let machine = Machine::of_host(facts, tree, &ports, reach);
+            return Links { gpus, drives: drives(tree), machine, ..links };
         }
         Reading::Absent => "this host has no PCI bus".to_owned(),
         Reading::Unknown(why) => format!("cannot read PCI devices: {why}"),
@@ -224,16 +261,15 @@ fn sorted(ports: &[PlacedPort], tree: &PciTree, reach: Distance) -> Links {
         Reading::Unknown(why) => Some(format!("state of port {} is unknown: {why}", port.name)),
         _ => None,
     });
-    let (chosen, undecided) = match chosen(ports, reach) {
+    let (chosen, undecided) = match carrying(ports, reach) {
         Ok(chosen) => (chosen, None),
         Err(why) => (Vec::new(), Some(why)),
     };
     Links {
         chosen: grouped(chosen.into_iter(), tree),
         all: grouped(ports.iter().filter(|one| one.port.is_active()), tree),
-        gpus: Vec::new(),
-        drives: None,
         unknown: unknown.or(undecided),
+        ..Links::default()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Page about `bedplate nccl perf`.
 
-use bedplate_nccl::perf::judge::{ENOUGH, LARGE, LARGE_OF_PERFTEST, size};
+use bedplate_nccl::perf::Test;
+use bedplate_nccl::perf::judge::{LARGE, LARGE_OF_PERFTEST, size};
+use bedplate_nccl::perf::thresholds::{NEAR, Row, TABLE};
 
 /// Section about limits.
 const LIMITS: &str = "## The limit\n\n\
@@ -14,8 +16,9 @@ const LIMITS: &str = "## The limit\n\n\
     | all_reduce with reduction in switches (SHARP) | B · 2(n−1)/n |\n\
     | alltoall, alltoallv | B · (n−1)/(r·(n−r)) |\n\
     | broadcast, reduce, sendrecv | B |\n\n\
-    The expected rate is lower: rings send each byte past each host once (B); sendrecv, gather and scatter use one NIC per rank, \
-    and hypercube sends in the same way as alltoall.\n\n\
+    The bound of a transfer pattern is lower: rings send each byte past each host once (B), in equal shares over all NICs, so that \
+    the slowest NIC times their number bounds them; sendrecv, gather and scatter use one NIC per rank, alltoall with one rank \
+    per host uses one NIC, and hypercube sends in the same way as alltoall.\n\n\
     If all ranks are on one host, NVLink or another GPU interconnect carries the data. sysfs does not show its rate: unknown.\n\n\
     | copy | limit |\n|---|---|\n\
     | nvbandwidth: `host_to_device_memcpy`, `device_to_host_memcpy` | the GPU's PCIe link |\n\
@@ -35,6 +38,8 @@ pub fn markdown() -> String {
          $ bedplate nccl perf result.txt                      # on one of the nodes\n\
          $ bedplate nccl perf result.txt --snapshot node.bp   # elsewhere\n\
          $ bedplate nccl perf result.txt --snapshot '*.bp'    # by the slowest of several nodes\n\
+         $ bedplate nccl perf result.txt --algo NVLSTree      # the algorithm, if the job's log is another file\n\
+         $ bedplate nccl perf result.txt --expect 420         # instead of the table below, in GB/s\n\
          $ bedplate nccl perf result.txt --svg >result.svg\n\
          ```\n\n\
          | program | accepted output |\n|---|---|\n\
@@ -57,22 +62,57 @@ pub fn markdown() -> String {
          If a run names GPUs of a host by PCI address, and its snapshot has no GPU there, the verdict is unknown: the results are of another \
          host, or the GPU is gone. A snapshot without a hostname may be any host of the run.\n\n\
          {LIMITS}\
+         ## Known-good machines\n\n\
+         The first row that holds for a run decides. Shares are those of the bound above, rounded to whole percent. From the good share on, \
+         a result is as expected; below the bad share it is not; in between, it is below known-good machines: unknown.\n\n\
+         | test | condition | good from | bad below | source |\n|---|---|---|---|---|\n\
+         {}\n\
+         NVLink SHARP on 2 hosts passes the bound of rings only if NVLink carries that much: about 480 GB/s on H100, 840 on B200. With \
+         faster NICs, the row for rings applies. Without --algo, a table does not show the algorithm: a result between 75 % and the good \
+         share is unknown, because both rings and NVLSTree with missing NICs explain it. `--algo` takes NCCL's names; NCCL prints \
+         them with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING.\n\n\
+         `--expect VALUE` overrides the table for all runs of the file: good from VALUE on, bad below {:.0} % of it. It also decides where the limit \
+         is unknown.\n\n\
+         Slingshot and gVNIC have no verbs: their limits are those of the network interfaces, if the host has no RDMA device.\n\n\
          ## Verdicts\n\n\
          | finding | verdict |\n|---|---|\n\
          | wrong elements, values out of bounds | not as expected |\n\
          | above the limit | not as expected: not measured over these links |\n\
          | in place and out of place differ at {} and more | not as expected |\n\
          | the largest size far below smaller ones | not as expected |\n\
+         | a run far below an equal run in the file | not as expected |\n\
          | a NIC limited by a PCIe link that both ends could run faster | not as expected |\n\
-         | below {:.0} % of the expected rate, at {} and more | not as expected; flat like sockets, if so |\n\
+         | bad share, at {} and more (perftest: {}) | not as expected; flat like sockets, if so |\n\
+         | the same for sendrecv, with good results of other tests in the file | unknown: doubtful |\n\
+         | between the bad and the good share | unknown: below known-good machines |\n\
          | no size of {} and more (perftest: {}) | unknown: this is latency |\n\
          | a truncated line, a header without results, an empty file, a file of another program | unknown |\n\
          | a binary file | error (1) |\n\n\
-         The thresholds are bedplate's own. Not tested on GPUs: no machine with GPUs was available.\n",
-        size(LARGE),
-        ENOUGH * 100.0,
+         Other thresholds are bedplate's own. Not tested on GPUs: no machine with GPUs was available.\n",
+        TABLE.iter().map(row).collect::<String>(),
+        NEAR * 100.0,
         size(LARGE),
         size(LARGE),
         size(LARGE_OF_PERFTEST),
+        size(LARGE),
+        size(LARGE_OF_PERFTEST),
     )
+}
+
+/// Formats a row of the table of thresholds.
+fn row(row: &Row) -> String {
+    let tests: Vec<&str> = row.tests.iter().map(|test| test_name(*test)).collect();
+    let tests = if tests.is_empty() { "all collectives".to_owned() } else { tests.join(", ") };
+    format!(
+        "| {tests} | {} | {:.0} % | {:.0} % | {} |\n",
+        row.condition,
+        row.good * 100.0,
+        row.bad * 100.0,
+        row.source
+    )
+}
+
+fn test_name(test: Test) -> &'static str {
+    let program = test.program();
+    program.strip_suffix("_perf").unwrap_or(program)
 }

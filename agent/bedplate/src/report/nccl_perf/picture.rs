@@ -36,7 +36,8 @@ pub fn svg(report: &Report, file: &str) -> String {
 fn run(judged: &Judged, offset: i32) -> Vec<Group> {
     let run = &judged.run;
     let limit = judged.limit.as_ref().map(|limit| limit.most);
-    let top = run.peak().map_or(0.0, Point::best).max(limit.unwrap_or(0.0));
+    let expected = judged.expectation.as_ref().map(|expectation| expectation.good);
+    let top = run.peak().map_or(0.0, Point::best).max(limit.or(expected).unwrap_or(0.0));
     let edge = offset + TOP;
     let y = |value: f64| edge + HIGH - (share(value, top) * f64::from(HIGH)).round() as i32;
     let sizes = || run.points.iter().map(|point| (point.bytes.max(1) as f64).log2());
@@ -77,18 +78,13 @@ fn run(judged: &Judged, offset: i32) -> Vec<Group> {
         group.text((LEFT + 10 + 110 * pick, edge + HIGH + 36), Anchor::Start, ink, name);
         groups.push(group);
     }
-    if let Some(limit) = &judged.limit {
-        let mut lines = vec![("limit", limit.most)];
-        if limit.expected < limit.most {
-            lines.push(("expected", limit.expected));
-        }
-        for (name, value) in lines {
-            let text = format!("{name} {value:.2} GB/s");
-            let mut group = Group::new(vec![text.clone()]);
-            group.line(&[(LEFT, y(value)), (LEFT + WIDE, y(value))], "arc degraded pix");
-            group.text((LEFT + WIDE, y(value) - 6), Anchor::End, "ink-pix", text);
-            groups.push(group);
-        }
+    for (name, value) in [("limit", limit), ("expected", expected)] {
+        let Some(value) = value else { continue };
+        let text = format!("{name} {value:.2} GB/s");
+        let mut group = Group::new(vec![text.clone()]);
+        group.line(&[(LEFT, y(value)), (LEFT + WIDE, y(value))], "arc degraded pix");
+        group.text((LEFT + WIDE, y(value) - 6), Anchor::End, "ink-pix", text);
+        groups.push(group);
     }
     groups
 }

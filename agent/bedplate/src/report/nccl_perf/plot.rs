@@ -10,7 +10,7 @@ const WIDEST: usize = 72;
 /// Draws the plot for a width; empty if there is nothing to draw.
 pub(super) fn draw(judged: &Judged, width: usize, ascii: bool) -> String {
     let run = &judged.run;
-    let expected = judged.limit.as_ref().map(|limit| limit.expected);
+    let expected = judged.expectation.as_ref().map(|expectation| expectation.good);
     let top = run.peak().map_or(0.0, |peak| peak.best()).max(expected.unwrap_or(0.0));
     if top <= 0.0 || run.points.len() < 2 {
         return String::new();
