@@ -161,6 +161,7 @@ fn nccl_log(bytes: &[u8]) {
 
 /// The verdict on a job is good only if each of its parts is.
 fn nccl_job(bytes: &[u8]) {
+    use bedplate_nccl::job::FileReport;
     use bedplate_nccl::perf::judge::{Assumptions, Verdict, judge};
     let mut reader = bedplate_nccl::log::Reader::default();
     let (first, second) = bytes.split_at(bytes.len() / 2);
@@ -170,9 +171,12 @@ fn nccl_job(bytes: &[u8]) {
     let mut log = reader.finish();
     let judged = bedplate_nccl::log::verdict::judge(&log);
     let links = bedplate_nccl::job::links_of_log(&log);
-    let results = std::mem::take(&mut log.results).into_iter();
-    let reports: Vec<_> =
-        results.map(|results| judge(results, &links, &Assumptions::default())).collect();
+    let results = std::mem::take(&mut log.results).into_iter().enumerate();
+    let given = Assumptions::default();
+    let reports: Vec<_> = results
+        .filter(|(_, results)| !results.is_empty())
+        .map(|(file, results)| FileReport { file, report: judge(results, &links, &given) })
+        .collect();
     let job = bedplate_nccl::job::evaluate(&log, &judged, &reports);
     if job.verdict == Verdict::Good {
         let parts = job.jobs.iter().flat_map(|job| [job.path.verdict, job.completeness.verdict]);

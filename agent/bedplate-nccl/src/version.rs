@@ -14,6 +14,13 @@ impl Version {
     pub const NEWEST: Version = Version(2, 30);
 }
 
+impl Version {
+    /// Parses the start of a version with any suffix: `2.21.5+cuda12.4`.
+    pub fn of_release(text: &str) -> Option<Version> {
+        text.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)

@@ -104,6 +104,7 @@ fn json_names_the_node_at_fault_and_follows_its_schema() {
     let errors: Vec<String> =
         validator.iter_errors(&document).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(document["log"]["findings"][0]["node"], "node-b");
     assert_eq!(document["end"]["state"], "failed");
     assert_eq!(document["jobs"][0]["path"]["state"], "direct");
     let nodes = document["nodes"].as_array().expect("nodes");

@@ -88,7 +88,7 @@ impl Recogniser {
             self.line.extend_from_slice(&own[..room]);
             self.begun = true;
             if ends {
-                self.end_line();
+                self.end_line(true);
             }
         }
     }
@@ -96,7 +96,8 @@ impl Recogniser {
     /// Starts a file; `name` is cited if there are several.
     pub fn start_file(&mut self, name: Option<String>) {
         if self.begun {
-            self.end_line();
+            // The rest of the last line may be missing.
+            self.end_line(false);
         }
         self.file = name;
         self.before = self.found.lines;
@@ -108,7 +109,7 @@ impl Recogniser {
         self.found
     }
 
-    fn end_line(&mut self) {
+    fn end_line(&mut self, is_whole: bool) {
         self.found.lines += 1;
         let text = String::from_utf8_lossy(&self.line);
         self.found.direct += u64::from(DIRECT.fits(&text));
@@ -121,7 +122,9 @@ impl Recogniser {
         }
         let is_foreign = !text.contains("NCCL INFO ") && !text.contains("NCCL WARN ");
         for symptom in SYMPTOMS {
-            if !symptom.lines.iter().any(|pattern| pattern.fits(&text)) {
+            let fits =
+                |pattern: &Pattern| (is_whole || pattern.lacks.is_empty()) && pattern.fits(&text);
+            if !symptom.lines.iter().any(fits) {
                 continue;
             }
             let lines = self.found.symptoms.entry(symptom.id).or_default();

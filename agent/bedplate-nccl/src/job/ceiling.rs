@@ -1,38 +1,53 @@
 //! Links of the nodes, from the port rates in a log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bedplate_base::counted;
 
 use crate::log::Log;
 use crate::perf::judge::Links;
 use crate::perf::limit::{Nic, Port};
 
-/// Returns the links of the slowest node. NCCL reports port rates from 2.27 on, with NCCL_DEBUG_SUBSYS=NET.
+/// Returns the links of the slowest node: the ports that its ranks used. NCCL reports port rates from 2.27 on, with
+/// NCCL_DEBUG_SUBSYS=NET. Fewer used ports than GPUs may be missing ones.
 pub fn links_of_log(log: &Log) -> Links {
-    let unknown = |why: String| Links { unknown: Some(why), ..Links::default() };
-    let remedy = "record the nodes with `bedplate snapshot`, and pass --snapshot FILE";
-    let mut nodes: BTreeMap<usize, Vec<Nic>> = BTreeMap::new();
-    for ((host, _), process) in &log.processes {
-        if nodes.contains_key(host) || process.hcas.is_empty() {
-            continue;
-        }
-        let ports = process.hcas.iter().map(|hca| port(log, *host, hca));
-        match ports.collect::<Option<Vec<Nic>>>() {
-            Some(nics) => _ = nodes.insert(*host, nics),
-            None => {
-                let node = &log.hosts[*host];
-                return unknown(format!(
-                    "the log does not contain the port rates of {node}: {remedy}"
-                ));
-            }
+    let unknown =
+        |why: String| Links { unknown: Some(format!("{why}: {REMEDY}")), ..Links::default() };
+    let mut nodes: BTreeMap<usize, (usize, BTreeSet<&str>)> = BTreeMap::new();
+    for one in log.workers.iter().filter(|one| one.takes_part()) {
+        let (gpus, used) = nodes.entry(one.host).or_default();
+        *gpus += 1;
+        for (_, number) in one.nics.keys() {
+            let Some(name) = log.nic(one, *number) else {
+                return unknown("the log does not list the RDMA ports".to_owned());
+            };
+            used.insert(name);
         }
     }
+    let mut slowest: Option<Vec<Nic>> = None;
     let rate = |nics: &[Nic]| nics.iter().filter_map(Nic::wire).sum::<f64>();
-    let slowest = nodes.into_values().min_by(|a, b| rate(a).total_cmp(&rate(b)));
+    for (host, (gpus, used)) in nodes {
+        let node = &log.hosts[host];
+        if used.len() < gpus {
+            let ports = counted(used.len(), "RDMA port");
+            return unknown(format!("{} on {node} use {ports}", counted(gpus, "GPU")));
+        }
+        let nics: Option<Vec<Nic>> = used.iter().map(|hca| port(log, host, hca)).collect();
+        let Some(nics) = nics else {
+            return unknown(format!("the log does not contain the port rates of {node}"));
+        };
+        if slowest.as_ref().is_none_or(|before| rate(&nics) < rate(before)) {
+            slowest = Some(nics);
+        }
+    }
     match slowest {
         Some(nics) => Links { chosen: nics.clone(), all: nics, ..Links::default() },
-        None => unknown(format!("the log does not list the RDMA ports: {remedy}")),
+        None => unknown("the log does not list the RDMA ports".to_owned()),
     }
 }
+
+/// How to get the links of a node.
+const REMEDY: &str = "record the nodes with `bedplate snapshot`, and pass --snapshot FILE";
 
 /// Returns the NIC of `mlx5_0:1/IB`.
 fn port(log: &Log, host: usize, hca: &str) -> Option<Nic> {

@@ -2,17 +2,21 @@
 
 mod algorithm;
 mod ceiling;
+mod end;
 mod node;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::log::Log;
-use crate::log::verdict::{Finding, JobPath, LogVerdict, Path};
+use crate::log::verdict::{JobPath, LogVerdict, Path};
 use crate::log::warning_meanings::WarningSeverity;
-use crate::perf::Test;
 use crate::perf::judge::{Report, Verdict};
+use crate::perf::limit::ONE_HOST;
+use crate::perf::{Run, Test};
 
 pub use algorithm::algorithm_of_log;
 pub use ceiling::links_of_log;
@@ -110,11 +114,22 @@ pub enum ResultState {
     NotAsExpected,
 }
 
-/// Evaluates a job. `reports` are the evaluated result tables, one per file.
-pub fn evaluate(log: &Log, judged: &LogVerdict, reports: &[Report]) -> JobVerdict {
+/// Evaluated result tables of a file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct FileReport {
+    /// File, by its position in the input.
+    pub file: usize,
+    /// Evaluation.
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+/// Evaluates a job. `reports` are the evaluated result tables.
+pub fn evaluate(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> JobVerdict {
     let jobs: Vec<OneJob> = judged.jobs.iter().map(one_job).collect();
-    let end = end(log, judged, reports);
-    let results = results(reports);
+    let end = end::end(log, judged, reports);
+    let results = results(log, judged, reports);
     let nodes = node::nodes(log, judged);
     let parts = || {
         let of_jobs = jobs.iter().flat_map(|job| {
@@ -179,64 +194,52 @@ fn one_job(job: &JobPath) -> OneJob {
     }
 }
 
-/// Determines how the job ended. Programs report a regular end by destroying their communicators, or by the summary of
-/// a benchmark.
-fn end(log: &Log, judged: &LogVerdict, reports: &[Report]) -> Part<End> {
-    let is_failure = |finding: &&Finding| finding.is_failure;
-    if let Some(failure) = judged.findings.iter().find(is_failure) {
-        return Part { verdict: Verdict::Bad, state: End::Failed, text: failure.text.clone() };
-    }
-    let ranks = || log.workers.iter().filter(|one| one.rank.is_some());
-    let ended = ranks().filter(|one| one.destroyed > 0).count();
-    let all = ranks().count();
-    let runs = reports.iter().flat_map(|report| &report.runs).map(|judged| &judged.run);
-    let summaries = runs.filter(|run| run.out_of_bounds.is_some() || run.average.is_some());
-    let (verdict, state, text) = match () {
-        () if all > 0 && ended == all => {
-            (Verdict::Good, End::Well, "every rank destroyed its communicators".to_owned())
-        }
-        () if summaries.count() >= judged.jobs.len() => {
-            (Verdict::Good, End::Well, "the benchmark printed its summary".to_owned())
-        }
-        () => {
-            let text = format!(
-                "the output does not show how the job ended ({ended} of {all} ranks destroyed their communicators): add \
-                 the end of the output, with NCCL_DEBUG=INFO, of every rank"
-            );
-            (Verdict::CannotTell, End::Unknown, text)
-        }
-    };
-    Part { verdict, state, text }
-}
-
 /// Returns the best results with their share of the expected ones.
-fn in_numbers(reports: &[Report]) -> String {
-    let runs = reports.iter().flat_map(|report| &report.runs);
+fn in_numbers(reports: &[FileReport]) -> String {
+    let runs = reports.iter().flat_map(|one| &one.report.runs);
     let best = runs.filter_map(|judged| {
-        let (limit, peak) = (judged.limit.as_ref()?, judged.run.peak()?.best());
-        let share = 100.0 * peak / limit.expected;
+        let (good, peak) = (judged.expectation.as_ref()?.good, judged.run.peak()?.best());
         let test = judged.run.test.map_or("best", Test::program);
-        Some(format!("{test} {peak:.2} GB/s, {share:.0} % of the expected {:.2}", limit.expected))
+        Some(format!("{test} {peak:.2} GB/s, good from {good:.2} on"))
     });
     let best: Vec<String> = best.take(MOST_RESULTS).collect();
     best.join("; ")
 }
 
-fn results(reports: &[Report]) -> Option<Part<ResultState>> {
-    let runs = || reports.iter().flat_map(|report| &report.runs);
-    let worst = reports.iter().map(|report| report.verdict).max().filter(|_| runs().count() > 0)?;
-    let is_local =
-        |verdict| verdict == Verdict::CannotTell && runs().all(|one| one.run.hosts().len() == 1);
-    let state = match worst {
-        Verdict::Good => ResultState::AsExpected,
-        Verdict::CannotTell if is_local(worst) => ResultState::OneHost,
-        Verdict::CannotTell => ResultState::Unknown,
-        Verdict::Bad => ResultState::NotAsExpected,
+fn results(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> Option<Part<ResultState>> {
+    let reports_only = || reports.iter().map(|one| &one.report);
+    let runs = || reports_only().flat_map(|report| &report.runs);
+    let all = || {
+        let findings = runs().flat_map(|one| &one.findings);
+        findings.chain(reports_only().flat_map(|report| &report.findings))
     };
-    let findings = runs().flat_map(|one| &one.findings);
-    let mut findings = findings.chain(reports.iter().flat_map(|report| &report.findings));
-    let text = findings.find(|one| one.verdict == worst).map(|one| one.text.clone());
+    let mut worst = reports_only().map(|report| report.verdict).max()?;
+    let of_other_hosts = other_host(log, runs().map(|one| &one.run));
+    if of_other_hosts.is_some() {
+        worst = worst.max(Verdict::CannotTell);
+    }
     // NVLink and similar links are not judged, which is no doubt about the network.
-    let verdict = if state == ResultState::OneHost { Verdict::Good } else { worst };
-    Some(Part { verdict, state, text: text.unwrap_or_else(|| in_numbers(reports)) })
+    let is_local = judged.jobs.iter().all(|job| job.path == Path::OneNode)
+        && of_other_hosts.is_none()
+        && all().filter(|one| one.verdict == worst).all(|one| one.text.ends_with(ONE_HOST));
+    let (verdict, state) = match worst {
+        Verdict::Good => (worst, ResultState::AsExpected),
+        Verdict::CannotTell if is_local => (Verdict::Good, ResultState::OneHost),
+        Verdict::CannotTell => (worst, ResultState::Unknown),
+        Verdict::Bad => (worst, ResultState::NotAsExpected),
+    };
+    let text = all().find(|one| one.verdict == worst).map(|one| one.text.clone());
+    let text = text.or(of_other_hosts).unwrap_or_else(|| in_numbers(reports));
+    Some(Part { verdict, state, text })
+}
+
+/// Returns the finding that a table names a host that the log does not.
+fn other_host<'r>(log: &Log, mut runs: impl Iterator<Item = &'r Run>) -> Option<String> {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let known: BTreeSet<String> = log.hosts.iter().map(|host| short(host)).collect();
+    let other = runs.find_map(|run| run.ranks.iter().find(|host| !known.contains(&short(host))));
+    let host = other.filter(|_| log.said > 0)?;
+    Some(format!(
+        "a result table names {host}, of which the log has no line: they may be of two jobs"
+    ))
 }

@@ -39,10 +39,13 @@ pub(super) fn nodes(log: &Log, judged: &LogVerdict) -> Vec<NodeVerdict> {
     for one in log.workers.iter().filter(|one| one.takes_part()) {
         by_node.entry(one.host).or_default().push(one);
     }
-    // The first fault of each node; findings are sorted.
+    // The first fault of each node; findings are sorted. If causes are known, effects prove no fault of a node.
+    let all = || judged.findings.iter().filter(|one| one.weight == WarningSeverity::Fault);
+    let has_cause = all().any(|one| one.is_failure && one.is_cause);
+    let has_failed = all().any(|one| one.is_failure);
     let mut faults: BTreeMap<usize, &str> = BTreeMap::new();
-    let all = judged.findings.iter().filter(|one| one.weight == WarningSeverity::Fault);
-    for (node, text) in all.filter_map(|one| Some((one.node?, one.text.as_str()))) {
+    let blamed = all().filter(|one| one.is_cause || !one.is_failure || !has_cause);
+    for (node, text) in blamed.filter_map(|one| Some((one.node?, one.text.as_str()))) {
         faults.entry(node).or_insert(text);
     }
     let mut complete: BTreeMap<usize, &str> = BTreeMap::new();
@@ -59,6 +62,9 @@ pub(super) fn nodes(log: &Log, judged: &LogVerdict) -> Vec<NodeVerdict> {
             (Some(fault), _, _) => (Verdict::Bad, (*fault).to_owned()),
             (None, _, Path::NotDirect) => (Verdict::Bad, "connections are not direct".to_owned()),
             (None, Some(missing), _) => (Verdict::CannotTell, (*missing).to_owned()),
+            (None, None, _) if has_failed && !workers.iter().all(|one| one.destroyed > 0) => {
+                (Verdict::CannotTell, "the job failed; no fault of this node is known".to_owned())
+            }
             (None, None, Path::Unknown) => {
                 (Verdict::CannotTell, "its connections are not in the output".to_owned())
             }

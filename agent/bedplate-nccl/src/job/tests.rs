@@ -47,9 +47,15 @@ fn verdict(output: &str) -> JobVerdict {
     let results = std::mem::take(&mut log.results);
     let links = links_of_log(&log);
     let assumptions = Assumptions { algorithm: algorithm_of_log(&log), ..Assumptions::default() };
-    let results = results.into_iter().filter(|results| !results.runs.is_empty());
-    let reports: Vec<Report> =
-        results.map(|results| perf_judge::judge(results, &links, &assumptions)).collect();
+    let reports: Vec<FileReport> = results
+        .into_iter()
+        .enumerate()
+        .filter(|(_, results)| !results.runs.is_empty())
+        .map(|(file, results)| FileReport {
+            file,
+            report: perf_judge::judge(results, &links, &assumptions),
+        })
+        .collect();
     evaluate(&log, &judge(&log), &reports)
 }
 
@@ -69,7 +75,7 @@ fn good_verdict_requires_path_completeness_and_end() {
     let living = verdict(&job());
     let expected = (Verdict::CannotTell, Path::Direct, Completeness::Complete, End::Unknown, None);
     assert_eq!(states(&living), expected);
-    assert!(living.reason.contains("0 of 2 ranks destroyed"), "{}", living.reason);
+    assert!(living.reason.contains("0 of 2 communicators destroyed"), "{}", living.reason);
     // Half of the job.
     let half: String = job().lines().take(7).map(|line| format!("{line}\n")).collect();
     let half = verdict(&half);
@@ -159,4 +165,52 @@ fn every_job_of_the_output_must_be_good() {
     assert_eq!((both.verdict, both.jobs.len(), both.nodes.len()), (Verdict::CannotTell, 2, 4));
     let both = verdict(&(job() + &other + DESTROYED + &DESTROYED.replace("node-", "x-")));
     assert_eq!(both.verdict, Verdict::Good);
+}
+
+#[test]
+fn end_requires_every_communicator_and_run() {
+    let good = verdict(&(job() + DESTROYED));
+    assert_eq!(good.end.state, End::Well);
+    // A second communicator is still in use.
+    let second = |rank: u32, node: &str| {
+        format!(
+            "{node}:7:9 [0] NCCL INFO comm 0x2 rank {rank} nranks 2 cudaDev 0 commId 0xa - Init START\n\
+             {node}:7:9 [0] NCCL INFO comm 0x2 rank {rank} nranks 2 cudaDev 0 commId 0xa - Init COMPLETE\n"
+        )
+    };
+    let second = second(0, "node-a") + &second(1, "node-b");
+    assert_eq!(verdict(&(job() + &second + DESTROYED)).end.state, End::Unknown);
+    let aborted = DESTROYED.replace("Destroy", "Abort");
+    assert_eq!(verdict(&(job() + &aborted)).end.state, End::Unknown);
+    // A summary precedes the setup: it is of an earlier run.
+    let summary = table(48.5, ["node-a", "node-b"]);
+    assert_eq!(verdict(&(job() + &summary)).end.state, End::Well);
+    assert_eq!(verdict(&(summary.clone() + &job())).end.state, End::Unknown);
+    let cut = summary.replace("# Out of bounds values : 0 OK\n", "");
+    assert_eq!(verdict(&(job() + &summary + &cut)).end.state, End::Unknown);
+}
+
+#[test]
+fn table_of_another_host_is_unknown() {
+    let other = verdict(&(job() + &table(2.0, ["x", "x"])));
+    assert_eq!(states(&other).4, Some(ResultState::Unknown));
+    // Containers with one name on several nodes.
+    let one_name = (job() + &table(2.0, ["node", "node"]))
+        .replace("node-a:7", "node:7")
+        .replace("node-b:7", "node:8");
+    let one_name = verdict(&one_name);
+    assert_eq!(states(&one_name).4, Some(ResultState::Unknown));
+}
+
+#[test]
+fn ceiling_counts_the_ports_in_use() {
+    let listed = job()
+        .replace("Using [0]mlx5_0:1/IB ;", "Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [2]mlx5_2:1/IB ;");
+    let one_gpu = verdict(&(listed + &table(48.5, ["node-a", "node-b"])));
+    assert_eq!(
+        (one_gpu.verdict, states(&one_gpu).4),
+        (Verdict::Good, Some(ResultState::AsExpected)),
+        "{}",
+        one_gpu.reason
+    );
 }

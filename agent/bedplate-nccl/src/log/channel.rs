@@ -30,7 +30,8 @@ pub(crate) enum End {
 
 /// Parses `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its variants since 2.4.
 pub(crate) fn channel(text: &[u8]) -> Option<Channel<'_>> {
-    let collnet = text.starts_with(b"CollNet ");
+    // `Coll` up to 2.8.
+    let collnet = text.starts_with(b"CollNet ") || text.starts_with(b"Coll ");
     if !(text.starts_with(b"Channel ") || collnet || text.starts_with(b"Ring ")) {
         return None;
     }

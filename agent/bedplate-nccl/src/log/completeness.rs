@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Carrier, Job, Log, Worker};
+use crate::Version;
 use bedplate_base::counted;
 
 /// Network carriers.
@@ -15,9 +16,10 @@ pub(super) fn missing(log: &Log, job: &Job) -> Vec<String> {
         unreadable(log),
         unfinished(job),
         ranks(job),
+        partial(log, job),
         nodes(log, job),
         directions(job),
-        communicators(job),
+        communicators(log, job),
         unknown_warnings(log),
     ];
     let mut missing: Vec<String> = parts.into_iter().flatten().collect();
@@ -40,7 +42,12 @@ fn unreadable(log: &Log) -> Option<String> {
 
 /// A job may hang in the setup of a communicator.
 fn unfinished(job: &Job) -> Option<String> {
-    let count = job.workers.iter().filter(|one| one.setups > one.completed).count();
+    // Versions up to 2.17 report only the end of the setup, after its connections.
+    let is_silent = |one: &Worker| {
+        one.started.is_none() && !one.complete && one.carriers.iter().any(Option::is_some)
+    };
+    let is_open = |one: &&&Worker| one.setups > one.completed || is_silent(one);
+    let count = job.workers.iter().filter(is_open).count();
     (count > 0).then(|| {
         format!(
             "the setup of a communicator does not finish in the log, for {}",
@@ -64,6 +71,15 @@ fn ranks(job: &Job) -> Option<String> {
         format!("the log shows connections of {shown} of {all} ranks: add the logs of the other ranks, all with \
                  NCCL_DEBUG=INFO")
     })
+}
+
+/// Every rank of a communicator prints its id.
+fn partial(log: &Log, job: &Job) -> Option<String> {
+    if log.is_cut_in_communicators() {
+        return Some("the log has too many communicators".to_owned());
+    }
+    let (id, seen, announced) = job.partial.first()?;
+    Some(format!("the log shows {seen} of {announced} ranks of communicator {id:#x}"))
 }
 
 /// Returns a node of a job on several nodes that shows no connection to others.
@@ -91,8 +107,17 @@ fn directions(job: &Job) -> Option<String> {
     })
 }
 
-fn communicators(job: &Job) -> Option<String> {
-    let lacks = job.workers.iter().filter(|one| one.communicators > one.connected_communicators());
+fn communicators(log: &Log, job: &Job) -> Option<String> {
+    // From 2.22 on, a communicator that is not used has no connections.
+    let connects_at_use = !log.versions.is_empty()
+        && log.versions.keys().all(|(version, _)| {
+            Version::of_release(version).is_some_and(|version| version >= Version(2, 22))
+        });
+    let is_unused = |one: &Worker| connects_at_use && one.destroyed >= one.setups;
+    let lacks = job
+        .workers
+        .iter()
+        .filter(|one| one.communicators > one.connected_communicators() && !is_unused(one));
     let lacks = lacks.count();
     (lacks > 0).then(|| {
         format!(

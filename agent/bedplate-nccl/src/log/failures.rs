@@ -121,6 +121,9 @@ pub static FAILURES: &[JobFailure] = &[
     row("Terminating process because the", Always, "another process of the job failed"),
 ];
 
+/// Maximum bytes of a launcher's prefix.
+const LONGEST_PREFIX: usize = 64;
+
 /// Rows of the table by the rarest pair of bytes in their part, to read each byte of a log once.
 static BY_PAIR: LazyLock<Pairs> = LazyLock::new(Pairs::new);
 
@@ -149,10 +152,23 @@ impl Pairs {
     }
 }
 
+/// Whether a shell prints a command (`set -x`): `+ `, nested `++ `, after the prefix of a launcher.
+fn is_shell_trace(line: &[u8]) -> bool {
+    let mut line = line.trim_ascii_start();
+    // `3: `, `[1,0]<stderr>:`, `[pod/worker-0/main] `
+    let prefix = line.iter().position(|byte| *byte == b'+').unwrap_or(0);
+    if prefix <= LONGEST_PREFIX && line[..prefix].trim_ascii_end().ends_with(b":")
+        || line[..prefix].trim_ascii_end().ends_with(b"]")
+    {
+        line = &line[prefix..];
+    }
+    let signs = line.iter().take_while(|byte| **byte == b'+').count();
+    signs > 0 && line.get(signs) == Some(&b' ')
+}
+
 /// Returns the first failure in a line that is not from NCCL. The first row of the table has priority.
 pub(super) fn find(line: &[u8]) -> Option<&'static JobFailure> {
-    // Commands that a shell prints (`set -x`).
-    if line.trim_ascii_start().starts_with(b"+ ") {
+    if is_shell_trace(line) {
         return None;
     }
     let pairs = &*BY_PAIR;
@@ -257,6 +273,9 @@ mod tests {
             "step 7: loss 1.23, retries after failed checks: none",
             "ProcessGroupNCCL preparing to dump debug info.",
             "+ grep 'Segmentation fault (core dumped)' log",
+            "++ grep -c 'Segmentation fault (core dumped)' log",
+            "0: + grep 'Segmentation fault (core dumped)' log",
+            "[1,0]<stderr>:+ grep 'Segmentation fault (core dumped)' log",
             "[rank3] CUDA out of memory, retrying with batch 8",
             "RuntimeError: CUDA error: out of memory",
         ] {

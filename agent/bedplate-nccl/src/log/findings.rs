@@ -4,9 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::{Finding, JobPath, ranks, total};
 use super::warning_meanings::{WarningSeverity, meaning, status};
-use super::{Carrier, Cause, Log, Tally, Worker};
+use super::{Carrier, Cause, FailureLine, Log, Place, Tally, Worker};
 use crate::Version;
 use crate::switches::{Off, forces, switches_off};
+
+/// Completion status of work requests after an earlier error.
+const FLUSHED: u32 = 5;
+/// Parts of lines about processes that a launcher has ended after the failure of another one.
+const ENDED: [&str; 4] = ["exit code 143", "exitcode  : -15", "signal 15", "signal: 15"];
 
 /// Returns the findings of a log.
 pub(super) fn find(log: &Log) -> Vec<Finding> {
@@ -15,7 +20,8 @@ pub(super) fn find(log: &Log) -> Vec<Finding> {
     findings.extend(same_gpu_everywhere(log));
     causes(log, &mut findings);
     warnings(log, &mut findings);
-    failures(log, &mut findings);
+    let is_explained = findings.iter().any(|finding| finding.is_failure && finding.is_cause);
+    failures(log, is_explained, &mut findings);
     plugins(log, &mut findings);
     findings.extend(mixed_link_layers(log));
     unfinished(log, &mut findings);
@@ -30,12 +36,22 @@ pub(super) fn find(log: &Log) -> Vec<Finding> {
     findings
 }
 
-/// Returns the finding that processes did not find each other: each is the only rank of its job.
+/// Returns the finding that processes did not find each other: each is the only rank of its job. Runs one after another
+/// do not seek each other.
 pub(super) fn singletons(jobs: &[JobPath], log: &Log) -> Option<Finding> {
-    let alone = || log.workers.iter().filter(|one| one.rank.is_some_and(|(_, ranks)| ranks == 1));
-    let is_alone = jobs.iter().all(|job| job.ranks.is_none_or(|ranks| ranks == 1));
-    let processes: BTreeSet<(usize, u32)> = alone().map(|one| (one.host, one.pid)).collect();
-    (is_alone && processes.len() > 1).then(|| Finding {
+    let is_alone = |one: &&Worker| one.rank.is_some_and(|(_, ranks)| ranks == 1);
+    let mut spans: Vec<(Place, Place)> =
+        log.workers.iter().filter(is_alone).filter_map(|one| one.span).collect();
+    spans.sort_unstable();
+    let processes: BTreeSet<(usize, u32)> =
+        log.workers.iter().filter(is_alone).map(|one| (one.host, one.pid)).collect();
+    let is_whole = jobs.iter().all(|job| job.ranks.is_none_or(|ranks| ranks == 1));
+    let nodes: BTreeSet<usize> = processes.iter().map(|(host, _)| *host).collect();
+    // Files of several ranks have no common order.
+    let overlap =
+        |pair: &[(Place, Place)]| pair[1].0.file != pair[0].0.file || pair[1].0 < pair[0].1;
+    let overlaps = nodes.len() > 1 || spans.windows(2).any(overlap);
+    (is_whole && overlaps && processes.len() > 1).then(|| Finding {
         weight: WarningSeverity::Fault,
         is_cause: true,
         is_failure: true,
@@ -44,12 +60,26 @@ pub(super) fn singletons(jobs: &[JobPath], log: &Log) -> Option<Finding> {
             processes.len()
         ),
         node: None,
-        seen: alone().filter_map(|one| one.started).min().map(|first| Tally { count: 1, first }),
+        seen: spans.first().map(|(first, _)| Tally { count: 1, first: *first }),
         fix: Some(
             "launch with `srun --mpi=pmix` (`srun --mpi=list` shows the types) or with mpirun, and build the program \
              with MPI (nccl-tests: `make MPI=1`)"
                 .to_owned(),
         ),
+    })
+}
+
+/// Notes jobs that are each on one node, of several.
+pub(super) fn local_jobs(jobs: &[JobPath]) -> Option<Finding> {
+    let nodes: BTreeSet<usize> = jobs.iter().flat_map(|job| job.nodes.iter().copied()).collect();
+    let is_local =
+        jobs.iter().all(|job| job.nodes.len() == 1 && job.ranks.is_some_and(|all| all > 1));
+    (is_local && jobs.len() > 1 && nodes.len() > 1).then(|| {
+        let text = format!(
+            "{} jobs, each on one node: if they should be one job, its nodes did not find each other",
+            jobs.len()
+        );
+        note(&text, None)
     })
 }
 
@@ -116,6 +146,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
             (Carrier::Sockets, "TCP sockets"),
             (Carrier::Staged, "host memory: no /GDRDMA on their connections"),
         ] {
+            let others = if log.hosts.len() == 1 { "each other" } else { "other nodes" };
             let at = carrier as usize;
             let those = || workers.iter().copied().filter(|one| one.carriers[at].is_some());
             let Some(first) =
@@ -138,7 +169,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
             };
             let which = ranks(those());
             let verb = if which.starts_with("rank ") { "reaches" } else { "reach" };
-            let text = format!("{which} on {name} {verb} other nodes through {how}{by}");
+            let text = format!("{which} on {name} {verb} {others} through {how}{by}");
             findings.push(Finding {
                 weight: WarningSeverity::Fault,
                 is_cause: false,
@@ -201,7 +232,10 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         let node = &log.hosts[warning.host];
         let status = status(&warning.text);
         // A failed call before a setup that succeeds in the end was not needed.
-        let is_repaired = !warning.is_after_setup && log.workers[warning.worker].complete;
+        let worker = &log.workers[warning.worker];
+        let process = log.processes.get(&(worker.host, worker.pid));
+        let is_repaired =
+            !warning.is_after_setup && process.is_some_and(|process| process.complete);
         let (weight, fix) = match (known, status) {
             _ if warning.is_trace && !is_repaired => (WarningSeverity::Fault, None),
             (Some(row), None) => (row.weight, row.fix.map(str::to_owned)),
@@ -220,20 +254,33 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
         let more: String = warning.more.iter().map(|text| format!("; also: {text}")).collect();
         let verb = if warning.is_trace { "reports a failed call" } else { "warns" };
         let text = format!("{node} {verb}{means}: {}{more}", warning.text);
-        let (node, seen) = (Some(warning.host), Some(warning.seen));
         let is_failure = weight == WarningSeverity::Fault;
-        findings.push(Finding { weight, is_cause: true, is_failure, text, node, seen, fix });
+        let is_effect = warning.is_trace
+            || known.is_some_and(|row| row.is_effect)
+            || status.is_some_and(|(number, ..)| *number == FLUSHED);
+        let node = match known {
+            // The reason is on the peer, if the text names it.
+            Some(row) if row.is_effect => {
+                log.node_in(&warning.text).filter(|peer| *peer != warning.host)
+            }
+            _ => Some(warning.host),
+        };
+        let (is_cause, seen) = (!is_effect, Some(warning.seen));
+        findings.push(Finding { weight, is_cause, is_failure, text, node, seen, fix });
     }
 }
 
 /// Adds lines of launchers and programs that prove that the job failed or was ended.
-fn failures(log: &Log, findings: &mut Vec<Finding>) {
+/// NCCL's own warnings explain them.
+fn failures(log: &Log, is_explained: bool, findings: &mut Vec<Finding>) {
+    let is_victim = |line: &FailureLine| ENDED.iter().any(|end| line.text.contains(end));
+    let has_cause = log.failures.iter().any(|line| !is_victim(line));
     findings.extend(log.failures.iter().map(|line| Finding {
         weight: WarningSeverity::Fault,
-        is_cause: true,
+        is_cause: !is_explained && !(has_cause && is_victim(line)),
         is_failure: true,
         text: format!("{}: {}", line.failure.means, line.text),
-        node: log.node_in(&line.text),
+        node: line.node,
         seen: Some(line.seen),
         fix: None,
     }));
@@ -266,9 +313,7 @@ fn versions(log: &Log, findings: &mut Vec<Finding>) {
     }
     let newest = Version::NEWEST;
     let newer = log.versions.iter().find(|((name, rccl), _)| {
-        let digits = name.split(|c: char| !c.is_ascii_digit() && c != '.').next();
-        let version = digits.and_then(|digits| digits.parse::<Version>().ok());
-        !rccl && version.is_some_and(|version| version > newest)
+        !rccl && Version::of_release(name).is_some_and(|version| version > newest)
     });
     if let Some(((name, _), seen)) = newer {
         let text =

@@ -82,6 +82,10 @@ fn jobs_of_one_rank_each_are_recognized() {
     assert_eq!(many.verdict, Verdict::Faults);
     assert!(many.findings[0].text.starts_with("3 jobs of one rank each"), "{:?}", many.findings);
     assert!(many.findings[0].fix.as_ref().unwrap().contains("--mpi=pmix"));
+    // One after another on one node; then at the same time.
+    let [first, second] = [alone("a", 1), alone("a", 2)];
+    assert_eq!(judged(&(first.clone() + &second)).verdict, Verdict::OneNode);
+    assert_eq!(judged(&(first.clone() + &second + &first)).verdict, Verdict::Faults);
     // A single process needs no others, and no NIC.
     let no_nic = "a:1:2 [0] NCCL INFO NET/IB : No device found.\n";
     assert_eq!(judged(&(no_nic.to_owned() + &alone("a", 1))).verdict, Verdict::OneNode);
@@ -162,4 +166,70 @@ fn ends_rates_and_algorithms_are_read() {
     assert_eq!(log.algorithm, Some((1024, "NVLS_TREE".to_owned())));
     assert!(log.nvls_tree.is_some());
     assert_eq!(log.workers[0].destroyed, 1);
+}
+
+#[test]
+fn every_rank_of_every_communicator_is_required() {
+    let line = |node: &str, pid: u32, rank: u32, id: &str| {
+        format!(
+            "{node}:{pid}:2 [0] NCCL INFO comm 0x1 rank {rank} nranks 2 commId 0x{id} - Init COMPLETE\n"
+        )
+    };
+    let link = |node: &str, pid: u32, side: &str| {
+        format!(
+            "{node}:{pid}:2 [0] NCCL INFO Channel 0/0 : 0[0] -> 1[0] [{side}] via NET/IB/0/GDRDMA\n"
+        )
+    };
+    // Pairs in each node, and pairs across the nodes; no communicator of all ranks.
+    let gpu = |node: &str, pid: u32, rank: u32, own: &str, across: &str| {
+        let pair = line(node, pid, pid - 1, own);
+        let side = if rank == 0 { "send" } else { "receive" };
+        pair + &link(node, pid, side) + &line(node, pid, rank, across)
+    };
+    let all = [
+        gpu("a", 1, 0, "a0", "d0"),
+        gpu("a", 2, 0, "a0", "d1"),
+        gpu("b", 1, 1, "b0", "d0"),
+        gpu("b", 2, 1, "b0", "d1"),
+    ];
+    let missing = |text: &str| judged(text).jobs.remove(0).missing;
+    let is_partial =
+        |text: &str| missing(text).iter().any(|one| one.contains("ranks of communicator"));
+    assert!(!is_partial(&all.concat()));
+    assert!(is_partial(&all[..3].concat()));
+}
+
+#[test]
+fn unknown_transport_is_no_direct_path() {
+    let other = "a:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[0] via XLINK/0\n";
+    let judged = judged(&(job(&["a", "b"], " commId 0x1") + other));
+    assert_eq!((judged.verdict, judged.jobs[0].path), (Verdict::CannotTell, Path::Unknown));
+}
+
+#[test]
+fn reductions_in_switches_are_read_in_old_versions() {
+    let coll = "a:1:2 [0] NCCL INFO Coll 00 : 0 [send] via COLLNET/SHARP/0\n";
+    assert_eq!(judged(&(job(&["a", "b"], "") + coll)).verdict, Verdict::NotDirect);
+}
+
+#[test]
+fn warning_of_another_thread_is_after_the_setup_of_its_process() {
+    let warning = "a:1:9 [5] init.cc:88 NCCL WARN NET/IB : a wholly new kind of event\n";
+    assert_eq!(judged(&(job(&["a", "b"], " commId 0x1") + warning)).verdict, Verdict::CannotTell);
+}
+
+#[test]
+fn effects_blame_the_peer_and_follow_causes() {
+    let good = job(&["node-a", "node-b"], " commId 0x1");
+    let effect = "node-a:1:2 [0] misc/socket.cc:1 NCCL WARN socketProgress: Connection closed by remote peer node-b.x<38422>\n";
+    let found = judged(&(good.clone() + effect)).findings;
+    assert_eq!((found[0].node, found[0].is_cause), (Some(1), false));
+    let cause = "node-b:1:2 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : mlx5_0:1 Got async error event: port error\n";
+    let found = judged(&(good.clone() + effect + cause)).findings;
+    assert_eq!((found[0].node, found[0].is_cause), (Some(1), true));
+    // Launchers: the process that was ended because of another one.
+    let lines = "srun: error: node-a: task 0: Exited with exit code 143\n\
+        srun: error: node-b.example: task 1: Exited with exit code 1\n";
+    let found = judged(&(good + lines)).findings;
+    assert_eq!((found[0].node, found[1].node), (Some(1), Some(0)));
 }

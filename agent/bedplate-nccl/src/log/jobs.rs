@@ -1,30 +1,56 @@
 //! Jobs of a log: GPUs that are connected by communicators.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{Log, MOST_WORKERS, Worker};
+
+/// Maximum number of ranks of all communicators tracked.
+const MOST_RANKS: usize = 1 << 20;
 
 /// Jobs by communicator ids, found while a log is read (union-find).
 #[derive(Debug, Default)]
 pub(super) struct JobIndex {
     /// Earlier GPU of the same job, by GPU; its own index if there is none; absent: no communicator id.
     parents: HashMap<usize, usize>,
-    /// A GPU of each communicator, by id.
-    communicators: HashMap<u64, usize>,
+    /// Communicators by id.
+    communicators: HashMap<u64, Communicator>,
+    /// Ranks seen, with the id of their communicator.
+    ranks: HashSet<(u64, u32)>,
+    /// Whether communicators or ranks were dropped at a limit.
+    is_cut: bool,
+}
+
+/// A communicator with an id.
+#[derive(Debug)]
+struct Communicator {
+    /// One of its GPUs.
+    worker: usize,
+    /// Ranks that it announces.
+    announced: u32,
+    /// Ranks in the log.
+    seen: u32,
 }
 
 impl JobIndex {
-    /// Records that a GPU takes part in a communicator.
-    pub(super) fn join(&mut self, worker: usize, communicator: u64) {
+    /// Records that a GPU takes part in a communicator, with its rank and the number of ranks.
+    pub(super) fn join(&mut self, worker: usize, id: u64, own: Option<(u32, u32)>) {
         self.parents.entry(worker).or_insert(worker);
-        match self.communicators.get(&communicator) {
+        match self.communicators.get(&id).map(|known| known.worker) {
             Some(other) => {
-                let (one, other) = (self.root(*other), self.root(worker));
+                let (one, other) = (self.root(other), self.root(worker));
                 self.parents.insert(one.max(other), one.min(other));
             }
-            // The first communicators join all ranks of a job.
-            None if self.communicators.len() >= MOST_WORKERS => {}
-            None => _ = self.communicators.insert(communicator, worker),
+            None if self.communicators.len() >= MOST_WORKERS => self.is_cut = true,
+            None => {
+                let announced = own.map_or(0, |(_, ranks)| ranks);
+                self.communicators.insert(id, Communicator { worker, announced, seen: 0 });
+            }
+        }
+        let (Some((rank, _)), Some(known)) = (own, self.communicators.get_mut(&id)) else { return };
+        if self.ranks.len() >= MOST_RANKS {
+            self.is_cut = true;
+        } else if self.ranks.insert((id, rank)) {
+            known.seen += 1;
         }
     }
 
@@ -61,6 +87,8 @@ impl JobIndex {
 pub struct Job<'l> {
     /// GPUs, in order of appearance.
     pub workers: Vec<&'l Worker>,
+    /// Communicators with fewer ranks in the log than announced: id, ranks in the log, ranks announced.
+    pub partial: Vec<(u64, u32, u32)>,
 }
 
 impl Job<'_> {
@@ -97,6 +125,24 @@ impl Log {
         if jobs.is_empty() {
             jobs.insert(0, Vec::new());
         }
-        jobs.into_values().map(|workers| Job { workers }).collect()
+        let mut partial: BTreeMap<usize, Vec<(u64, u32, u32)>> = BTreeMap::new();
+        for (id, one) in &self.job_index.communicators {
+            if let Some(root) = roots.get(one.worker).copied().flatten()
+                && one.seen < one.announced
+            {
+                partial.entry(root).or_default().push((*id, one.seen, one.announced));
+            }
+        }
+        let with_partial = |(root, workers)| {
+            let mut partial = partial.remove(&root).unwrap_or_default();
+            partial.sort_unstable();
+            Job { workers, partial }
+        };
+        jobs.into_iter().map(with_partial).collect()
+    }
+
+    /// Whether communicators were dropped at a limit, so that ranks may be missing.
+    pub(super) fn is_cut_in_communicators(&self) -> bool {
+        self.job_index.is_cut
     }
 }

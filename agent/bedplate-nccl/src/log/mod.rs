@@ -34,6 +34,8 @@ pub use reader::Reader;
 const MOST_WORKERS: usize = 1 << 16;
 /// Maximum number of kinds of warnings, values of a variable, versions and networks tracked.
 const MOST_KINDS: usize = 64;
+/// Maximum number of kinds of warnings whose meaning is looked up.
+const MOST_LOOKUPS: usize = 1 << 14;
 /// Maximum number of texts retained per kind of warning, in addition to the first.
 const MOST_ALIKE: usize = 3;
 /// Maximum number of NICs tracked per GPU.
@@ -100,6 +102,12 @@ pub struct Log {
     lists: BTreeSet<Arc<[String]>>,
     known: HashMap<(usize, u32, u32), usize>,
     host_index: HashMap<Vec<u8>, usize>,
+    /// Nodes by their names without a domain.
+    short_names: HashMap<String, usize>,
+    /// Node of a block of lines about a failed process.
+    block_node: Option<usize>,
+    /// Warnings whose meaning was looked up.
+    looked_up: usize,
     /// First line of each node.
     host_places: Vec<Place>,
     warning_index: HashMap<String, usize>,
@@ -131,7 +139,12 @@ impl Log {
             // The end of the first message is ambiguous.
             Tally::count(&mut self.lost, place);
         }
-        match self.worker(&said, place) {
+        let worker = self.worker(&said, place);
+        if let Some(worker) = worker {
+            let span = self.workers[worker].span.get_or_insert((place, place));
+            span.1 = place;
+        }
+        match worker {
             None => Tally::count(&mut self.lost, place),
             Some(worker) if said.warning => self.warning(&said, worker, place, false),
             Some(worker) if line::is_trace(said.text) => self.warning(&said, worker, place, true),
@@ -164,7 +177,10 @@ impl Log {
                     return None;
                 }
                 self.host_index.insert(said.host.to_vec(), self.hosts.len());
-                self.hosts.push(String::from_utf8_lossy(said.host).into_owned());
+                let name = String::from_utf8_lossy(said.host).into_owned();
+                let short = name.split('.').next().unwrap_or_default().to_owned();
+                self.short_names.entry(short).or_insert(self.hosts.len());
+                self.hosts.push(name);
                 self.host_places.push(place);
                 self.hosts.len() - 1
             }
@@ -215,15 +231,22 @@ impl Log {
 
     /// Records a line of a launcher or program that proves that the job failed.
     fn job_failure(&mut self, line: &[u8], place: Place) {
+        // A block of torchrun names the host two lines before the exit code.
+        if let Some(host) = line.trim_ascii_start().strip_prefix(b"host      :") {
+            self.block_node = self.node_in(&printable(host));
+        }
         let Some(failure) = failures::find(line) else { return };
-        let mut known = self.failures.iter_mut();
-        match known.find(|one| std::ptr::eq(one.failure, failure)) {
+        let text = printable(line);
+        let node = self.node_in(&text).or_else(|| self.block_node.take());
+        let alike = |one: &&mut FailureLine| std::ptr::eq(one.failure, failure);
+        let count = self.failures.iter_mut().filter(alike).count();
+        let known = |one: &&mut FailureLine| one.node == node || count >= MOST_ALIKE;
+        match self.failures.iter_mut().filter(alike).find(known) {
             Some(one) => one.seen.count += 1,
-            None => self.failures.push(FailureLine {
-                failure,
-                text: printable(line),
-                seen: Tally { count: 1, first: place },
-            }),
+            None => {
+                let seen = Tally { count: 1, first: place };
+                self.failures.push(FailureLine { failure, node, text, seen });
+            }
         }
     }
 
@@ -237,7 +260,9 @@ impl Log {
         // Warnings that differ only in numbers are the same kind.
         let alike: String =
             text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).take(80).collect();
-        let is_after_setup = self.workers[worker].complete;
+        // Threads of the network do not know the process's GPU.
+        let process = (self.workers[worker].host, self.workers[worker].pid);
+        let is_after_setup = self.processes.get(&process).is_some_and(|process| process.complete);
         if let Some(at) = self.warning_index.get(&alike) {
             let warning = &mut self.warnings[*at];
             warning.seen.count += 1;
@@ -246,6 +271,11 @@ impl Log {
             if is_new && warning.more.len() < MOST_ALIKE {
                 warning.more.push(text);
             }
+            return;
+        }
+        self.looked_up += 1;
+        if self.looked_up > MOST_LOOKUPS {
+            (self.cut, self.dropped_warnings) = (true, true);
             return;
         }
         // Known faults have their own limit.
@@ -272,11 +302,16 @@ impl Log {
         });
     }
 
-    /// Returns the first node that a text names.
+    /// Returns the last node that a text names, with or without its domain.
     fn node_in(&self, text: &str) -> Option<usize> {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-        let mut words = text.split(|c: char| !is_of_name(c));
-        words.find_map(|word| self.host_index.get(word.as_bytes()).copied())
+        let words = text.rsplit(|c: char| !is_of_name(c));
+        let node = |name: &str| self.host_index.get(name.as_bytes()).copied();
+        let mut nodes = words.filter(|word| !word.is_empty()).filter_map(|word| {
+            let short = word.split('.').next().unwrap_or_default();
+            node(word).or_else(|| node(short)).or_else(|| self.short_names.get(short).copied())
+        });
+        nodes.next()
     }
 
     /// Combines a version with its longer form: `2.21.5` and `2.21.5+cuda12.4`.

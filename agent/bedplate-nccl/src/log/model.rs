@@ -78,8 +78,9 @@ impl Carrier {
             (b"NET" | b"COLLNET", _) => Carrier::Staged,
             (b"P2P", b"MNNVL") => Carrier::Fabric,
             (b"P2P", _) => Carrier::Peer,
-            // Up to 2.13: `via direct shared memory`.
-            (b"SHM" | b"direct shared memory", _) => Carrier::SharedMemory,
+            (b"SHM", _) => Carrier::SharedMemory,
+            // Up to 2.13; RCCL adds the communicator.
+            (other, _) if other.starts_with(b"direct shared memory") => Carrier::SharedMemory,
             _ => Carrier::Other,
         }
     }
@@ -96,6 +97,10 @@ pub struct Worker {
     pub device: u32,
     /// Rank in the largest communicator in the log, and the size of that.
     pub rank: Option<(u32, u32)>,
+    /// Positions of its first and last message.
+    pub span: Option<(Place, Place)>,
+    /// Last report of a complete setup.
+    pub completed_at: Option<Place>,
     /// Position of the message that setup starts.
     pub started: Option<Place>,
     /// Whether the log reports setup as complete.
@@ -150,6 +155,8 @@ impl Worker {
 /// A process of a job.
 #[derive(Debug, Default)]
 pub struct Process {
+    /// Whether the log reports a setup of it as complete.
+    pub complete: bool,
     /// `mlx5_0:1/IB`, by NCCL's number. Most processes have equal lists, which are shared.
     pub hcas: Arc<[String]>,
     /// `IB`, `Socket` or a plugin's name, and its position.
@@ -184,6 +191,8 @@ pub struct Warning {
 pub struct FailureLine {
     /// Its meaning.
     pub failure: &'static JobFailure,
+    /// Node that it names, an index into [`Log::hosts`](super::Log::hosts).
+    pub node: Option<usize>,
     /// First text.
     pub text: String,
     /// Number of occurrences, and the first position.

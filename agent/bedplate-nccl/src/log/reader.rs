@@ -6,6 +6,9 @@ use crate::perf::TableReader;
 /// Maximum bytes read of a line. NCCL's lines are shorter (src/debug.cc), except for lists of many devices.
 const LONGEST_LINE: usize = 16 << 10;
 
+/// Maximum number of messages read of a line; the start of the next one counts as lost.
+const MOST_GLUED: usize = 16;
+
 /// Incremental reader of logs.
 #[derive(Default)]
 pub struct Reader {
@@ -56,7 +59,7 @@ impl Reader {
             self.log.is_cut_off = true;
             self.log.lines += 1;
         }
-        self.log.results.push(std::mem::take(&mut self.tables).finish());
+        self.log.results.push(self.tables.end_file());
         self.file += 1;
         self.line = 0;
     }
@@ -73,9 +76,12 @@ impl Reader {
         let place = Place { file: self.file, line: self.line + 1 };
         let mut rest = &line[..line.len().min(LONGEST_LINE)];
         let before = self.log.said;
-        // Concurrent writers may omit the line end between two messages.
-        while let Some(glued) = self.log.take(rest, place, is_whole) {
-            rest = glued;
+        // Concurrent writers may omit the line end between messages.
+        for _ in 0..MOST_GLUED {
+            match self.log.take(rest, place, is_whole) {
+                Some(glued) => rest = glued,
+                None => break,
+            }
         }
         if self.log.said == before {
             self.log.is_binary |= memchr::memchr(0, rest).is_some();

@@ -74,12 +74,15 @@ impl Log {
     fn communicator(&mut self, text: &[u8], worker: usize, place: Place) {
         let own = line::after(text, b" rank ").zip(line::after(text, b" nranks "));
         if let Some(id) = communicator_id(text) {
-            self.job_index.join(worker, id);
+            self.job_index.join(worker, id, own);
         }
         let worker = &mut self.workers[worker];
+        let process = (worker.host, worker.pid);
         match text.ends_with(b"COMPLETE") {
             true => {
                 worker.complete = true;
+                worker.completed_at = Some(place);
+                self.processes.entry(process).or_default().complete = true;
                 worker.completed = worker.completed.saturating_add(1);
                 let is_joined = own.is_none_or(|(_, ranks)| ranks > 1);
                 worker.communicators = worker.communicators.saturating_add(u32::from(is_joined));

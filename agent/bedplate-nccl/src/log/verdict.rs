@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use bedplate_base::counted;
 use serde::Serialize;
 
 use super::warning_meanings::WarningSeverity;
@@ -106,9 +107,8 @@ pub struct LogVerdict {
 pub fn judge(log: &Log) -> LogVerdict {
     let mut findings = findings::find(log);
     let jobs: Vec<JobPath> = log.jobs().iter().map(|job| evaluate(log, job)).collect();
-    if let Some(singletons) = findings::singletons(&jobs, log) {
-        findings.push(singletons);
-    }
+    findings.extend(findings::singletons(&jobs, log));
+    findings.extend(findings::local_jobs(&jobs));
     findings.sort_by_key(|finding| {
         let first = finding.seen.map(|seen| seen.first);
         (std::cmp::Reverse(finding.weight), !finding.is_cause, first)
@@ -154,7 +154,8 @@ fn word(jobs: &[JobPath], findings: &[Finding]) -> (Verdict, String) {
 }
 
 /// Settings that make NCCL report its connections.
-const WANTED: &str = "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH";
+const WANTED: &str =
+    "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,DESTROY";
 
 /// Returns the reason that a log shows nothing of NCCL.
 fn without_nccl(log: &Log) -> String {
@@ -174,7 +175,7 @@ fn path(log: &Log, job: &Job) -> (Path, String) {
         return (Path::Unknown, without_nccl(log));
     }
     let total = |carrier: Carrier| total(job.workers.iter().copied(), carrier);
-    let [direct, staged, sockets, fabric, peer, shm, _] = Carrier::ALL.map(total);
+    let [direct, staged, sockets, fabric, peer, shm, other] = Carrier::ALL.map(total);
     let is_one_node = log.hosts.len() == 1 || job.nodes().len() == 1;
     match () {
         () if sockets + staged > 0 => {
@@ -187,6 +188,13 @@ fn path(log: &Log, job: &Job) -> (Path, String) {
             };
             (Path::NotDirect, words)
         }
+        () if other > 0 => (
+            Path::Unknown,
+            format!(
+                "bedplate does not know the transport of {}",
+                counted(other as usize, "connection")
+            ),
+        ),
         () if direct > 0 => {
             (Path::Direct, connections(direct, "between nodes") + " GPUDirect RDMA")
         }

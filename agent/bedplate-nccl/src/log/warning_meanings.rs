@@ -20,6 +20,8 @@ pub struct Meaning {
     pub has: &'static str,
     /// Severity.
     pub weight: WarningSeverity,
+    /// Whether another process or node has the cause.
+    pub is_effect: bool,
     /// Meaning.
     pub means: &'static str,
     /// Fix, if one is known.
@@ -33,16 +35,21 @@ const TABLE: &str = include_str!("warnings.txt");
 pub static MEANINGS: LazyLock<Vec<Meaning>> = LazyLock::new(|| {
     let mut group = None;
     let rows = TABLE.lines().filter_map(|line| {
-        let heads = [("fault: ", WarningSeverity::Fault), ("note: ", WarningSeverity::Note)];
-        if let Some((weight, fix)) =
-            heads.iter().find_map(|(head, weight)| Some((*weight, line.strip_prefix(head)?)))
-        {
-            group = Some((weight, (fix != "-").then_some(fix)));
+        let heads = [
+            ("fault: ", WarningSeverity::Fault),
+            ("effect: ", WarningSeverity::Fault),
+            ("note: ", WarningSeverity::Note),
+        ];
+        let head = heads.iter().find_map(|(head, weight)| {
+            Some((*weight, *head == "effect: ", line.strip_prefix(head)?))
+        });
+        if let Some((weight, is_effect, fix)) = head {
+            group = Some((weight, is_effect, (fix != "-").then_some(fix)));
             return None;
         }
-        let (weight, fix) = group?;
+        let (weight, is_effect, fix) = group?;
         let (has, means) = line.split_once(" => ")?;
-        Some(Meaning { has, weight, means, fix })
+        Some(Meaning { has, weight, is_effect, means, fix })
     });
     rows.collect()
 });
@@ -107,7 +114,9 @@ mod tests {
     fn every_line_of_the_table_is_a_row() {
         let is_row = |line: &&str| {
             !line.is_empty()
-                && !["# ", "fault: ", "note: "].iter().any(|head| line.starts_with(head))
+                && !["# ", "fault: ", "effect: ", "note: "]
+                    .iter()
+                    .any(|head| line.starts_with(head))
         };
         assert_eq!(TABLE.lines().filter(is_row).count(), MEANINGS.len());
         let mut all: Vec<&str> = MEANINGS.iter().map(|row| row.has).collect();

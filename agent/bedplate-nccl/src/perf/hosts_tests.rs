@@ -1,7 +1,7 @@
 //! Limits of several hosts and of copies.
 
 use super::hosts::{Host, judge};
-use super::judge::{Links, Report, Verdict};
+use super::judge::{Assumptions, Links, Report, Verdict};
 use super::limit::{Nic, Pcie, Port};
 use super::read;
 
@@ -39,14 +39,14 @@ pub(super) fn host(name: &str, rate: f64) -> Host {
             all: nics,
             gpus,
             drives: Some(vec![pcie("0000:20:00.0", 4)]),
-            unknown: None,
+            ..Links::default()
         },
         gpus: Some(addresses),
     }
 }
 
 fn report(text: &str, hosts: &[Host]) -> Report {
-    judge(read(text), hosts)
+    judge(read(text), hosts, &Assumptions::default())
 }
 
 pub(super) fn on_two_hosts(address: &str) -> String {

@@ -139,6 +139,7 @@ pub(super) fn judge_one(
 ) -> Judged {
     let nics = if run.device.is_some() { &links.all } else { &links.chosen };
     let limit = match &links.unknown {
+        _ if run.device.is_none() && run.hosts().len() == 1 => Err(limit::ONE_HOST.to_owned()),
         // A port with an unknown state may carry as much as the rest.
         Some(why) if run.device.is_none() || nics.is_empty() => Err(why.clone()),
         _ => limit::limit(&run, nics, &links.gpus),

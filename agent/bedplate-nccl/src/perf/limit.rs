@@ -232,6 +232,9 @@ fn of_device(run: &Run, nics: &[Nic]) -> Result<Limit, String> {
     })
 }
 
+/// Reason for the unknown limit of a run on one host.
+pub(crate) const ONE_HOST: &str = "all ranks are on one host: the data crosses NVLink or a similar link, whose rate is not in sysfs";
+
 /// Returns the collective of a run between hosts.
 ///
 /// # Errors
@@ -242,8 +245,7 @@ fn between_hosts(run: &Run, nics: &[Nic]) -> Result<Test, String> {
         return Err(run.unknown_hosts());
     }
     if hosts.len() == 1 {
-        return Err("all ranks are on one host: the data crosses NVLink or a similar link, whose rate is not in sysfs"
-            .to_owned());
+        return Err(ONE_HOST.to_owned());
     }
     if run.split {
         return Err("the ranks were split into groups, which may or may not cross hosts".to_owned());

@@ -62,7 +62,7 @@ impl Results {
     }
 
     /// Whether nothing was recognized.
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
             && self.unread.is_empty()
             && self.latency.is_empty()

@@ -11,7 +11,7 @@ use super::oneccl::Oneccl;
 use super::{Claim, Device, NamedGpu, Results, Run, Test, gdsio, input, json, perftest};
 
 /// Maximum number of lines of tables in the output of a job. A table has about a hundred.
-const MOST_LINES: usize = 1 << 18;
+const MOST_LINES: usize = 1 << 16;
 
 /// State of the reader.
 #[derive(Default)]
@@ -234,7 +234,7 @@ fn claim(line: &str, name: &str, number_of_line: usize) -> Option<Claim> {
 #[derive(Default)]
 pub struct TableReader {
     state: State,
-    /// Lines read.
+    /// Lines read, also of the files before.
     lines: usize,
 }
 
@@ -261,8 +261,8 @@ impl TableReader {
         }
     }
 
-    /// Returns the tables.
-    pub fn finish(self) -> Results {
-        self.state.finish(None)
+    /// Ends a file. Returns its tables.
+    pub fn end_file(&mut self) -> Results {
+        std::mem::take(&mut self.state).finish(None)
     }
 }

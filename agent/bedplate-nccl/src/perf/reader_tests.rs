@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::hosts::judge;
 use super::hosts_tests::{NVBANDWIDTH, host, json, notes, on_two_hosts, table};
+use super::judge::Assumptions;
 use super::ranks::{Layout, MOST_RANKS, Options, Origin, complete};
 use super::{Results, Test, is_binary, read};
 
@@ -216,7 +217,7 @@ proptest! {
         let options = Options { ranks, per_host: Some(1), test: Some(Test::AllReduce) };
         let _ = complete(&mut results, &options);
         let hosts = [host("node-0", 400.0), host("node-1", 200.0)];
-        let _ = judge(results, &hosts);
+        let _ = judge(results, &hosts, &Assumptions::default());
     }
 
     /// A table shows the number of ranks that it was printed with, or a range around it.

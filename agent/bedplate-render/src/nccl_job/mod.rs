@@ -66,7 +66,7 @@ fn cufile_text(build: &ImageConfig) -> Option<&str> {
 
 /// Settings of NCCL's log.
 const LOG: [(&str, &str); 2] =
-    [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH")];
+    [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH,DESTROY")];
 
 fn is_of_log(name: &str) -> bool {
     LOG.iter().any(|(own, _)| *own == name)

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::nccl_log::{self, LogView};
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
-use bedplate_nccl::job::{Completeness, End, JobVerdict, NodeVerdict, ResultState};
+use bedplate_nccl::job::{Completeness, End, FileReport, JobVerdict, NodeVerdict, ResultState};
 use bedplate_nccl::log::verdict::Path;
-use bedplate_nccl::perf::judge::{Report, Verdict};
+use bedplate_nccl::perf::judge::Verdict;
 
 /// Maximum number of nodes in the text, without `-v`.
 const MOST_NODES: usize = 24;
@@ -21,8 +21,8 @@ pub struct JobView<'a> {
     pub log: LogView<'a>,
     /// Verdict.
     pub verdict: &'a JobVerdict,
-    /// Evaluated result tables, one per file.
-    pub reports: &'a [Report],
+    /// Evaluated result tables, by file.
+    pub reports: &'a [FileReport],
     /// Origin of the rates that the tables are compared with.
     pub ceiling: &'a str,
 }
@@ -182,8 +182,8 @@ pub(crate) struct Document<'a> {
     verdict: &'a JobVerdict,
     /// Origin of the rates that the result tables are compared with.
     ceiling: &'a str,
-    /// Evaluated result tables, one per file.
-    reports: &'a [Report],
+    /// Evaluated result tables, by file.
+    reports: &'a [FileReport],
     /// Analysis of the log, with findings, ranks and variables, as from `bedplate nccl log --json`.
     log: nccl_log::Document<'a>,
 }

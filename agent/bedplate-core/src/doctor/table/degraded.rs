@@ -15,7 +15,7 @@ pub(super) const GROUPS_LARGE: Symptom = Symptom {
         "group too large",
         "not viable",
     ],
-    lines: &[has(&["group", "is not viable"]), has(&["not isolated"])],
+    lines: &[has(&["vfio", "group", "is not viable"])],
     causes: &[
         because("acs.isolation", "ports above functions of VMs let these reach each other"),
         because("iommu.active", "without an IOMMU in use there are no groups"),

@@ -24,7 +24,7 @@ pub(super) const HANGS: Symptom = Symptom {
     ],
     lines: &[
         has(&["Watchdog caught collective operation timeout"]),
-        has(&["[Rank ", "timeout"]),
+        has(&["Timeout at NCCL work: "]),
         has(&["Timeout waiting for key"]),
     ],
     causes: &[
@@ -81,6 +81,8 @@ pub(super) const NIC_DOWN: Symptom = Symptom {
         has(&["mlx5_core", "Link down"]),
         has(&["mlx5_", "Link DOWN"]),
         has(&["Got async event : port error"]),
+        has(&["Got async error event: port error"]),
+        has(&["Got non-fatal async event: port error"]),
     ],
     causes: &[
         because("rdma.port-state", "NCCL and all other RDMA programs use only active ports"),

@@ -48,8 +48,8 @@ pub(super) fn run(args: &DoctorArgs, files: &[String]) -> Result<Exit, CliError>
     Ok(match job.verdict.verdict {
         _ if !is_usable => Exit::Failed,
         Verdict::Bad => Exit::Blocked,
-        // The symptoms of a log have happened, whether or not a host has a cause of them.
-        _ if diagnosed.symptoms().next().is_some() => Exit::Blocked,
+        // Symptoms have happened, whether or not a host has a cause of them. The verdict covers the lines of NCCL.
+        _ if diagnosed.symptoms().any(|(_, lines)| lines.foreign > 0) => Exit::Blocked,
         Verdict::CannotTell => Exit::CannotTell,
         Verdict::Good => Exit::Done,
     })

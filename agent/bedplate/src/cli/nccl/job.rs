@@ -8,11 +8,11 @@ use super::perf::{self, AssumptionArgs};
 use crate::cli::{CliError, Exit, HostArgs, host, output};
 use crate::report::nccl_job::{JobView, SCHEMA};
 use crate::report::nccl_log::{LogView, OnNode};
-use bedplate_nccl::job::{JobVerdict, evaluate, links_of_log};
+use bedplate_nccl::job::{FileReport, JobVerdict, evaluate, links_of_log};
 use bedplate_nccl::log::Log;
 use bedplate_nccl::log::verdict::{LogVerdict, Verdict as LogVerdictWord, judge};
 use bedplate_nccl::perf::hosts::{self, Host};
-use bedplate_nccl::perf::judge::{Assumptions, Report, Verdict};
+use bedplate_nccl::perf::judge::{Assumptions, Verdict};
 use bedplate_nccl::perf::ranks;
 
 /// `bedplate nccl job`.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &JobArgs) -> Result<Exit, CliError> {
 pub(in crate::cli) struct JudgedJob {
     pub log: Log,
     judged: LogVerdict,
-    reports: Vec<Report>,
+    reports: Vec<FileReport>,
     ceiling: &'static str,
     pub verdict: JobVerdict,
     files: Vec<String>,
@@ -77,18 +77,19 @@ impl JudgedJob {
         assumptions: &Assumptions,
     ) -> Result<Self, CliError> {
         let judged = judge(&log);
-        let mut results = std::mem::take(&mut log.results);
-        results.retain(|results| !results.runs.is_empty());
-        let (own, ceiling) = match results.is_empty() {
+        let results = std::mem::take(&mut log.results);
+        let has_results = results.iter().any(|results| !results.is_empty());
+        let (own, ceiling) = match !has_results {
             true => (Vec::new(), ""),
             false => links_of(host, &log)?,
         };
-        let judge_results = |mut results| {
+        let judge_results = |(file, mut results)| {
             ranks::complete(&mut results, &ranks::Options::default()).map_err(CliError::new)?;
-            Ok(hosts::judge(results, &own, assumptions))
+            Ok(FileReport { file, report: hosts::judge(results, &own, assumptions) })
         };
-        let reports: Vec<Report> =
-            results.into_iter().map(judge_results).collect::<Result<_, CliError>>()?;
+        let results = results.into_iter().enumerate().filter(|(_, one)| !one.is_empty());
+        let reports: Vec<FileReport> =
+            results.map(judge_results).collect::<Result<_, CliError>>()?;
         let verdict = evaluate(&log, &judged, &reports);
         let files = names(files);
         Ok(JudgedJob { log, judged, reports, ceiling, verdict, files, on_nodes: Vec::new() })

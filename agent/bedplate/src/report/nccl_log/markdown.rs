@@ -12,7 +12,7 @@ pub fn markdown() -> String {
          file or one file per rank, prefixes of mpirun, srun and kubectl, colors and timestamps, gzip, zstd and UTF-16, and \
          `-` for standard input. Memory use does not grow with the log.\n\n\
          ```console\n\
-         $ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH mpirun … 2>&1 | tee job.log\n\
+         $ NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,DESTROY mpirun … 2>&1 | tee job.log\n\
          $ bedplate nccl log job.log\n\
          $ bedplate nccl log job.log.1.gz job.log --json\n\
          $ bedplate nccl log job.log --snapshot 'nodes/*.bp'      # with causes found on the nodes\n\
