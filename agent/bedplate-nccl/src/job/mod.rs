@@ -157,7 +157,7 @@ pub fn evaluate(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> JobVe
 }
 
 impl OneJob {
-    /// Returns the missing parts in words.
+    /// Returns the missing parts as text.
     pub fn missing_or_all(&self) -> String {
         match self.missing.is_empty() {
             true => self.completeness.text.clone(),
@@ -218,7 +218,7 @@ fn results(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> Option<Par
     if of_other_hosts.is_some() {
         worst = worst.max(Verdict::CannotTell);
     }
-    // NVLink and similar links are not judged, which is no doubt about the network.
+    // NVLink and similar links are not judged. The network remains known.
     let is_local = judged.jobs.iter().all(|job| job.path == Path::OneNode)
         && of_other_hosts.is_none()
         && all().filter(|one| one.verdict == worst).all(|one| one.text.ends_with(ONE_HOST));

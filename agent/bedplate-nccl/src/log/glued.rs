@@ -1,13 +1,13 @@
-//! Node names that concurrent writers have glued together: `node-anode-b:41:57 [3] NCCL INFO …` is a message of
-//! `node-b`, and the rest of one of `node-a` is lost.
+//! Node names that concurrent writers have glued together. `node-anode-b:41:57 [3] NCCL INFO …` is a message of `node-b`
+//! after a torn message of `node-a`.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Carrier, Log, Tally, Worker};
 
 impl Log {
-    /// Assigns messages of glued names to the node whose name is the last, and counts them as lost, because a part of
-    /// another message is missing.
+    /// Assigns messages of glued names to the last node of the name. Counts each as lost, because a part of the torn
+    /// message is missing.
     pub(super) fn split_glued_names(&mut self) {
         // A node reports the setup of its ranks.
         let is_real = |one: &Worker| one.complete || one.started.is_some();

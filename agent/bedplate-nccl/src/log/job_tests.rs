@@ -86,7 +86,7 @@ fn jobs_of_one_rank_each_are_recognized() {
     let [first, second] = [alone("a", 1), alone("a", 2)];
     assert_eq!(judged(&(first.clone() + &second)).verdict, Verdict::OneNode);
     assert_eq!(judged(&(first.clone() + &second + &first)).verdict, Verdict::Faults);
-    // A single process needs no others, and no NIC.
+    // A single process needs no peers, and no NIC.
     let no_nic = "a:1:2 [0] NCCL INFO NET/IB : No device found.\n";
     assert_eq!(judged(&(no_nic.to_owned() + &alone("a", 1))).verdict, Verdict::OneNode);
 }
@@ -104,7 +104,7 @@ fn name_glued_from_known_names_is_no_node() {
     let receives =
         log.workers.iter().find(|one| log.hosts[one.host] == "node-b" && one.takes_part());
     assert_eq!(receives.unwrap().receives, 2);
-    // A node with such a name reports its setup.
+    // A node with this name reports its setup.
     let real = judged(&job(&["node-a", "node-b", "node-anode-b"], " commId 0x1f"));
     assert_eq!((real.verdict, real.jobs[0].nodes.len()), (Verdict::Direct, 3));
 }

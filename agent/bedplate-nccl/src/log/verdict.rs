@@ -84,7 +84,7 @@ pub struct JobPath {
     pub gpus: usize,
     /// Path.
     pub path: Path,
-    /// Path, in words.
+    /// Reason for the path, one sentence.
     pub text: String,
     /// Parts that a whole log would have; empty: complete.
     pub missing: Vec<String>,

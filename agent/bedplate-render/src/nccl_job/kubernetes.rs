@@ -87,6 +87,7 @@ pub(super) fn render(
     let missing_nvlink = job.without_mnnvl(options.arch);
     let hints = pod.roce_hints(own_ports).into_iter().chain(missing_nvlink);
     let hints: String = hints.map(|hint| format!("# {hint}\n")).collect();
+    let hints = if own_ports { hints } else { job.warnings() + &hints };
     rendered.files.push(OutFile::new(PATH, documents(build, &hints, &objects)?));
     if job.openshift {
         let objects = openshift::objects(job);

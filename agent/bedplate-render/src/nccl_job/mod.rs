@@ -9,6 +9,7 @@ mod pod;
 mod slurm;
 mod torchrun;
 
+use bedplate_base::terminal::one_line;
 use bedplate_core::image_config::ImageConfig;
 use bedplate_facts::cufile;
 
@@ -40,6 +41,11 @@ impl Job {
         std::iter::once(program)
             .chain(["-b", "8", "-e", "8G", "-f", "2", "-g", &gpus].map(str::to_owned))
             .collect()
+    }
+
+    /// Returns the warnings about the host's ports as comment lines.
+    fn warnings(&self) -> String {
+        self.notes.iter().map(|note| format!("# warning: {}\n", one_line(note))).collect()
     }
 
     /// Returns the environment, in order. The log shows which devices and transports were used, which is needed to

@@ -37,6 +37,7 @@ fn head(build: &ImageConfig, job: &Job) -> String {
          #SBATCH --propagate=NONE\n#SBATCH --output={name}-%j.log\nset -eu\n",
         heading(build, "# "),
     );
+    text += &job.warnings();
     if job.is_rack == Some(true) && nodes > 1 {
         text += "# MNNVL is measured only if each node has nvidia-imex and an IMEX channel (bedplate verify: modules.imex).\n";
     }

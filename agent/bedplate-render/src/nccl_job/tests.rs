@@ -304,3 +304,13 @@ fn torchrun_gets_rank_and_first_node_of_each_form() {
     let options = Options { job: training(JobForm::MpiJob, 2), ..Options::default() };
     assert!(render(&build(&desired()), &options).is_err());
 }
+
+#[test]
+fn warnings_about_the_host_are_in_the_file() {
+    for form in [JobForm::Job, JobForm::Slurm] {
+        let notes = vec!["port mlx5_1/1:\nunknown".to_owned()];
+        let rendered = rendered(&empty_desired(), Job { notes, ..job(form) });
+        let warning = rendered.files[0].text.lines().find(|line| line.starts_with("# warning: "));
+        assert!(warning.is_some_and(|line| line.contains("mlx5_1/1") && line.contains("unknown")));
+    }
+}

@@ -83,7 +83,7 @@ impl Diagnosed {
     }
 
     /// Returns the symptoms in the log. NCCL reports attempts that fail, too: if the job is known to be connected
-    /// directly and without faults, its own lines are no symptoms.
+    /// directly and without faults, its own lines do not count as symptoms.
     fn symptoms(&self) -> impl Iterator<Item = (&'static Symptom, &Lines)> {
         let is_harmless = self.job.is_sound();
         self.found.symptoms().filter(move |(_, lines)| !is_harmless || lines.foreign > 0)
