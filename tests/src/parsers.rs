@@ -170,7 +170,7 @@ fn nccl_job(bytes: &[u8]) {
     reader.feed(second);
     let mut log = reader.finish();
     let judged = bedplate_nccl::log::verdict::judge(&log);
-    let links = bedplate_nccl::job::links_of_log(&log);
+    let links = bedplate_nccl::job::links_of_log(&log, &judged);
     let results = std::mem::take(&mut log.results).into_iter().enumerate();
     let given = Assumptions::default();
     let reports: Vec<_> = results

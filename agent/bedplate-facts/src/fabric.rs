@@ -3,7 +3,6 @@
 
 use super::pci::{Function, PciTree};
 use super::process::Daemon;
-use super::superchip::{ArmCpu, arm_cpu, is_gb10};
 use super::systemd_units;
 use bedplate_base::Reading;
 use bedplate_host::Reader;
@@ -55,14 +54,14 @@ pub struct Fabric {
 
 /// Iterates over NVSwitches not assigned to a VM (NVIDIA open-gpu-kernel-modules src/common/nvswitch/kernel/nvswitch.c;
 /// pci.ids).
-fn switches(tree: &PciTree) -> impl Iterator<Item = &Function> {
+pub(crate) fn switches(tree: &PciTree) -> impl Iterator<Item = &Function> {
     let known = |id: u16| matches!(id, 0x1ac2 | 0x1ae8 | 0x1af0..=0x1aff | 0x22a0..=0x22a7);
     let all = tree.functions.values().filter(|function| function.is_nvswitch());
     all.filter(move |function| known(function.device.0) && !function.vfio)
 }
 
 /// Counts GPUs with NVSwitches that are not PCI functions, without GPUs assigned to VMs.
-fn nvlink5(tree: &PciTree) -> usize {
+pub(crate) fn nvlink5(tree: &PciTree) -> usize {
     let gpus = tree.functions.values().filter(|function| is_nvlink5(function));
     gpus.filter(|gpu| !gpu.vfio && !gpu.is_vf()).count()
 }
@@ -70,47 +69,6 @@ fn nvlink5(tree: &PciTree) -> usize {
 /// Whether the GPU's board has NVSwitches behind a ConnectX-7.
 pub(crate) fn is_nvlink5(gpu: &Function) -> bool {
     gpu.vendor.0 == 0x10de && NVLINK5.contains(&gpu.device.0)
-}
-
-/// NVLink SHARP of a host's NVSwitches: reduction inside the switches, since the third generation (Hopper).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NvlinkSharp {
-    /// NVSwitches without it: V100 and A100 boards.
-    Without,
-    /// H100, H200.
-    Hopper,
-    /// B200, B300.
-    Blackwell,
-}
-
-/// Returns NVLink SHARP of a host's NVSwitches; `Absent`: no NVSwitches.
-pub fn nvlink_sharp(tree: &PciTree, is_guest: &Reading<bool>) -> Reading<NvlinkSharp> {
-    if nvlink5(tree) > 0 {
-        return Reading::Known(NvlinkSharp::Blackwell);
-    }
-    let is_hopper = |switch: &Function| matches!(switch.device.0, 0x22a0..=0x22a7);
-    match switches(tree).map(is_hopper).max() {
-        Some(true) => return Reading::Known(NvlinkSharp::Hopper),
-        Some(false) => return Reading::Known(NvlinkSharp::Without),
-        None => {}
-    }
-    let mut gpus = tree.functions.values().filter(|function| {
-        function.is_gpu() && function.vendor.0 == 0x10de && !function.vfio && !is_gb10(function)
-    });
-    if gpus.next().is_none() {
-        return Reading::Absent;
-    }
-    if matches!(arm_cpu(tree), ArmCpu::Nvidia) {
-        return Reading::unknown("NVSwitches of a rack are not PCI functions of its hosts");
-    }
-    match (is_guest, tree.unread().first()) {
-        (Reading::Known(true), _) => {
-            Reading::unknown("a VM may not see the NVSwitches of its board")
-        }
-        (Reading::Unknown(why), _) => Reading::Unknown(why.clone()),
-        (_, Some(gap)) => Reading::unknown(format!("{} cannot be read", gap.address)),
-        _ => Reading::Absent,
-    }
 }
 
 /// Determines the board. With `is_guest`, the VM's host configures the NVSwitches, unless they were passed through.

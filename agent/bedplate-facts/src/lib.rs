@@ -26,6 +26,7 @@ pub mod limits;
 pub mod names;
 pub mod nccl_conf;
 pub mod nvidia_modules;
+pub mod nvlink_sharp;
 pub mod os;
 pub mod pci;
 pub mod placement;

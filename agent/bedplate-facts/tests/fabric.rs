@@ -4,7 +4,7 @@
 
 use bedplate_base::Reading;
 use bedplate_base::value::PciId;
-use bedplate_facts::fabric::{NvlinkSharp, nvlink_sharp};
+use bedplate_facts::nvlink_sharp::{NvlinkSharp, nvlink_sharp};
 use bedplate_testhosts::fixture::Machine;
 
 #[test]

@@ -5,14 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use bedplate_base::counted;
 
 use crate::log::Log;
+use crate::log::verdict::LogVerdict;
 use crate::perf::judge::Links;
 use crate::perf::limit::{Nic, Port};
 
 /// Returns the links of the slowest node: the ports that its ranks used. NCCL reports port rates from 2.27 on, with
 /// NCCL_DEBUG_SUBSYS=NET. Fewer used ports than GPUs may be missing ones.
-pub fn links_of_log(log: &Log) -> Links {
+pub fn links_of_log(log: &Log, judged: &LogVerdict) -> Links {
     let unknown =
         |why: String| Links { unknown: Some(format!("{why}: {REMEDY}")), ..Links::default() };
+    // Ranks that are not in the log use ports, too.
+    if judged.jobs.iter().any(|job| !job.missing.is_empty()) {
+        return unknown("the log is not complete".to_owned());
+    }
     let mut nodes: BTreeMap<usize, (usize, BTreeSet<&str>)> = BTreeMap::new();
     for one in log.workers.iter().filter(|one| one.takes_part()) {
         let (gpus, used) = nodes.entry(one.host).or_default();

@@ -133,8 +133,14 @@ pub fn evaluate(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> JobVe
     let nodes = node::nodes(log, judged);
     let parts = || {
         let of_jobs = jobs.iter().flat_map(|job| {
-            let (path, whole) = (&job.path, &job.completeness);
-            [(path.verdict, path.text.as_str()), (whole.verdict, whole.text.as_str())]
+            let path = (job.path.verdict, job.path.text.as_str());
+            let whole = (job.completeness.verdict, job.completeness.text.as_str());
+            // An unknown path follows from missing parts, unless there is nothing of NCCL.
+            if job.path.state == Path::Unknown && job.gpus > 0 {
+                [whole, path]
+            } else {
+                [path, whole]
+            }
         });
         let last = [(end.verdict, end.text.as_str())];
         let results = results.as_ref().map(|part| (part.verdict, part.text.as_str()));

@@ -45,7 +45,8 @@ fn verdict(output: &str) -> JobVerdict {
     reader.feed(output.as_bytes());
     let mut log = reader.finish();
     let results = std::mem::take(&mut log.results);
-    let links = links_of_log(&log);
+    let judged = judge(&log);
+    let links = links_of_log(&log, &judged);
     let assumptions = Assumptions { algorithm: algorithm_of_log(&log), ..Assumptions::default() };
     let reports: Vec<FileReport> = results
         .into_iter()
@@ -56,7 +57,7 @@ fn verdict(output: &str) -> JobVerdict {
             report: perf_judge::judge(results, &links, &assumptions),
         })
         .collect();
-    evaluate(&log, &judge(&log), &reports)
+    evaluate(&log, &judged, &reports)
 }
 
 fn states(verdict: &JobVerdict) -> (Verdict, Path, Completeness, End, Option<ResultState>) {

@@ -16,6 +16,7 @@ pub(super) fn missing(log: &Log, job: &Job) -> Vec<String> {
         unreadable(log),
         unfinished(job),
         ranks(job),
+        silent(job),
         partial(log, job),
         nodes(log, job),
         directions(job),
@@ -42,12 +43,7 @@ fn unreadable(log: &Log) -> Option<String> {
 
 /// A job may hang in the setup of a communicator.
 fn unfinished(job: &Job) -> Option<String> {
-    // Versions up to 2.17 report only the end of the setup, after its connections.
-    let is_silent = |one: &Worker| {
-        one.started.is_none() && !one.complete && one.carriers.iter().any(Option::is_some)
-    };
-    let is_open = |one: &&&Worker| one.setups > one.completed || is_silent(one);
-    let count = job.workers.iter().filter(is_open).count();
+    let count = job.workers.iter().filter(|one| one.setups > one.completed).count();
     (count > 0).then(|| {
         format!(
             "the setup of a communicator does not finish in the log, for {}",
@@ -70,6 +66,17 @@ fn ranks(job: &Job) -> Option<String> {
     usize::try_from(all).is_ok_and(|all| shown < all).then(|| {
         format!("the log shows connections of {shown} of {all} ranks: add the logs of the other ranks, all with \
                  NCCL_DEBUG=INFO")
+    })
+}
+
+/// Versions up to 2.17 report only the end of the setup, after its connections.
+fn silent(job: &Job) -> Option<String> {
+    let is_open = |one: &&&Worker| {
+        one.started.is_none() && !one.complete && one.carriers.iter().any(Option::is_some)
+    };
+    let count = job.workers.iter().filter(is_open).count();
+    (count > 0).then(|| {
+        format!("the log shows connections, but no complete setup, of {}", counted(count, "GPU"))
     })
 }
 

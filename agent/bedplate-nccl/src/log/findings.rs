@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::verdict::{Finding, JobPath, ranks, total};
+use super::finding::{Finding, JobPath, ranks, total};
 use super::warning_meanings::{WarningSeverity, meaning, status};
 use super::{Carrier, Cause, FailureLine, Log, Place, Tally, Worker};
 use crate::Version;
@@ -142,11 +142,11 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
     let mut by_host: Vec<Vec<&Worker>> = vec![Vec::new(); log.hosts.len()];
     log.workers.iter().for_each(|one| by_host[one.host].push(one));
     for (node, (name, workers)) in log.hosts.iter().zip(by_host).enumerate() {
-        for (carrier, how) in [
-            (Carrier::Sockets, "TCP sockets"),
-            (Carrier::Staged, "host memory: no /GDRDMA on their connections"),
+        for (carrier, how, symptom) in [
+            (Carrier::Sockets, "TCP sockets", "socket-fallback"),
+            (Carrier::Staged, "host memory: no /GDRDMA on their connections", "gdr-disabled"),
         ] {
-            let others = if log.hosts.len() == 1 { "each other" } else { "other nodes" };
+            let others = if log.hosts.len() == 1 { "other ranks" } else { "other nodes" };
             let at = carrier as usize;
             let those = || workers.iter().copied().filter(|one| one.carriers[at].is_some());
             let Some(first) =
@@ -177,7 +177,7 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
                 text,
                 node: Some(node),
                 seen: Some(Tally { count, first }),
-                fix: None,
+                fix: Some(format!("run `bedplate doctor {symptom}` on {name}")),
             });
         }
     }
@@ -298,7 +298,7 @@ fn unfinished(log: &Log, findings: &mut Vec<Finding>) {
     let those = || log.workers.iter().filter(|one| one.started.is_some() && !one.complete);
     if let Some(first) = those().filter_map(|one| one.started).min() {
         let text = format!("{}: setup starts but does not finish in the log", ranks(those()));
-        let fix = "if the job hangs, find the first error on the other nodes";
+        let fix = "add the rest of the log; if it is whole, the job hung there: find the first error on the other nodes";
         let seen = Some(Tally { count: 1, first });
         findings.push(Finding { fix: Some(fix.to_owned()), ..note(&text, seen) });
     }

@@ -4,6 +4,7 @@
 mod channel;
 mod completeness;
 pub mod failures;
+mod finding;
 mod findings;
 mod glued;
 mod jobs;

@@ -1,110 +1,15 @@
 //! Evaluates whether this host's links explain the results, and whether the results are plausible.
 
-use serde::Serialize;
-
-use super::limit::{self, CopyLimit, Limit, Nic, Pcie};
-use super::machine::Machine;
+use super::limit::{self, Limit};
 use super::thresholds::{Expectation, expectation};
-use super::{Algorithm, Point, Results, Run, Test, repeated, result};
+use super::verdict::bad;
+use super::{Point, Results, Run, Test, repeated, result};
 
-/// Minimum size in bytes at which a collective shows bandwidth rather than latency. bedplate's choice.
-pub const LARGE: u64 = 32 << 20;
-/// The same for perftest, which sends messages without a pause. bedplate's choice.
-pub const LARGE_OF_PERFTEST: u64 = 64 << 10;
+pub use super::report::{Judged, Links, Report};
+pub use super::verdict::{Assumptions, Finding, LARGE, LARGE_OF_PERFTEST, Verdict, size};
+
 /// Factor from which in place and out of place differ; they move the same bytes. bedplate's choice.
 const APART: f64 = 1.5;
-/// Verdict on a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// As expected from this host's links.
-    Good,
-    /// Unknown.
-    CannotTell,
-    /// Below expectations or implausible.
-    Bad,
-}
-
-/// A finding and its line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Finding {
-    /// Verdict.
-    pub verdict: Verdict,
-    /// Line number.
-    pub line: usize,
-    /// Finding text.
-    pub text: String,
-}
-
-/// Evaluation of one run.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Judged {
-    /// Measured results.
-    pub run: Run,
-    /// Limit of the run; absent: unknown, with a finding that says why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<Limit>,
-    /// Host whose links limit the run, of several; absent: there is one host, or no limit is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// Limit of each copy, in order of `run.copies`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub copies: Vec<CopyLimit>,
-    /// Bandwidth that decides; absent: the limit is unknown, and the user set no expectation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expectation: Option<Expectation>,
-    /// Findings in order of line.
-    pub findings: Vec<Finding>,
-    /// Worst verdict of the findings.
-    pub verdict: Verdict,
-}
-
-/// Evaluation of a whole file.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Report {
-    /// Evaluated runs.
-    pub runs: Vec<Judged>,
-    /// NICs that NCCL would use on this host.
-    pub nics: Vec<Nic>,
-    /// Host of these NICs, of several; absent: there is one host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// Findings outside of runs.
-    pub findings: Vec<Finding>,
-    /// Worst verdict of all.
-    pub verdict: Verdict,
-}
-
-/// Known links of a host.
-#[derive(Debug, Default)]
-pub struct Links {
-    /// NICs that NCCL would use.
-    pub chosen: Vec<Nic>,
-    /// All NICs with an ACTIVE port.
-    pub all: Vec<Nic>,
-    /// Links through which data reaches GPUs.
-    pub gpus: Vec<Pcie>,
-    /// Links of NVMe drives; `None`: unknown.
-    pub drives: Option<Vec<Pcie>>,
-    /// Reason that the NICs are unknown.
-    pub unknown: Option<String>,
-    /// Properties that decide which bandwidth is expected.
-    pub machine: Machine,
-}
-
-/// Facts about the runs that their table does not show.
-#[derive(Debug, Default, Clone)]
-pub struct Assumptions {
-    /// Bandwidth that the user expects, in GB/s, instead of the table of thresholds.
-    pub expect: Option<f64>,
-    /// Algorithm of the large sizes, by NCCL's log or the user; `None`: unknown.
-    pub algorithm: Option<Algorithm>,
-}
-
 /// Evaluates a file.
 pub fn judge(results: Results, links: &Links, assumptions: &Assumptions) -> Report {
     let runs = judge_runs(results.runs, |run, is_doubtful| {
@@ -198,19 +103,6 @@ fn judge_run(
     judged
 }
 
-impl Judged {
-    /// Sorts the findings and derives the verdict.
-    pub(super) fn conclude(&mut self) {
-        self.findings.sort_by_key(|finding| finding.line);
-        let verdicts = self.findings.iter().map(|finding| finding.verdict);
-        self.verdict = verdicts.max().unwrap_or(Verdict::Good);
-    }
-}
-
-pub(super) fn bad(line: usize, text: String) -> Finding {
-    Finding { verdict: Verdict::Bad, line, text }
-}
-
 /// Finds results that the program itself reports as wrong.
 fn wrong_results(run: &Run) -> Vec<Finding> {
     let of_point = |point: &Point| {
@@ -262,16 +154,4 @@ fn degraded_links(run: &Run, limit: &Limit) -> Vec<Finding> {
         bad(run.line, format!("{link}: {fix}"))
     };
     limit.degraded.iter().map(finding).collect()
-}
-
-/// Returns the human-readable size: `64 MiB`.
-pub fn size(bytes: u64) -> String {
-    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.iter().find(|(shift, _)| bytes >> shift > 0) {
-        Some((shift, unit)) if bytes.is_multiple_of(1 << shift) => {
-            format!("{} {unit}", bytes >> shift)
-        }
-        Some((shift, unit)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
-        None => format!("{bytes} B"),
-    }
 }

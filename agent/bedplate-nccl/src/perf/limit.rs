@@ -251,7 +251,7 @@ fn between_hosts(run: &Run, nics: &[Nic]) -> Result<Test, String> {
         return Err("the ranks were split into groups, which may or may not cross hosts".to_owned());
     }
     if nics.is_empty() {
-        return Err("no RDMA port of this host is ACTIVE".to_owned());
+        return Err("no RDMA port of this host is ACTIVE; pass --snapshot of a node".to_owned());
     }
     let unnamed = "the file does not name the collective: set it with --test";
     run.test.ok_or_else(|| unnamed.to_owned())

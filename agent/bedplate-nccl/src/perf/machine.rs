@@ -4,8 +4,8 @@ use crate::env;
 use crate::ports::{self, PlacedPort, PluginNic};
 use bedplate_base::Reading;
 use bedplate_facts::Facts;
-use bedplate_facts::fabric::{self, NvlinkSharp};
 use bedplate_facts::gpu::is_amd_accelerator;
+use bedplate_facts::nvlink_sharp::{NvlinkSharp, nvlink_sharp};
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::superchip::is_gb10;
 use bedplate_facts::topology::Distance;
@@ -53,7 +53,7 @@ impl Machine {
         let nics = carrying.iter().filter_map(|one| tree.get(one.port.function));
         let has_gpus = ports.iter().any(|one| one.distance.is_some());
         Machine {
-            nvlink_sharp: fabric::nvlink_sharp(tree, &facts.cpu.is_guest),
+            nvlink_sharp: nvlink_sharp(tree, &facts.cpu.is_guest),
             plugin: plugin(nics),
             is_amd: gpus().any(is_amd_accelerator),
             path: if gpus().any(is_gb10) {

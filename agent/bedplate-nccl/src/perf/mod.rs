@@ -22,12 +22,14 @@ mod reader;
 #[cfg(test)]
 mod reader_tests;
 mod repeated;
+mod report;
 mod result;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod threshold_tests;
 pub mod thresholds;
+mod verdict;
 
 use serde::Serialize;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Run;
-use super::judge::{Judged, bad, size};
+use super::report::Judged;
 use super::result::peak_of_large;
+use super::verdict::{bad, size};
 
 /// Minimum share of the best of equal runs. bedplate's choice: equal runs differ by a few percent.
 const EQUAL: f64 = 0.75;

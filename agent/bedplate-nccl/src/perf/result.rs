@@ -1,9 +1,9 @@
 //! Compares the measurements of a run with its limit and with known-good machines.
 
-use super::judge::{Finding, LARGE, LARGE_OF_PERFTEST, Verdict, bad, size};
 use super::limit::{Limit, Pattern};
 use super::thresholds::Expectation;
-use super::{Point, Run, Test};
+use super::verdict::{Finding, LARGE, LARGE_OF_PERFTEST, Verdict, bad, size};
+use super::{Algorithm, Point, Run, Test};
 use bedplate_base::counted;
 
 /// Factor above the limit that rounding and clocks explain. bedplate's choice.
@@ -62,7 +62,7 @@ pub(super) fn compare(
     }
     let expectation = expectation?;
     match expectation.verdict(peak.best()) {
-        Verdict::Good => None,
+        Verdict::Good => above_rings(peak, limit, expectation),
         Verdict::CannotTell => unknown(peak.line, between(run, peak, limit, expectation)),
         Verdict::Bad if is_doubtful => {
             let why = "sendrecv measures one pair of ranks at a time between hosts, and other tests in this file are good";
@@ -73,6 +73,21 @@ pub(super) fn compare(
             Some(bad(peak.line, below(run, peak, expectation) + &cause))
         }
     }
+}
+
+/// Finds a result that the named algorithm cannot reach.
+fn above_rings(peak: &Point, limit: Option<&Limit>, expectation: &Expectation) -> Option<Finding> {
+    let limit = limit.filter(|limit| limit.pattern == Pattern::Ring)?;
+    let is_above = peak.best() > limit.expected * TOLERANCE;
+    (is_above && expectation.algorithm == Some(Algorithm::Ring)).then(|| Finding {
+        verdict: Verdict::CannotTell,
+        line: peak.line,
+        text: format!(
+            "{:.2} GB/s is above {:.2}, which rings can reach: another algorithm was used",
+            peak.best(),
+            limit.expected
+        ),
+    })
 }
 
 /// Returns the minimum size that shows bandwidth.
@@ -121,7 +136,7 @@ fn between(run: &Run, peak: &Point, limit: Option<&Limit>, expectation: &Expecta
         .map_or_else(String::new, |why| format!(" NVLink SHARP of this host is unknown: {why}."));
     format!(
         "{start}. Either {one}, or {other} use all.{why} To decide, run the test with NCCL_DEBUG=INFO and \
-         NCCL_DEBUG_SUBSYS=INIT,ENV,NET,TUNING: `bedplate nccl log LOG` names the NICs used; pass the algorithm with --algo"
+         NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH,TUNING,DESTROY, then `bedplate nccl job LOG`; or pass the algorithm with --algo"
     )
 }
 

@@ -7,7 +7,7 @@ use super::thresholds::{Condition, TABLE};
 use super::{Algorithm, Device, Measure, Point, Results, Run, Test};
 use crate::ports::PluginNic;
 use bedplate_base::Reading;
-use bedplate_facts::fabric::NvlinkSharp;
+use bedplate_facts::nvlink_sharp::NvlinkSharp;
 
 /// Returns a machine without NVSwitches and plugins.
 fn plain() -> Machine {

@@ -5,13 +5,13 @@ use std::fmt;
 use serde::Serialize;
 
 use super::algorithm::Algorithm;
-use super::judge::{Assumptions, Verdict};
 use super::limit::Limit;
 use super::machine::{Machine, Path};
+use super::verdict::{Assumptions, Verdict};
 use super::{Run, Test};
 use crate::ports::PluginNic;
 use bedplate_base::Reading;
-use bedplate_facts::fabric::NvlinkSharp;
+use bedplate_facts::nvlink_sharp::NvlinkSharp;
 
 /// Share of an expected value below which a result is bad, if nothing else is measured.
 pub const NEAR: f64 = 0.9;

@@ -120,13 +120,14 @@ pub(crate) fn overview(all: &[Diagnosis]) -> String {
 }
 
 /// Summarizes a log in one line.
-pub(crate) fn log_line(name: &str, log: &Recognised, symptoms: usize) -> String {
+pub(crate) fn log_line(name: &str, log: &Recognised, symptoms: usize, has_job: bool) -> String {
     let direct = match log.direct {
         0 => String::new(),
         count => format!("; {count} with GPUDirect RDMA (/GDRDMA)"),
     };
     let found = match (symptoms, log.direct) {
         (0, 0) if log.lines == 0 => "the file is empty".to_owned(),
+        (0, 0) if has_job => "symptoms: 0".to_owned(),
         (0, 0) => "no known symptom; NCCL logs more with NCCL_DEBUG=INFO".to_owned(),
         (count, _) => format!("symptoms: {count}"),
     };

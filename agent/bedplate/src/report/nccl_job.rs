@@ -102,11 +102,14 @@ impl JobView<'_> {
         if let Some(results) = &self.verdict.results {
             let state = match results.state {
                 ResultState::AsExpected => "as expected",
-                ResultState::OneHost => "one host",
+                ResultState::OneHost => "not judged",
                 ResultState::Unknown => "unknown",
                 ResultState::NotAsExpected => "not as expected",
             };
-            let text = format!("{} (limit: {})", results.text, self.ceiling);
+            let text = match results.state {
+                ResultState::OneHost => "all ranks are on one host".to_owned(),
+                _ => format!("{} (limit: {})", results.text, self.ceiling),
+            };
             part(results.verdict, "results", state, &text);
         }
     }

@@ -114,7 +114,7 @@ impl Diagnosed {
         }
         let mut out = heading.to_owned();
         out += &host.map(text::heading).unwrap_or_default();
-        out += &text::log_line(&self.name, &self.found, cited.len());
+        out += &text::log_line(&self.name, &self.found, cited.len(), self.has_job());
         if self.has_job() {
             out += &self.job.view().text(false);
         }

@@ -5,7 +5,7 @@ use clap::Args;
 use super::logs::{names, read_logs};
 use super::nodes::{on_nodes, own_node};
 use super::perf::{self, AssumptionArgs};
-use crate::cli::{CliError, Exit, HostArgs, host, output};
+use crate::cli::{CliError, Exit, HostArgs, output};
 use crate::report::nccl_job::{JobView, SCHEMA};
 use crate::report::nccl_log::{LogView, OnNode};
 use bedplate_nccl::job::{FileReport, JobVerdict, evaluate, links_of_log};
@@ -18,8 +18,8 @@ use bedplate_nccl::perf::ranks;
 /// `bedplate nccl job`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit status: 0 every rank is known and connected directly, and the job ended well; 4 a fault, with the first cause; 5 \
-unknown, with what is missing; 1 error; 64 usage."
+    after_help = "Exit status: 0 every rank is known and connected directly, the job ended well, and its results, if any, are as expected; 4 a fault, with the \
+first cause; 5 unknown, with the missing part; 1 error; 64 usage."
 )]
 pub(crate) struct JobArgs {
     /// Output of one job, in order: NCCL_DEBUG=INFO, results of nccl-tests; plain, gzip or zstd; `-` for standard input.
@@ -81,7 +81,7 @@ impl JudgedJob {
         let has_results = results.iter().any(|results| !results.is_empty());
         let (own, ceiling) = match !has_results {
             true => (Vec::new(), ""),
-            false => links_of(host, &log)?,
+            false => links_of(host, &log, &judged)?,
         };
         let judge_results = |(file, mut results)| {
             ranks::complete(&mut results, &ranks::Options::default()).map_err(CliError::new)?;
@@ -132,17 +132,17 @@ impl JudgedJob {
 
 /// Returns the hosts whose links limit the results, and their origin: the named hosts, this machine if it is one of the
 /// nodes, or the rates in the log.
-fn links_of(args: &HostArgs, log: &Log) -> Result<(Vec<Host>, &'static str), CliError> {
+fn links_of(
+    args: &HostArgs,
+    log: &Log,
+    judged: &LogVerdict,
+) -> Result<(Vec<Host>, &'static str), CliError> {
     let is_named = !args.is_this_host();
     if !is_named && own_node(log).is_none() {
-        let links = links_of_log(log);
+        let links = links_of_log(log, judged);
         return Ok((vec![Host { links, ..Host::default() }], "the port rates in the log"));
     }
-    let mut hosts = Vec::new();
-    let unusable = host::each(args, |opened| {
-        hosts.push(perf::host(opened));
-        Ok(())
-    })?;
+    let (hosts, unusable) = perf::hosts_of(args)?;
     if !unusable.is_empty() {
         return Err(CliError::new(format!("cannot use {}", unusable.join(", "))));
     }

@@ -114,15 +114,7 @@ pub(crate) fn run(args: &PerfArgs) -> Result<Exit, CliError> {
     }
     let options = Options { test: args.test, ranks: args.ranks, per_host: args.per_host };
     ranks::complete(&mut results, &options).map_err(CliError::usage)?;
-    let mut hosts = Vec::new();
-    let unusable = host::each(&args.host, |opened| {
-        hosts.push(host(opened));
-        Ok(())
-    })?;
-    // Results are not measured on a demo host.
-    if args.host.demo.is_some() {
-        hosts.iter_mut().for_each(|host| host.gpus = None);
-    }
+    let (hosts, unusable) = hosts_of(&args.host)?;
     if hosts.is_empty() {
         return Ok(Exit::Failed);
     }
@@ -182,8 +174,22 @@ fn read(file: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
+/// Reads the named hosts. Returns the unusable snapshots, too.
+pub(super) fn hosts_of(args: &HostArgs) -> Result<(Vec<Host>, Vec<String>), CliError> {
+    let mut hosts = Vec::new();
+    let unusable = host::each(args, |opened| {
+        hosts.push(host(opened));
+        Ok(())
+    })?;
+    // Results are not measured on a demo host.
+    if args.demo.is_some() {
+        hosts.iter_mut().for_each(|host| host.gpus = None);
+    }
+    Ok((hosts, unusable))
+}
+
 /// Reads the links, GPUs and name of a host.
-pub(super) fn host(opened: &OpenHost) -> Host {
+fn host(opened: &OpenHost) -> Host {
     let hostname = opened.reader.attribute(HOSTNAME).ok().filter(|name| !name.is_empty());
     let facts = opened.facts(Depth::Thorough);
     let of_gpus = |tree: &PciTree| {

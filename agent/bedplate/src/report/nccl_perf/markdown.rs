@@ -6,6 +6,8 @@ use bedplate_nccl::perf::thresholds::{NEAR, Row, TABLE};
 
 /// Section about limits.
 const LIMITS: &str = "## The limit\n\n\
+    The *limit* is the most that the links carry with any algorithm. The *bound* is the most that a transfer pattern reaches; on two hosts, \
+    trees and NVLSTree can exceed the bound of rings. *Expected* is the rate of known-good machines.\n\n\
     The NICs are those that `bedplate nccl env` names. Each carries the rate of its ports, or the payload rate of its PCIe link at its \
     present speed and width (without encoding and packet headers), if that is less. Data that leaves a host comes from its r participating GPUs: over \
     PCIe, their limit is the sum of the r fastest GPU links of this host, each at the best speed of both ends, because an idle GPU slows \
