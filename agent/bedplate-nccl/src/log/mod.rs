@@ -140,25 +140,23 @@ impl Log {
             // The end of the first message is ambiguous.
             Tally::count(&mut self.lost, place);
         }
-        let worker = self.worker(&said, place);
-        if let Some(worker) = worker {
-            let span = self.workers[worker].span.get_or_insert((place, place));
-            span.1 = place;
+        let Some(worker) = self.worker(&said, place) else {
+            Tally::count(&mut self.lost, place);
+            return rest;
+        };
+        self.workers[worker].span.get_or_insert((place, place)).1 = place;
+        if said.warning {
+            self.warning(&said, worker, place, false);
+            return rest;
         }
-        match worker {
-            None => Tally::count(&mut self.lost, place),
-            Some(worker) if said.warning => self.warning(&said, worker, place, false),
-            Some(worker) if line::is_trace(said.text) => self.warning(&said, worker, place, true),
-            Some(worker) => {
-                let may_be_channel = matches!(said.text.first(), Some(b'C' | b'R'));
-                match may_be_channel.then(|| channel::channel(said.text)).flatten() {
-                    // The rest of a line that is being written may be `/GDRDMA`.
-                    Some(channel)
-                        if !is_whole && Carrier::from_channel(&channel) == Carrier::Staged => {}
-                    Some(channel) => self.channel(worker, &channel, place),
-                    None => self.other(&said, worker, place),
-                }
-            }
+        // Most lines are about channels.
+        let may_be_channel = matches!(said.text.first(), Some(b'C' | b'R'));
+        match may_be_channel.then(|| channel::channel(said.text)).flatten() {
+            // The rest of a line that is being written may be `/GDRDMA`.
+            Some(channel) if !is_whole && Carrier::from_channel(&channel) == Carrier::Staged => {}
+            Some(channel) => self.channel(worker, &channel, place),
+            None if line::is_trace(said.text) => self.warning(&said, worker, place, true),
+            None => self.other(&said, worker, place),
         }
         rest
     }

@@ -136,7 +136,7 @@ fn missing_nics_are_found() {
             for part in [
                 "below known-good machines, algorithm unknown",
                 &format!("NVLSTree uses {nics} of 8 NICs"),
-                "bedplate nccl log",
+                "bedplate nccl job",
             ] {
                 assert!(text.contains(part), "{text}");
             }
@@ -146,6 +146,8 @@ fn missing_nics_are_found() {
     // Rings at 97 % of the NICs are healthy, but the table alone does not show rings.
     assert_eq!(of(388.0, Some(Algorithm::Ring)).verdict, Verdict::Good);
     assert_eq!(of(388.0, None).verdict, Verdict::CannotTell);
+    // More than rings can reach.
+    assert_eq!(of(410.6, Some(Algorithm::Ring)).verdict, Verdict::CannotTell);
     // 7 of 8 NICs.
     assert_eq!(of(340.0, Some(Algorithm::Ring)).verdict, Verdict::CannotTell);
 }
