@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plan::Rationale;
+use bedplate_base::terminal::is_control;
 
 /// Start of the heading, after the comment mark.
 pub(crate) const HEADING: &str = "written by bedplate";
@@ -44,10 +45,24 @@ pub fn reasons(mark: &str, why: &[Rationale]) -> String {
     text
 }
 
-/// Returns a text as one line that cannot join the next: control characters are replaced by spaces, and a backslash at
-/// the end (libkmod and shells join lines there) gets a full stop.
+/// Returns a text as one line that cannot join the next: control characters and line separators (YAML ends comments at
+/// U+2028) are replaced by spaces, and a backslash at the end (libkmod and shells join lines there) gets a full stop.
 fn one_line(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = text.chars().map(|c| if is_control(c) { ' ' } else { c }).collect();
     let line = line.trim();
     if line.ends_with('\\') { format!("{line}.") } else { line.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heading_has_one_line_in_every_format() {
+        let name = "a\u{2028}kind: x\u{2029}y\u{85}z\n\u{202e}w";
+        let text = heading(name);
+        assert_eq!(text.chars().filter(|c| is_control(*c)).count(), 1, "{text:?}");
+        let why = vec![Rationale::because("b\u{2028}c")];
+        assert_eq!(reasons("#", &why), "# b c\n");
+    }
 }

@@ -11,6 +11,7 @@ use super::sections::matching::{Match, MatchFile, MatchWord, PciIdPair};
 use crate::section::{
     Check, Checked, Checker, Entry, Fault, InFile, Plain, Printer, Section, Spanned, read_key,
 };
+use bedplate_base::terminal::is_control;
 use bedplate_base::value::PciId;
 use bedplate_facts::superchip::is_rack_id;
 
@@ -175,7 +176,11 @@ impl Check for Name {
     const ID: &'static str = "bad-name";
 
     fn fault(_: &str, text: &String) -> Option<Fault> {
-        let fault = ("the profile name is empty".to_owned(), String::new(), None);
-        text.trim().is_empty().then_some(fault)
+        let fault = |what: &str| Some((what.to_owned(), String::new(), None));
+        match (text.trim().is_empty(), text.chars().any(is_control)) {
+            (true, _) => fault("the profile name is empty"),
+            (false, true) => fault("the profile name contains a control character"),
+            (false, false) => None,
+        }
     }
 }

@@ -31,6 +31,8 @@ pub fn links_of_log(log: &Log, judged: &LogVerdict) -> Links {
     }
     let mut slowest: Option<Vec<Nic>> = None;
     let rate = |nics: &[Nic]| nics.iter().filter_map(Nic::wire).sum::<f64>();
+    // A slow port would be its own yardstick.
+    let mut first: Option<(f64, String)> = None;
     for (host, (gpus, used)) in nodes {
         let node = &log.hosts[host];
         if used.len() < gpus {
@@ -41,6 +43,17 @@ pub fn links_of_log(log: &Log, judged: &LogVerdict) -> Links {
         let Some(nics) = nics else {
             return unknown(format!("the log does not contain the port rates of {node}"));
         };
+        for nic in &nics {
+            let Some(own) = nic.wire() else { continue };
+            let named = format!("{} on {node} has {} Gb/s", nic.name(), own * 8.0);
+            match &first {
+                Some((rate, other)) if *rate != own => {
+                    return unknown(format!("the ports have unequal rates: {other}, {named}"));
+                }
+                Some(_) => {}
+                None => first = Some((own, named)),
+            }
+        }
         if slowest.as_ref().is_none_or(|before| rate(&nics) < rate(before)) {
             slowest = Some(nics);
         }

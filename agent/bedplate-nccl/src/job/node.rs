@@ -56,8 +56,9 @@ pub(super) fn nodes(log: &Log, judged: &LogVerdict) -> Vec<NodeVerdict> {
             complete.entry(node).or_insert(missing);
         }
     }
+    let is_local = judged.jobs.iter().all(|job| job.path == Path::OneNode);
     let of = |(host, workers): (usize, Vec<&Worker>)| {
-        let path = path(&workers, judged.jobs.iter().all(|job| job.path == Path::OneNode));
+        let path = path(&workers, is_local);
         let (verdict, reason) = match (faults.get(&host), complete.get(&host), path) {
             (Some(fault), _, _) => (Verdict::Bad, (*fault).to_owned()),
             (None, _, Path::NotDirect) => (Verdict::Bad, "connections are not direct".to_owned()),

@@ -53,6 +53,8 @@ pub static FAILURES: &[JobFailure] = &[
     row("DistBackendError: NCCL error", Always, "NCCL returned an error"),
     row("NCCL operation ", With(" failed: "), "NCCL returned an error"),
     row(": Test NCCL failure ", Always, "NCCL returned an error"),
+    row("weights differ between ranks or are not finite", Always, "the training loop of `bedplate render nccl-job` computed wrong weights"),
+    row("command terminated with exit code", NotZero(""), "a process of the job failed"),
     row("]: Traceback (most recent call last)", With("[rank"), "a rank ended by an exception"),
     row("errors.ChildFailedError", Always, "a process of the job failed"),
     row("Root Cause (first observed failure)", Always, "a process of the job failed"),
@@ -173,6 +175,8 @@ pub(super) fn find(line: &[u8]) -> Option<&'static JobFailure> {
     }
     let pairs = &*BY_PAIR;
     let mut found: Option<&JobFailure> = None;
+    // Rows whose condition the line does not satisfy.
+    let mut rejected: Vec<&JobFailure> = Vec::new();
     let mut before = *line.first()?;
     for (at, byte) in line.iter().enumerate().skip(1) {
         let pair = u16::from_be_bytes([before, *byte]);
@@ -180,16 +184,18 @@ pub(super) fn find(line: &[u8]) -> Option<&'static JobFailure> {
         if !pairs.is_known[usize::from(pair)] {
             continue;
         }
-        let rows = pairs.rows.iter().filter(|(own, ..)| *own == pair);
-        let matching = rows.filter_map(|(_, offset, row)| {
-            let start = (at - 1).checked_sub(*offset)?;
-            let rest = line[start..].strip_prefix(row.has.as_bytes())?;
-            let is_first =
-                found.is_none_or(|found| std::ptr::from_ref(*row) < std::ptr::from_ref(found));
-            (is_first && row.condition.holds(line, rest)).then_some(*row)
-        });
-        let first = found.into_iter().chain(matching);
-        found = first.min_by_key(|row| std::ptr::from_ref::<JobFailure>(*row));
+        for (_, offset, row) in pairs.rows.iter().filter(|(own, ..)| *own == pair) {
+            let Some(start) = (at - 1).checked_sub(*offset) else { continue };
+            let Some(rest) = line[start..].strip_prefix(row.has.as_bytes()) else { continue };
+            let is_before = |found: &JobFailure| std::ptr::from_ref(*row) < found;
+            if !found.is_none_or(is_before) || rejected.iter().any(|one| std::ptr::eq(*one, *row)) {
+                continue;
+            }
+            match row.condition.holds(line, rest) {
+                true => found = Some(row),
+                false => rejected.push(row),
+            }
+        }
     }
     found
 }

@@ -178,7 +178,7 @@ fn port_rate(text: &[u8]) -> Option<(String, f64)> {
     let mut parts = port.split(':');
     let (device, number) = (parts.next()?, parts.next_back()?);
     let (_, rest) = rest.split_once(" speed=")?;
-    let rate: u32 = rest.split(' ').next()?.parse().ok()?;
+    let rate = rest.split(' ').next()?.parse::<u32>().ok().filter(|rate| *rate > 0)?;
     Some((brief(&format!("{device}:{number}"), 80), f64::from(rate) / 1000.0))
 }
 

@@ -1,7 +1,7 @@
 //! Parser for the output of nvbandwidth, JSON (`-j`, since v0.5) or text (NVIDIA/nvbandwidth v0.8 json_output.cpp,
 //! output.cpp, inline_common.h).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 
@@ -55,10 +55,15 @@ pub(super) struct Nvbandwidth {
 /// Parses the JSON. Returns `None` for another document.
 pub(super) fn json(text: &str, results: &mut Results) -> Option<()> {
     let output = serde_json::from_str::<Document>(text).ok()?.nvbandwidth;
-    let line_of = |word: &str| {
-        let quoted = format!("\"{word}\"");
-        text.lines().position(|line| line.contains(&quoted)).map_or(1, |at| at + 1)
-    };
+    let mut lines: HashMap<&str, usize> = HashMap::new();
+    for (nth, line) in text.lines().enumerate() {
+        // Every second part is within quotes.
+        line.split('"')
+            .skip(1)
+            .step_by(2)
+            .for_each(|word| _ = lines.entry(word).or_insert(nth + 1));
+    }
+    let line_of = |word: &str| lines.get(word).copied().unwrap_or(1);
     let mut reader = Nvbandwidth { version: output.version, ..Nvbandwidth::default() };
     for device in &output.devices {
         reader.device(device, line_of("GPU Device list"));

@@ -10,6 +10,10 @@ use super::nvbandwidth::Nvbandwidth;
 use super::oneccl::Oneccl;
 use super::{Claim, Device, NamedGpu, Results, Run, Test, gdsio, input, json, perftest};
 
+/// Maximum bytes of a host name (RFC 1123).
+const LONGEST_NAME: usize = 255;
+/// Maximum bytes of a line of a table in the output of a job. A line has about 150.
+const LONGEST_LINE: usize = 1 << 10;
 /// Maximum number of lines of tables in the output of a job. A table has about a hundred.
 const MOST_LINES: usize = 1 << 16;
 
@@ -190,6 +194,9 @@ impl State {
             rest.get(at + 1).map(|word| (*word).to_owned())
         };
         let (true, Some(host)) = (is_rank, after("on")) else { return };
+        if host.len() > LONGEST_NAME {
+            return;
+        }
         let group = after("Group");
         if self.run(number).ranks.is_empty() {
             self.group.clone_from(&group);
@@ -246,7 +253,7 @@ impl TableReader {
             memchr::memchr(b'#', line).is_some()
                 || [&b"_perf"[..], b" BW "].iter().any(|part| memmem::find(line, part).is_some())
         };
-        if !(is_open || begins()) {
+        if !(is_open || begins()) || line.len() > LONGEST_LINE {
             return;
         }
         self.lines += 1;

@@ -10,16 +10,23 @@ use super::verdict::{bad, size};
 /// Minimum share of the best of equal runs. bedplate's choice: equal runs differ by a few percent.
 const EQUAL: f64 = 0.75;
 
+/// Maximum number of runs that are compared with each other.
+const MOST_RUNS: usize = 1 << 10;
+
 /// Adds a finding to each run that is far below an equal one: the same test and shape, on any hosts.
 pub(super) fn compare(all: &mut [Judged]) {
     let best = |judged: &Judged| peak_of_large(&judged.run).map(|peak| (peak.best(), peak.line));
-    let findings: Vec<_> = all
+    let compared: Vec<(&Judged, Shape)> =
+        all.iter().take(MOST_RUNS).map(|judged| (judged, shape(&judged.run))).collect();
+    let findings: Vec<_> = compared
         .iter()
-        .map(|judged| {
+        .map(|(judged, own_shape)| {
             let (own, line) = best(judged)?;
-            let equal = all.iter().filter(|other| is_equal(&other.run, &judged.run));
+            let equal = compared.iter().filter(|(other, shape)| {
+                shape == own_shape && judged.run.test.is_some() && is_equal(&other.run, &judged.run)
+            });
             let (fastest, most) = equal
-                .filter_map(|other| Some((other, best(other)?.0)))
+                .filter_map(|(other, _)| Some((*other, best(other)?.0)))
                 .max_by(|a, b| a.1.total_cmp(&b.1))?;
             (own < most * EQUAL)
                 .then(|| (line, own, most, hosts(judged, fastest), fastest.run.line))
@@ -37,15 +44,18 @@ pub(super) fn compare(all: &mut [Judged]) {
     }
 }
 
-/// Whether two runs should show the same bandwidth.
+/// Ranks of each host, whether they were split, and the largest size.
+type Shape = (Vec<usize>, bool, Option<u64>);
+
+fn shape(run: &Run) -> Shape {
+    let mut ranks: Vec<usize> = run.hosts().values().copied().collect();
+    ranks.sort_unstable();
+    (ranks, run.split, run.points.iter().map(|point| point.bytes).max())
+}
+
+/// Whether two runs of one shape should show the same bandwidth.
 fn is_equal(a: &Run, b: &Run) -> bool {
-    let shape = |run: &Run| {
-        let mut ranks: Vec<usize> = run.hosts().values().copied().collect();
-        ranks.sort_unstable();
-        let largest = run.points.iter().map(|point| point.bytes).max();
-        (ranks, run.split, largest)
-    };
-    a.test.is_some() && a.test == b.test && a.device == b.device && shape(a) == shape(b)
+    a.test == b.test && a.device == b.device
 }
 
 /// Returns the hosts of the slower run, if the faster one has others.

@@ -9,6 +9,9 @@ use bedplate_facts::placement::Placement;
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::topology::{Topology, cpulist};
 
+/// Maximum number of differences reported.
+const MOST_FINDINGS: usize = 512;
+
 /// Host to compare with.
 #[derive(Debug, Clone, Copy)]
 pub struct HostValue<'h, 'a> {
@@ -59,6 +62,10 @@ impl ComparisonResult {
     ) {
         if agrees {
             self.agreeing += 1;
+            return;
+        }
+        // A file of another host differs in everything.
+        if self.findings.len() >= MOST_FINDINGS {
             return;
         }
         let [about, file, here] = [about.to_string(), file.to_string(), here.to_string()];

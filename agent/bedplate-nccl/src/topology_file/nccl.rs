@@ -73,8 +73,8 @@ pub fn parse(text: &str) -> Result<File, ImportError> {
     if text.contains("xmlns") {
         return Err(malformed("namespaces, which NCCL never writes"));
     }
-    let attributes = |tag: &str| tag.split('>').next().unwrap_or_default().matches('=').count();
-    if text.split('<').any(|tag| attributes(tag) > MOST_ATTRIBUTES) {
+    // A value may contain `>`, but not `<`.
+    if text.split('<').any(|tag| tag.matches('=').count() > MOST_ATTRIBUTES) {
         return Err(ImportError::too_many(MOST_ATTRIBUTES, "attributes in one element"));
     }
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
@@ -154,6 +154,8 @@ mod tests {
             refused(&attributes),
             "more than 64 attributes in one element: not a plausible host"
         );
+        let hidden = format!("<system><pci x=\">\"{}/></system>", many(" aN=\"\""));
+        assert!(refused(&hidden).contains("attributes"));
         let namespaces = format!("<system>{}</system>", many("<a xmlns:nN=\"n\"/>"));
         assert!(refused(&namespaces).contains("namespaces"));
     }

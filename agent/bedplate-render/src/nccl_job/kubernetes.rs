@@ -232,7 +232,10 @@ impl Pod<'_> {
         let host = |host: &String| format!("{host}:{}", self.job.gpus);
         let hosts: Vec<String> = hosts.iter().map(host).collect();
         let ranks = self.job.ranks().to_string();
-        let head = ["bash", "-c", &script, "nccl-job", &hosts.join(","), &ranks];
+        let variables = self.variables();
+        let names: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
+        let (hosts, names) = (hosts.join(","), names.join(" "));
+        let head = ["bash", "-c", &script, "nccl-job", &hosts, &ranks, &names];
         head.map(str::to_owned).into_iter().chain(self.job.command(1)).collect()
     }
 

@@ -53,6 +53,7 @@ fn constraints() -> Value {
         // IPC_LOCK takes effect only for root.
         "runAsUser": { "type": "RunAsAny" },
         "seLinuxContext": { "type": "MustRunAs" },
+        "seccompProfiles": ["runtime/default"],
         "supplementalGroups": { "type": "RunAsAny" },
         "volumes": ["configMap", "emptyDir", "projected"],
     })

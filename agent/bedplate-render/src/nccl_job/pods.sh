@@ -1,6 +1,6 @@
 set -eu
-hosts=$1 ranks=$2
-shift 2
+hosts=$1 ranks=$2 names=$3
+shift 3
 index=${JOB_COMPLETION_INDEX-${LWS_WORKER_INDEX-}}
 # ssh and sshd use root's home directory, not HOME.
 home=~root
@@ -25,7 +25,7 @@ done
 export OMPI_MCA_orte_keep_fqdn_hostnames=true PRTE_MCA_prte_keep_fqdn_hostnames=true
 # sshd does not pass the pod's environment to its children.
 forward=
-for name in $(env | sed -nE 's/^([NR]CCL_[A-Z0-9_]*|CUFILE_ENV_PATH_JSON|PATH|LD_LIBRARY_PATH)=.*/\1/p' | sort); do
+for name in $names $(env | sed -nE 's/^(PATH|LD_LIBRARY_PATH)=.*/\1/p' | sort); do
     forward="$forward -x $name"
 done
 # With its full path, mpirun finds its daemon on the other pods too.

@@ -45,9 +45,9 @@ def main():
         print(f"ranks {ranks}, gradients {gradients / 2**20:.0f} MiB per step", flush=True)
         print(f"time per step {seconds * 1e3:.2f} ms, {ranks * BATCH / seconds:.0f} samples/s", flush=True)
         print(f"loss {losses[0].item():.4f} -> {losses[-1].item():.4f}", flush=True)
-    dist.destroy_process_group()
     if not torch.equal(least, most) or not torch.isfinite(weights).all():
         raise SystemExit(f"rank {rank}: weights differ between ranks or are not finite")
+    dist.destroy_process_group()
 
 
 main()

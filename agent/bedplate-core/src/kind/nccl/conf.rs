@@ -140,7 +140,16 @@ pub(crate) fn block(variables: &[Variable], profile: &str) -> String {
     }
     let mut text = format!("{BEGIN}\n{}", header("#", profile));
     for Variable { name, value, why } in variables {
-        let _ = writeln!(text, "{}{name}={value}", reasons("#", why));
+        for reason in reasons("#", why).lines() {
+            // A reason must not end the block.
+            let is_mark = [BEGIN, END].iter().any(|mark| is_mark(reason, mark));
+            let _ = writeln!(
+                text,
+                "{}",
+                if is_mark { reason.replacen(' ', "  ", 1) } else { reason.to_owned() }
+            );
+        }
+        let _ = writeln!(text, "{name}={value}");
     }
     let _ = writeln!(text, "{END}");
     text
@@ -155,6 +164,18 @@ mod tests {
     fn variable(name: &str, value: &str) -> Variable {
         let why = vec![Rationale::because("the profile asks for it")];
         Variable { name: name.into(), value: value.into(), why }
+    }
+
+    #[test]
+    fn reason_never_ends_the_block() {
+        for reason in ["END bedplate", "END bedplate: x", "BEGIN bedplate", "END bedplate y"] {
+            let why = vec![Rationale::because(reason)];
+            let one = Variable { name: "NCCL_DEBUG".into(), value: "INFO".into(), why };
+            let text = block(&[one], "hgx");
+            let conf = Conf::parse(&text).unwrap();
+            assert_eq!(conf.own_settings(), [("NCCL_DEBUG", "INFO")], "{text}");
+            assert_eq!(conf.with(""), None, "{text}");
+        }
     }
 
     #[test]

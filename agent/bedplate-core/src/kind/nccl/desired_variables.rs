@@ -1,10 +1,14 @@
 //! Resolves the variables for /etc/nccl.conf from the profile and the machine.
 
+use std::collections::BTreeSet;
+
 use super::NAME;
 use super::conf::{self, Conf, LONGEST_VALUE, Variable};
 use super::section::{HCA, HcaList, Nccl, SOCKET_INTERFACE};
 use crate::kind::Context;
 use crate::plan::{KindPlan, Rationale};
+use bedplate_base::terminal::one_line;
+use bedplate_base::value::PciAddress;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::superchip::{Superchip, superchip};
@@ -13,7 +17,7 @@ use bedplate_host::HostKind;
 use bedplate_nccl::Library;
 use bedplate_nccl::env::{not_active, too_far};
 use bedplate_nccl::link_layer::{self, LinkLayer, Undecided};
-use bedplate_nccl::ports::{self, PlacedPort, exact_port_list};
+use bedplate_nccl::ports::{self, PlacedPort, exact_port_list, named};
 
 /// Returns the variables that the profile itself sets.
 pub(crate) fn of_profile(section: &Nccl) -> Vec<Variable> {
@@ -114,16 +118,36 @@ fn chosen(
     let is_candidate = |port: &RdmaPort| port.is_active() || retains && is_listed(port);
     let candidates: Vec<&PlacedPort> =
         found.near.iter().filter(|one| is_candidate(&one.port)).collect();
-    let one = link_layer::choose(&candidates, &[])?;
-    let mut left_out = too_far(found.far.iter().filter(|one| one.port.is_active()));
-    left_out.extend(one.left_out);
-    let mut down = Vec::new();
-    for port in found.near.iter().map(|one| &one.port).filter(|port| !is_candidate(port)) {
-        if LinkLayer::of(port)? == one.layer {
-            down.push(port);
+    let idle: Vec<&PlacedPort> = found.near.iter().filter(|one| !is_candidate(&one.port)).collect();
+    let one = match link_layer::choose(&candidates, &[]) {
+        // Ports that are not ACTIVE yet may decide.
+        Err(Undecided::Tie(why)) if !idle.is_empty() => {
+            let idle = named(idle.iter().map(|one| &one.port));
+            return Err(Undecided::Unknown(format!("{why}; not ACTIVE: {idle}")));
+        }
+        chosen => chosen?,
+    };
+    let mut others = Vec::new();
+    for port in &idle {
+        if LinkLayer::of(&port.port)?.is_some_and(|layer| Some(layer) != one.layer) {
+            others.push(*port);
         }
     }
-    left_out.extend(not_active(down.into_iter()));
+    if !retains || !candidates.iter().any(|port| is_listed(&port.port)) {
+        let nics = |ports: &[&PlacedPort]| {
+            let nics = ports.iter().map(|one| PciAddress { function: 0, ..one.way });
+            nics.collect::<BTreeSet<PciAddress>>().len()
+        };
+        if nics(&others) > nics(&one.ports) {
+            let others = named(others.iter().map(|one| &one.port));
+            let why =
+                format!("more NICs near GPUs are of another link layer, and not ACTIVE: {others}");
+            return Err(Undecided::Unknown(why));
+        }
+    }
+    let mut left_out = too_far(found.far.iter().filter(|one| one.port.is_active()));
+    left_out.extend(one.left_out);
+    left_out.extend(not_active(idle.iter().map(|one| &one.port)));
     Ok((one.ports.into_iter().map(|one| one.port.clone()).collect(), left_out))
 }
 
@@ -147,6 +171,10 @@ fn ports_near_gpus(context: &Context) -> Result<HostPorts, String> {
     for PlacedPort { port, .. } in &near {
         let unknown = |why| format!("state of port {} unknown: {why}", port.name);
         port.state.optional().map_err(unknown)?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
+        if !port.name.chars().all(is_plain) {
+            return Err(format!("unusual name of a port: {}", one_line(&port.name)));
+        }
     }
     Ok(HostPorts { near, far })
 }

@@ -58,7 +58,7 @@ pub fn plan(context: &Context, asked: bool, out: &mut KindPlan) -> bool {
         true => (Some("outdated"), "matches this machine"),
         false => (None, "locations of this machine's GPUs, NICs and switches"),
     };
-    let after = format!("<!-- {} -->\n{body}", heading(&context.profile.name).trim_end());
+    let after = format!("{}\n{body}", xml_heading(&context.profile.name));
     let item = Item::new("topology", from, Some(to), &[why]);
     out.changes.push(file.change(Some(after), vec![item]));
     true
@@ -119,6 +119,15 @@ pub(crate) fn is_ours(text: &str) -> bool {
     first.strip_prefix("<!--").is_some_and(|rest| is_heading(&format!("#{rest}")))
 }
 
+/// Returns the heading as an XML comment, which must not contain `--`.
+fn xml_heading(profile: &str) -> String {
+    let mut text = heading(profile).trim_end().to_owned();
+    while text.contains("--") {
+        text = text.replace("--", "- -");
+    }
+    format!("<!-- {text} -->")
+}
+
 fn without_heading(text: &str) -> &str {
     text.split_once('\n').map_or("", |(_, body)| body)
 }
@@ -126,4 +135,19 @@ fn without_heading(text: &str) -> &str {
 fn refuse(out: &mut KindPlan, reason: String, fix: &str) {
     let (subject, fix) = (PATH.to_owned(), fix.to_owned());
     out.blockers.push(NAME.blocker(subject, reason, fix));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heading_is_one_comment_for_any_profile_name() {
+        for name in ["h100--prod", "a--->b", "-->", "x-"] {
+            let text = xml_heading(name);
+            let inner = text.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
+            assert!(inner.is_some_and(|inner| !inner.contains("--")), "{text}");
+            assert!(is_ours(&text));
+        }
+    }
 }
