@@ -215,3 +215,11 @@ fn ceiling_counts_the_ports_in_use() {
         one_gpu.reason
     );
 }
+
+#[test]
+fn slow_port_is_not_its_own_yardstick() {
+    let slow = job().replacen("speed=400000", "speed=25000", 1);
+    let slow = verdict(&(slow + &table(2.9, ["node-a", "node-b"])));
+    assert_eq!(states(&slow).4, Some(ResultState::Unknown));
+    assert!(slow.reason.contains("unequal rates"), "{}", slow.reason);
+}

@@ -239,6 +239,12 @@ mod tests {
     }
 
     #[test]
+    fn repeated_parts_of_one_line_are_judged_once() {
+        let line = "Aborted".repeat(200_000);
+        assert_eq!(meaning(&line), None);
+    }
+
+    #[test]
     fn lines_of_failed_jobs_are_found() {
         for line in [
             "[rank1]:[E1128 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(x)",
