@@ -88,32 +88,6 @@ fn placed(
     nics.flat_map(of_nic).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bedplate_base::Reading;
-    use bedplate_base::value::PciId;
-    use bedplate_testhosts::fixture::{Files, Machine};
-
-    /// The interface of a Slingshot NIC counts as a port, unlike that of an Ethernet NIC.
-    #[test]
-    fn interface_of_a_plugin_nic_is_a_port() {
-        let mut machine = Machine::default();
-        machine.nic("0000:21:00.0", None).net = vec!["hsn0".into()];
-        let nic = machine.get("0000:21:00.0");
-        (nic.vendor, nic.device) = (PciId(0x17db), PciId(0x0501));
-        machine.nic("0000:31:00.0", None);
-        let files = Files::new(&[
-            ("/sys/class/net/hsn0/operstate", "up\n"),
-            ("/sys/class/net/hsn0/speed", "200000\n"),
-        ]);
-        let found = of_plugins(&files, &machine.tree);
-        let [PlacedPort { port, .. }] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((port.name.as_str(), port.is_active()), ("hsn0", true));
-        assert_eq!(port.rate, Reading::Known("200 Gb/sec".to_owned()));
-    }
-}
-
 /// Returns the value of `NCCL_IB_HCA` that names exactly these ports, in order of name.
 pub fn exact_port_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String {
     format!("={}", names(ports).join(","))
@@ -138,4 +112,30 @@ pub(crate) fn natural(name: &str) -> (String, u32, u32) {
     let stem = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let number = device[stem.len()..].parse().unwrap_or(0);
     (stem.to_owned(), number, port.parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_base::Reading;
+    use bedplate_base::value::PciId;
+    use bedplate_testhosts::fixture::{Files, Machine};
+
+    /// The interface of a Slingshot NIC counts as a port, unlike that of an Ethernet NIC.
+    #[test]
+    fn interface_of_a_plugin_nic_is_a_port() {
+        let mut machine = Machine::default();
+        machine.nic("0000:21:00.0", None).net = vec!["hsn0".into()];
+        let nic = machine.get("0000:21:00.0");
+        (nic.vendor, nic.device) = (PciId(0x17db), PciId(0x0501));
+        machine.nic("0000:31:00.0", None);
+        let files = Files::new(&[
+            ("/sys/class/net/hsn0/operstate", "up\n"),
+            ("/sys/class/net/hsn0/speed", "200000\n"),
+        ]);
+        let found = of_plugins(&files, &machine.tree);
+        let [PlacedPort { port, .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((port.name.as_str(), port.is_active()), ("hsn0", true));
+        assert_eq!(port.rate, Reading::Known("200 Gb/sec".to_owned()));
+    }
 }

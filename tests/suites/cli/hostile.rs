@@ -119,13 +119,13 @@ fn without_sgr(text: &str) -> String {
 }
 
 #[test]
-fn profile_name_is_one_harmless_line() {
+fn profile_name_with_control_characters_is_rejected() {
     let session = Session::new();
     session.file("evil.toml", format!("schema = 1\nname = \"{EVIL}\\nhost\"\n"));
     let args = ["plan", "--demo", "grace", "--profile", "evil.toml"];
     let output = session.command(&args).env("CLICOLOR_FORCE", "1").output().expect("it starts");
     let shown = text(&output.stdout) + &text(&output.stderr);
-    assert!(shown.contains("\\u{1b}[31mred"), "{shown}");
+    assert!(shown.contains("[bad-name]") && !output.status.success(), "{shown}");
     assert_harmless(&without_our_colours(&shown), "a profile's name");
 }
 

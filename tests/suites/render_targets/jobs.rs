@@ -197,7 +197,6 @@ fn first_pod_waits_for_the_rest_and_calls_mpirun() {
                 .env("HOME", "/nowhere")
                 .env(index, number)
                 .env("NCCL_DEBUG", "INFO")
-                .env("NCCL_IB_HCA", "=mlx5_0:1")
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{}", text_of(&output));
@@ -215,7 +214,7 @@ fn first_pod_waits_for_the_rest_and_calls_mpirun() {
             assert_eq!(lines(&own.join("ssh.said")), [&hosts[0], "true", &hosts[1], "true"]);
             let hosts = format!("{}:8,{}:8", hosts[0], hosts[1]);
             let words = format!(
-                "--allow-run-as-root --bind-to none -np 16 --host {hosts} -x NCCL_DEBUG -x NCCL_IB_HCA -x PATH \
+                "--allow-run-as-root --bind-to none -np 16 --host {hosts} -x NCCL_DEBUG -x NCCL_DEBUG_SUBSYS -x PATH \
                  all_gather_perf -b 8 -e 8G -f 2 -g 1"
             );
             assert_eq!(lines(&own.join("mpirun.said")).join(" "), words);

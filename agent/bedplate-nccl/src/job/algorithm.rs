@@ -8,12 +8,13 @@ use crate::perf::Algorithm;
 /// SHARP builds between nodes.
 pub fn algorithm_of_log(log: &Log) -> Option<Algorithm> {
     let reported = log.algorithm.as_ref().and_then(|(_, name)| name.parse().ok());
-    reported.or_else(|| forced(log)).or_else(|| match (log.collnet, log.nvls_tree) {
+    let connected = match (log.collnet, log.nvls_tree) {
         (Some(_), _) => Some(Algorithm::CollnetDirect),
         // One node has this tree, too.
         (None, Some(_)) if log.hosts.len() > 1 => Some(Algorithm::NvlsTree),
         (None, _) => None,
-    })
+    };
+    reported.or_else(|| forced(log)).or(connected)
 }
 
 /// Returns the only value of NCCL_ALGO. Lists and exclusions (`^Tree`) leave a choice, and fail to parse.

@@ -277,7 +277,7 @@ fn failures(log: &Log, is_explained: bool, findings: &mut Vec<Finding>) {
     let has_cause = log.failures.iter().any(|line| !is_victim(line));
     findings.extend(log.failures.iter().map(|line| Finding {
         weight: WarningSeverity::Fault,
-        is_cause: !is_explained && !(has_cause && is_victim(line)),
+        is_cause: !(is_explained || has_cause && is_victim(line)),
         is_failure: true,
         text: format!("{}: {}", line.failure.means, line.text),
         node: line.node,

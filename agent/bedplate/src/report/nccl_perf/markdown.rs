@@ -75,8 +75,17 @@ pub fn markdown() -> String {
          them with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING.\n\n\
          `--expect VALUE` overrides the table for all runs of the file: good from VALUE on, bad below {:.0} % of it. It also decides where the limit \
          is unknown.\n\n\
-         Slingshot and gVNIC have no verbs: their limits are those of the network interfaces, if the host has no RDMA device.\n\n\
-         ## Verdicts\n\n\
+         Slingshot and gVNIC have no verbs: their limits are those of the network interfaces, if the host has no RDMA device.\n\n{}",
+        TABLE.iter().map(row).collect::<String>(),
+        NEAR * 100.0,
+        verdicts(),
+    )
+}
+
+/// Returns the table of verdicts.
+fn verdicts() -> String {
+    format!(
+        "## Verdicts\n\n\
          | finding | verdict |\n|---|---|\n\
          | wrong elements, values out of bounds | not as expected |\n\
          | above the limit | not as expected: not measured over these links |\n\
@@ -91,8 +100,6 @@ pub fn markdown() -> String {
          | a truncated line, a header without results, an empty file, a file of another program | unknown |\n\
          | a binary file | error (1) |\n\n\
          Other thresholds are bedplate's own. Not tested on GPUs: no machine with GPUs was available.\n",
-        TABLE.iter().map(row).collect::<String>(),
-        NEAR * 100.0,
         size(LARGE),
         size(LARGE),
         size(LARGE_OF_PERFTEST),
