@@ -131,7 +131,7 @@ pub fn chosen(ports: &[PlacedPort], reach: Distance) -> Result<Vec<&PlacedPort>,
     }
 }
 
-/// Returns the ports that carry a job's data: [`chosen`], or all ACTIVE ones if a plugin drives them (EFA is neither
+/// Returns the ports that carry a job's data: [`chosen()`], or all ACTIVE ones if a plugin drives them (EFA is neither
 /// InfiniBand nor Ethernet).
 ///
 /// # Errors

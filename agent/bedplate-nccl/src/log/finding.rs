@@ -33,7 +33,7 @@ pub struct Finding {
     pub is_failure: bool,
     /// Finding text, one sentence.
     pub text: String,
-    /// Node, an index into [`Log::hosts`]; `None`: of the whole job.
+    /// Node, an index into [`Log::hosts`](super::Log::hosts); `None`: of the whole job.
     pub node: Option<usize>,
     /// First line that reports it, and the number of occurrences.
     pub seen: Option<Tally>,
@@ -44,7 +44,7 @@ pub struct Finding {
 /// Path and completeness of one job of a log.
 #[derive(Debug)]
 pub struct JobPath {
-    /// Nodes, as indices into [`Log::hosts`].
+    /// Nodes, as indices into [`Log::hosts`](super::Log::hosts).
     pub nodes: BTreeSet<usize>,
     /// Number of ranks that the log announces; `None`: not in the log.
     pub ranks: Option<u32>,
