@@ -220,10 +220,11 @@ impl Log {
         worker.rank.get_or_insert((channel.own, 0));
         // The numbers of sockets are those of network interfaces.
         if let Some(nic) = channel.nic.filter(|_| carrier != Carrier::Sockets) {
-            let room = worker.nics.len() < MOST_NICS;
             let key = (channel.direct, nic);
-            if room || worker.nics.contains_key(&key) {
-                *worker.nics.entry(key).or_default() += 1;
+            if let Some(count) = worker.nics.get_mut(&key) {
+                *count += 1;
+            } else if worker.nics.len() < MOST_NICS {
+                worker.nics.insert(key, 1);
             }
         }
     }
