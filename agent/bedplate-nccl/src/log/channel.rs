@@ -31,11 +31,12 @@ pub(crate) enum End {
 /// Parses `Channel 00/0 : 0[0] -> 8[0] [receive] via NET/IB/0/GDRDMA`, and its variants since 2.4.
 pub(crate) fn channel(text: &[u8]) -> Option<Channel<'_>> {
     // `Coll` up to 2.8.
-    let collnet = text.starts_with(b"CollNet ") || text.starts_with(b"Coll ");
-    if !(text.starts_with(b"Channel ") || collnet || text.starts_with(b"Ring ")) {
+    let is_channel = text.starts_with(b"Channel ");
+    let collnet = !is_channel && (text.starts_with(b"CollNet ") || text.starts_with(b"Coll "));
+    if !(is_channel || collnet || text.starts_with(b"Ring ")) {
         return None;
     }
-    let rest = text.get(text.iter().position(|byte| *byte == b':')? + 2..)?;
+    let rest = text.get(memchr::memchr(b':', text)? + 2..)?;
     let (first, rest) = end(rest)?;
     let (second, rest) = match rest.strip_prefix(b" -> ") {
         Some(rest) => {

@@ -56,7 +56,7 @@ pub(crate) struct JobArgs {
     /// Whether pods on several nodes claim an IMEX channel of a ComputeDomain (NVIDIA's DRA driver). Without one, NVLink
     /// between nodes (MNNVL) is not measured.
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of(&COMPUTE_DOMAIN))]
-    compute_domain: When,
+    compute_domain: DomainChoice,
     /// Also write a SecurityContextConstraints for OpenShift that allows the capability IPC_LOCK only, and a service
     /// account for the pods.
     #[arg(long, conflicts_with = "host_network")]
@@ -87,16 +87,16 @@ const WORKLOADS: [Word<Workload>; 8] = [
 
 /// Condition of `--compute-domain`.
 #[derive(Debug, Clone, Copy)]
-enum When {
+enum DomainChoice {
     Auto,
     Always,
     Never,
 }
 
-const COMPUTE_DOMAIN: [Word<When>; 3] = [
-    ("auto", "If the host or the profile is for GB200 or GB300", When::Auto),
-    ("always", "", When::Always),
-    ("never", "", When::Never),
+const COMPUTE_DOMAIN: [Word<DomainChoice>; 3] = [
+    ("auto", "If the host or the profile is for GB200 or GB300", DomainChoice::Auto),
+    ("always", "", DomainChoice::Always),
+    ("never", "", DomainChoice::Never),
 ];
 
 /// Whether a text is valid in a Kubernetes name: an API server would reject it only when the job is submitted.
@@ -164,9 +164,9 @@ impl JobArgs {
             tolerations: self.toleration.clone(),
             is_rack: profile.is_for_rack_trays().then_some(true),
             compute_domain: match self.compute_domain {
-                When::Auto => None,
-                When::Always => Some(true),
-                When::Never => Some(false),
+                DomainChoice::Auto => None,
+                DomainChoice::Always => Some(true),
+                DomainChoice::Never => Some(false),
             },
             openshift: self.openshift,
             ..Job::default()
