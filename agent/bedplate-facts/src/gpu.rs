@@ -15,7 +15,7 @@ use bedplate_host::Reader;
 
 const AMD: PciId = PciId(0x1002);
 /// PCI vendor id of NVIDIA.
-pub(crate) const NVIDIA: PciId = PciId(0x10de);
+pub const NVIDIA: PciId = PciId(0x10de);
 
 /// The loaded NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

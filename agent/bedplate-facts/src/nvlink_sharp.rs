@@ -1,6 +1,7 @@
 //! NVLink SHARP: reduction inside NVSwitches.
 
 use super::fabric::{nvlink5, switches};
+use super::gpu::NVIDIA;
 use super::pci::{Function, PciTree};
 use super::superchip::{ArmCpu, arm_cpu, is_gb10};
 use bedplate_base::Reading;
@@ -28,7 +29,7 @@ pub fn nvlink_sharp(tree: &PciTree, is_guest: &Reading<bool>) -> Reading<NvlinkS
         None => {}
     }
     let mut gpus = tree.functions.values().filter(|function| {
-        function.is_gpu() && function.vendor.0 == 0x10de && !function.vfio && !is_gb10(function)
+        function.is_gpu() && function.vendor == NVIDIA && !function.vfio && !is_gb10(function)
     });
     if gpus.next().is_none() {
         return Reading::Absent;

@@ -93,9 +93,19 @@ pub fn exact_port_list<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> String 
     format!("={}", names(ports).join(","))
 }
 
-/// Returns the names in NCCL's format, `mlx5_2:1`, in numerical order.
+/// Returns the name of a port in the lists of NCCL and other libraries, `mlx5_2:1`.
+pub fn listed_name(port: &RdmaPort) -> String {
+    port.name.replacen('/', ":", 1)
+}
+
+/// Whether a list can contain the name of a port.
+pub fn is_listable(port: &RdmaPort) -> bool {
+    port.name.chars().all(|c| c.is_ascii_alphanumeric() || "_.:/-".contains(c))
+}
+
+/// Returns the names in NCCL's format, in numerical order.
 pub(crate) fn names<'a>(ports: impl Iterator<Item = &'a RdmaPort>) -> Vec<String> {
-    let mut names: Vec<String> = ports.map(|port| port.name.replacen('/', ":", 1)).collect();
+    let mut names: Vec<String> = ports.map(listed_name).collect();
     names.sort_by_key(|name| natural(name));
     names
 }
@@ -117,9 +127,21 @@ pub(crate) fn natural(name: &str) -> (String, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bedplate_base::Reading;
     use bedplate_base::value::PciId;
+    use bedplate_base::{Reading, Reason};
     use bedplate_testhosts::fixture::{Files, Machine};
+
+    #[test]
+    fn names_that_would_break_a_list_are_recognized() {
+        let nic: PciAddress = "0000:18:00.0".parse().unwrap();
+        let port = |name| RdmaPort::unread(nic, name, &Reason::from("not read"));
+        for name in ["mlx5_0/1", "bnxt_re-bond0/1", "rocep1s0f0.1/2"] {
+            assert!(is_listable(&port(name)), "{name}");
+        }
+        for name in ["a\nb/1", "a,b/1", "a b/1", "a=b/1", "a\u{2028}b/1", "#a/1"] {
+            assert!(!is_listable(&port(name)), "{name:?}");
+        }
+    }
 
     /// The interface of a Slingshot NIC counts as a port, unlike that of an Ethernet NIC.
     #[test]

@@ -9,16 +9,14 @@ use std::fmt;
 use serde::Serialize;
 
 use super::env::Setting;
-use super::ports::PlacedPort;
+use super::ports::{PlacedPort, listed_name};
 use bedplate_base::Reading;
 use bedplate_base::value::PciAddress;
+use bedplate_facts::gpu::NVIDIA;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
 use bedplate_facts::topology::devices::Devices;
 use bedplate_facts::topology::pairing::Pairing;
-
-/// Vendor id of NVIDIA GPUs (handbook §6.1).
-const NVIDIA: u16 = 0x10de;
 
 /// Library whose variables name the NICs of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +90,7 @@ impl ProcessLibrary {
 
     /// Whether the library can use the GPU.
     pub fn supports(self, gpu: &Function) -> bool {
-        self != ProcessLibrary::Nvshmem || gpu.vendor.0 == NVIDIA
+        self != ProcessLibrary::Nvshmem || gpu.vendor == NVIDIA
     }
 
     /// Returns the ports that one process can use: NVSHMEM gives a process one NIC, the rest use all.
@@ -110,7 +108,7 @@ impl ProcessLibrary {
             value: value.to_owned(),
             why: why.to_owned(),
         };
-        let list: Vec<String> = ports.iter().map(|port| called(port)).collect();
+        let list: Vec<String> = ports.iter().map(|port| listed_name(port)).collect();
         let list = list.join(",");
         if self != ProcessLibrary::Nvshmem {
             return vec![set("UCX_NET_DEVICES", &list, why)];
@@ -168,7 +166,7 @@ impl<'a> PairedPorts<'a> {
     }
 
     fn sort(&mut self, port: &'a RdmaPort) {
-        let name = called(port);
+        let name = listed_name(port);
         match &port.state {
             Reading::Known(_) if port.is_active() => self.active.push(port),
             Reading::Known(state) => self.unused.push(format!("{name} is not ACTIVE ({state})")),
@@ -185,11 +183,6 @@ fn without_port(nic: PciAddress, devices: &Devices) -> String {
         true => format!("{} is assigned to a VM", nic.called()),
         false => format!("{} has no RDMA port", nic.called()),
     }
-}
-
-/// Returns the name in the libraries' format, `mlx5_0:1`.
-fn called(port: &RdmaPort) -> String {
-    port.name.replacen('/', ":", 1)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use bedplate_host::HostKind;
 use bedplate_nccl::Library;
 use bedplate_nccl::env::{not_active, too_far};
 use bedplate_nccl::link_layer::{self, LinkLayer, Undecided};
-use bedplate_nccl::ports::{self, PlacedPort, exact_port_list, named};
+use bedplate_nccl::ports::{self, PlacedPort, exact_port_list, is_listable, listed_name, named};
 
 /// Returns the variables that the profile itself sets.
 pub(crate) fn of_profile(section: &Nccl) -> Vec<Variable> {
@@ -107,7 +107,7 @@ fn chosen(
     listed: Option<&str>,
 ) -> Result<(Vec<RdmaPort>, Vec<String>), Undecided> {
     let is_listed = |port: &RdmaPort| {
-        let name = port.name.replacen('/', ":", 1);
+        let name = listed_name(port);
         let list = listed.and_then(|list| list.strip_prefix('='));
         list.is_some_and(|list| list.split(',').any(|one| one == name))
     };
@@ -171,8 +171,7 @@ fn ports_near_gpus(context: &Context) -> Result<HostPorts, String> {
     for PlacedPort { port, .. } in &near {
         let unknown = |why| format!("state of port {} unknown: {why}", port.name);
         port.state.optional().map_err(unknown)?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
-        if !port.name.chars().all(is_plain) {
+        if !is_listable(port) {
             return Err(format!("unusual name of a port: {}", one_line(&port.name)));
         }
     }
