@@ -16,7 +16,7 @@ use bedplate_facts::topology::Distance;
 use bedplate_host::HostKind;
 use bedplate_nccl::Library;
 use bedplate_nccl::env::{not_active, too_far};
-use bedplate_nccl::link_layer::{self, LinkLayer, Undecided};
+use bedplate_nccl::link_layer::{self, LinkLayer, OneLayer, Undecided};
 use bedplate_nccl::ports::{self, PlacedPort, exact_port_list, is_listable, listed_name, named};
 
 /// Returns the variables that the profile itself sets.
@@ -127,28 +127,40 @@ fn chosen(
         }
         chosen => chosen?,
     };
-    let mut others = Vec::new();
-    for port in &idle {
-        if LinkLayer::of(&port.port)?.is_some_and(|layer| Some(layer) != one.layer) {
-            others.push(*port);
-        }
-    }
-    if !retains || !candidates.iter().any(|port| is_listed(&port.port)) {
-        let nics = |ports: &[&PlacedPort]| {
-            let nics = ports.iter().map(|one| PciAddress { function: 0, ..one.way });
-            nics.collect::<BTreeSet<PciAddress>>().len()
-        };
-        if nics(&others) > nics(&one.ports) {
-            let others = named(others.iter().map(|one| &one.port));
-            let why =
-                format!("more NICs near GPUs are of another link layer, and not ACTIVE: {others}");
-            return Err(Undecided::Unknown(why));
-        }
+    // A list of bedplate's shows which layer is meant.
+    if !candidates.iter().any(|port| is_listed(&port.port)) {
+        not_outnumbered(&one, &idle)?;
     }
     let mut left_out = too_far(found.far.iter().filter(|one| one.port.is_active()));
     left_out.extend(one.left_out);
     left_out.extend(not_active(idle.iter().map(|one| &one.port)));
     Ok((one.ports.into_iter().map(|one| one.port.clone()).collect(), left_out))
+}
+
+/// Checks that the ports which are not ACTIVE cannot change the choice of the link layer: after a boot, some come up late.
+///
+/// # Errors
+/// More NICs have such ports of another link layer.
+fn not_outnumbered(one: &OneLayer, idle: &[&PlacedPort]) -> Result<(), Undecided> {
+    let Some(chosen) = one.layer else { return Ok(()) };
+    let mut others = Vec::new();
+    for port in idle {
+        if LinkLayer::of(&port.port)?.is_some_and(|layer| layer != chosen) {
+            others.push(*port);
+        }
+    }
+    let nics = |ports: &[&PlacedPort]| {
+        let nics = ports.iter().map(|one| PciAddress { function: 0, ..one.way });
+        nics.collect::<BTreeSet<PciAddress>>().len()
+    };
+    if nics(&others) <= nics(&one.ports) {
+        return Ok(());
+    }
+    let others = named(others.iter().map(|one| &one.port));
+    Err(Undecided::Unknown(format!(
+        "more NICs near GPUs are of another link layer, and not ACTIVE: {others}; if they are to stay down, replace `hca` in \
+         [nccl] by the ports of one layer: set = {{ NCCL_IB_HCA = \"=…\" }}"
+    )))
 }
 
 /// Returns the ports of the host, or the reason why those near GPUs are unknown.
