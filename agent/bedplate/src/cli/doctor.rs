@@ -50,9 +50,12 @@ pub(crate) struct DoctorArgs {
 
 /// Requested diagnosis.
 enum Question {
+    /// Every symptom.
     Everything,
+    /// One symptom.
     Symptom(&'static Symptom),
-    Logs(Vec<String>),
+    /// Logs.
+    Logs,
 }
 
 /// Finds the cause on every named host.
@@ -60,17 +63,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CliError> {
     if args.json_schema {
         return output::data(json::DOCTOR_SCHEMA).map(|()| Exit::Done);
     }
-    let asked = asked(&args.what)?;
-    if let Question::Logs(files) = &asked {
-        return log::run(args, files);
-    }
+    let one = match asked(&args.what)? {
+        Question::Logs => return log::run(args, &args.what),
+        Question::Everything => None,
+        Question::Symptom(symptom) => Some(symptom),
+    };
     let mut worst = Answer::NotFound;
     let unusable = host::each(&args.host, |opened| {
-        worst = worst.max(ask_host(args, opened, &asked)?);
+        worst = worst.max(ask_host(args, opened, one)?);
         Ok(())
     })?;
     // A symptom without a known cause does not prove that the host is well.
-    let is_whole = !matches!(asked, Question::Symptom(_));
+    let is_whole = one.is_none();
     Ok(match (unusable.is_empty(), worst) {
         (false, _) => Exit::Failed,
         (true, Answer::NotFound) if !is_whole => Exit::CannotTell,
@@ -89,18 +93,18 @@ fn asked(words: &[String]) -> Result<Question, CliError> {
             }
             let shown = brief(word, REPEATED);
             if word == "-" {
-                return Ok(Question::Logs(words.to_vec()));
+                return Ok(Question::Logs);
             }
             if Path::new(word).is_dir() {
                 return Err(CliError::usage(format!("{shown} is a directory"))
                     .hinting("pass a log or a symptom; `bedplate doctor --help` lists symptoms"));
             }
             if Path::new(word).exists() || is_path(word) {
-                return Ok(Question::Logs(words.to_vec()));
+                return Ok(Question::Logs);
             }
         }
         several if several.iter().all(|word| Path::new(word).is_file()) => {
-            return Ok(Question::Logs(words.to_vec()));
+            return Ok(Question::Logs);
         }
         _ => {}
     }
@@ -146,32 +150,26 @@ fn verified(args: &DoctorArgs, opened: &OpenHost) -> Result<VerifyOutcome, CliEr
     Ok(verified)
 }
 
-fn ask_host(args: &DoctorArgs, opened: &OpenHost, asked: &Question) -> Result<Answer, CliError> {
+/// Diagnoses one symptom on a host, or all.
+fn ask_host(
+    args: &DoctorArgs,
+    opened: &OpenHost,
+    one: Option<&'static Symptom>,
+) -> Result<Answer, CliError> {
     let verified = verified(args, opened)?;
-    let report = &verified.report;
-    let found: Vec<Diagnosis> = match asked {
-        Question::Everything => {
-            SYMPTOMS.iter().map(|symptom| symptom.diagnose(report, &verified.facts)).collect()
-        }
-        Question::Symptom(symptom) => vec![symptom.diagnose(report, &verified.facts)],
-        Question::Logs(_) => Vec::new(),
-    };
+    let symptoms = one.map_or(SYMPTOMS, std::slice::from_ref);
+    let diagnose = |symptom: &Symptom| symptom.diagnose(&verified.report, &verified.facts);
+    let found: Vec<Diagnosis> = symptoms.iter().map(diagnose).collect();
     let label = verified.facts.label();
     if args.json {
         let file = opened.file.as_deref();
         output::data(&json::doctor(file, &found, None, None, Some(&label))?)?;
     } else {
-        let heading = opened.heading() + &text::heading(&label);
-        output::report(&(heading + &format_answer(asked, &found)))?;
+        let answer = match one {
+            None => text::overview(&found),
+            Some(_) => found.iter().map(|one| text::diagnosis(one, None)).collect(),
+        };
+        output::report(&(opened.heading() + &text::heading(&label) + &answer))?;
     }
     Ok(found.iter().map(|diagnosis| diagnosis.answer).max().unwrap_or(Answer::NotFound))
-}
-
-fn format_answer(asked: &Question, found: &[Diagnosis]) -> String {
-    match asked {
-        Question::Everything => text::overview(found),
-        Question::Symptom(_) | Question::Logs(_) => {
-            found.iter().map(|one| text::diagnosis(one, None)).collect()
-        }
-    }
 }
