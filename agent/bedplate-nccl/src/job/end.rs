@@ -21,7 +21,7 @@ pub(super) fn end(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> Par
         () if announced > 0 && destroyed == announced => {
             (Verdict::Good, End::Well, "every rank destroyed its communicators".to_owned())
         }
-        () if has_summaries(log, reports) => {
+        () if has_summaries(log, judged, reports) => {
             (Verdict::Good, End::Well, "the benchmark printed its summary".to_owned())
         }
         () => {
@@ -37,7 +37,7 @@ pub(super) fn end(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> Par
 }
 
 /// Whether each run of a benchmark in the output printed its summary, after the setup of its ranks.
-fn has_summaries(log: &Log, reports: &[FileReport]) -> bool {
+fn has_summaries(log: &Log, judged: &LogVerdict, reports: &[FileReport]) -> bool {
     let runs = reports
         .iter()
         .flat_map(|one| one.report.runs.iter().map(move |judged| (one.file, &judged.run)));
@@ -46,27 +46,15 @@ fn has_summaries(log: &Log, reports: &[FileReport]) -> bool {
         run.out_of_bounds.as_ref().map(|claim| (*file, claim.line as u64))
     };
     let summaries: Vec<(usize, u64)> = runs.iter().filter_map(summary).collect();
-    let last =
-        |file: usize| summaries.iter().filter(|(own, _)| *own == file).map(|one| one.1).max();
+    // Runs are in order of line.
+    let last: BTreeMap<usize, u64> = summaries.iter().copied().collect();
     let is_after_setup = log
         .workers
         .iter()
         .filter_map(|one| one.completed_at)
-        .all(|place| last(place.file).is_none_or(|line| line > place.line));
+        .all(|place| last.get(&place.file).is_none_or(|line| *line > place.line));
     !runs.is_empty()
         && summaries.len() == runs.len()
-        && summaries.len() >= executions(log)
+        && summaries.len() >= judged.jobs.iter().map(|job| job.executions).sum()
         && is_after_setup
-}
-
-/// Returns how often programs ran: the processes that had the same rank, summed over the jobs.
-fn executions(log: &Log) -> usize {
-    let of_job = |job: crate::log::Job| {
-        let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
-        for (rank, _) in job.workers.iter().filter_map(|one| one.rank) {
-            *processes.entry(rank).or_default() += 1;
-        }
-        processes.into_values().max().unwrap_or_default()
-    };
-    log.jobs().into_iter().map(of_job).sum()
 }

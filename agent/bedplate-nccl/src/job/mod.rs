@@ -200,7 +200,7 @@ fn one_job(job: &JobPath) -> OneJob {
     }
 }
 
-/// Returns the best results with their share of the expected ones.
+/// Returns the best results, each with the rate from which on it is good.
 fn in_numbers(reports: &[FileReport]) -> String {
     let runs = reports.iter().flat_map(|one| &one.report.runs);
     let best = runs.filter_map(|judged| {

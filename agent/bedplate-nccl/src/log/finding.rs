@@ -50,6 +50,8 @@ pub struct JobPath {
     pub ranks: Option<u32>,
     /// Number of GPUs in the log.
     pub gpus: usize,
+    /// How often its program ran: the processes that had the same rank.
+    pub executions: usize,
     /// Path.
     pub path: Path,
     /// Reason for the path, one sentence.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Finding, JobPath, ranks, total};
 use super::warning_meanings::{WarningSeverity, meaning, status};
-use super::{Carrier, Cause, FailureLine, Log, Place, Tally, Worker};
+use super::{Carrier, Cause, FailureLine, Job, Log, Place, Tally, Worker};
 use crate::Version;
 use crate::switches::{Off, forces, switches_off};
 
@@ -14,11 +14,11 @@ const FLUSHED: u32 = 5;
 const ENDED: [&str; 4] = ["exit code 143", "exitcode  : -15", "signal 15", "signal: 15"];
 
 /// Returns the findings of a log.
-pub(super) fn find(log: &Log) -> Vec<Finding> {
+pub(super) fn find(log: &Log, jobs: &[Job]) -> Vec<Finding> {
     let mut findings = Vec::new();
     transports(log, &mut findings);
     findings.extend(same_gpu_everywhere(log));
-    causes(log, &mut findings);
+    causes(log, jobs, &mut findings);
     warnings(log, &mut findings);
     let is_explained = findings.iter().any(|finding| finding.is_failure && finding.is_cause);
     failures(log, is_explained, &mut findings);
@@ -184,14 +184,14 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
 }
 
 /// Adds the reasons that NCCL reports. If all connections are direct in the end, they are not faults.
-fn causes(log: &Log, findings: &mut Vec<Finding>) {
+fn causes(log: &Log, jobs: &[Job], findings: &mut Vec<Finding>) {
     let slow = [Carrier::Sockets, Carrier::Staged];
     let is_slow = |one: &&Worker| slow.iter().any(|at| one.carriers[*at as usize].is_some());
     let slow_hosts: BTreeSet<usize> =
         log.workers.iter().filter(is_slow).map(|one| one.host).collect();
     let any = log.workers.iter().any(|one| one.carriers.iter().any(Option::is_some));
     // A job on one node needs no NIC.
-    let is_local = log.jobs().iter().all(|job| {
+    let is_local = jobs.iter().all(|job| {
         job.nodes().len() == 1
             && job.ranks().is_some_and(|ranks| ranks as usize == job.workers.len())
     });
@@ -270,8 +270,8 @@ fn warnings(log: &Log, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Adds lines of launchers and programs that prove that the job failed or was ended.
-/// NCCL's own warnings explain them.
+/// Adds lines of launchers and programs that prove that the job failed or was ended. `is_explained`: a warning of NCCL
+/// has the cause.
 fn failures(log: &Log, is_explained: bool, findings: &mut Vec<Finding>) {
     let is_victim = |line: &FailureLine| ENDED.iter().any(|end| line.text.contains(end));
     let has_cause = log.failures.iter().any(|line| !is_victim(line));

@@ -98,6 +98,15 @@ impl Job<'_> {
         all.max().filter(|ranks| *ranks > 0)
     }
 
+    /// Returns how often the program of the job ran: the processes that had the same rank.
+    pub fn executions(&self) -> usize {
+        let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
+        for (rank, _) in self.workers.iter().filter_map(|one| one.rank) {
+            *processes.entry(rank).or_default() += 1;
+        }
+        processes.into_values().max().unwrap_or_default()
+    }
+
     /// Returns the nodes, as indices into [`Log::hosts`].
     pub fn nodes(&self) -> BTreeSet<usize> {
         self.workers.iter().map(|one| one.host).collect()

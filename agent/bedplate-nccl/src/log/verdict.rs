@@ -55,8 +55,9 @@ pub struct LogVerdict {
 
 /// Evaluates a log.
 pub fn judge(log: &Log) -> LogVerdict {
-    let mut findings = findings::find(log);
-    let jobs: Vec<JobPath> = log.jobs().iter().map(|job| evaluate(log, job)).collect();
+    let jobs = log.jobs();
+    let mut findings = findings::find(log, &jobs);
+    let jobs: Vec<JobPath> = jobs.iter().map(|job| evaluate(log, job)).collect();
     findings.extend(findings::singletons(&jobs, log));
     findings.extend(findings::local_jobs(&jobs));
     findings.sort_by_key(|finding| {
@@ -70,7 +71,15 @@ pub fn judge(log: &Log) -> LogVerdict {
 fn evaluate(log: &Log, job: &Job) -> JobPath {
     let (path, text) = path(log, job);
     let missing = completeness::missing(log, job);
-    JobPath { nodes: job.nodes(), ranks: job.ranks(), gpus: job.workers.len(), path, text, missing }
+    JobPath {
+        nodes: job.nodes(),
+        ranks: job.ranks(),
+        gpus: job.workers.len(),
+        executions: job.executions(),
+        path,
+        text,
+        missing,
+    }
 }
 
 fn word(jobs: &[JobPath], findings: &[Finding]) -> (Verdict, String) {
