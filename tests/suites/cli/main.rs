@@ -22,6 +22,7 @@ mod owed;
 mod ran;
 mod redacted;
 mod render;
+mod render_jobs;
 mod report;
 mod revert_owed;
 mod seal;

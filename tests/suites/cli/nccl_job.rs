@@ -116,6 +116,16 @@ fn json_names_the_node_at_fault_and_follows_its_schema() {
     assert_eq!(verdict("node-b"), Some("bad".into()));
 }
 
+/// A file that is read twice would double the connections.
+#[test]
+fn repeated_log_is_a_usage_error() {
+    let session = Session::new();
+    session.file("job.log", good());
+    for command in [&["nccl", "job"][..], &["nccl", "log"], &["doctor"]] {
+        assert_eq!(session.status(&[command, &["job.log", "job.log"]].concat()), 64, "{command:?}");
+    }
+}
+
 /// Hosts are spoken of only if the log names them, or the user does.
 #[test]
 fn doctor_diagnoses_only_hosts_of_the_log() {

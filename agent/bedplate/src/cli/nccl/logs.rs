@@ -18,6 +18,9 @@ pub(in crate::cli) fn read_logs(
 ) -> Result<Log, CliError> {
     let mut reader = Reader::default();
     for (nth, (file, name)) in files.iter().zip(names(files)).enumerate() {
+        if files[..nth].contains(file) {
+            return Err(CliError::usage(format!("{name} is given twice")));
+        }
         let mut feed = |piece: &[u8]| {
             reader.feed(piece);
             also(nth, piece);

@@ -57,7 +57,9 @@ pub(in crate::cli) fn on_nodes(
         let at = at.or(args.demo.is_some().then_some(0).filter(|_| !log.hosts.is_empty()));
         let Some(at) = at else {
             let file = opened.snapshot.as_deref().unwrap_or("the host");
-            output::warn(&format!("{file} is not named after a node of the log; not used"));
+            output::warn(&format!(
+                "{file} is not named after a node of the log; not searched for causes"
+            ));
             return Ok(());
         };
         met.insert(at);
