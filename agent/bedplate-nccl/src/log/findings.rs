@@ -16,7 +16,7 @@ const ENDED: [&str; 4] = ["exit code 143", "exitcode  : -15", "signal 15", "sign
 /// Returns the findings of a log.
 pub(super) fn find(log: &Log, jobs: &[Job]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    transports(log, &mut findings);
+    transports(log, jobs, &mut findings);
     findings.extend(same_gpu_everywhere(log));
     causes(log, jobs, &mut findings);
     warnings(log, &mut findings);
@@ -138,7 +138,8 @@ fn mixed_link_layers(log: &Log) -> Option<Finding> {
 }
 
 /// Adds ranks with indirect connections, by node.
-fn transports(log: &Log, findings: &mut Vec<Finding>) {
+fn transports(log: &Log, jobs: &[Job], findings: &mut Vec<Finding>) {
+    let others = if jobs.iter().all(Job::is_local) { "other ranks" } else { "other nodes" };
     let mut by_host: Vec<Vec<&Worker>> = vec![Vec::new(); log.hosts.len()];
     log.workers.iter().for_each(|one| by_host[one.host].push(one));
     for (node, (name, workers)) in log.hosts.iter().zip(by_host).enumerate() {
@@ -146,7 +147,6 @@ fn transports(log: &Log, findings: &mut Vec<Finding>) {
             (Carrier::Sockets, "TCP sockets", "socket-fallback"),
             (Carrier::Staged, "host memory: no /GDRDMA on their connections", "gdr-disabled"),
         ] {
-            let others = if log.hosts.len() == 1 { "other ranks" } else { "other nodes" };
             let at = carrier as usize;
             let those = || workers.iter().copied().filter(|one| one.carriers[at].is_some());
             let Some(first) =
@@ -190,11 +190,7 @@ fn causes(log: &Log, jobs: &[Job], findings: &mut Vec<Finding>) {
     let slow_hosts: BTreeSet<usize> =
         log.workers.iter().filter(is_slow).map(|one| one.host).collect();
     let any = log.workers.iter().any(|one| one.carriers.iter().any(Option::is_some));
-    // A job on one node needs no NIC.
-    let is_local = jobs.iter().all(|job| {
-        job.nodes().len() == 1
-            && job.ranks().is_some_and(|ranks| ranks as usize == job.workers.len())
-    });
+    let is_local = jobs.iter().all(Job::is_local);
     let harmed = |host: usize| !any && !is_local || slow_hosts.contains(&host);
     for ((cause, host), reason) in &log.causes {
         let node = &log.hosts[*host];

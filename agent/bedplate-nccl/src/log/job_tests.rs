@@ -233,3 +233,18 @@ fn effects_blame_the_peer_and_follow_causes() {
     let found = judged(&(good + lines)).findings;
     assert_eq!((found[0].node, found[1].node), (Some(1), Some(0)));
 }
+
+#[test]
+fn sockets_within_one_node_are_named_so() {
+    let rank = |own: u32, peer: u32| {
+        format!(
+            "a:{own}:2 [{own}] NCCL INFO comm 0x1 rank {own} nranks 2 commId 0x1 - Init COMPLETE\n\
+             a:{own}:2 [{own}] NCCL INFO Channel 0/0 : {own}[0] -> {peer}[1] [send] via NET/Socket/0\n"
+        )
+    };
+    let whole = judged(&(rank(0, 1) + &rank(1, 0)));
+    assert_eq!(whole.verdict, Verdict::NotDirect);
+    assert!(whole.jobs[0].text.contains("between ranks"), "{}", whole.jobs[0].text);
+    // The log of one of several nodes.
+    assert!(judged(&rank(0, 1)).jobs[0].text.contains("between nodes"));
+}

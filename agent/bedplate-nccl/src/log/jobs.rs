@@ -98,6 +98,12 @@ impl Job<'_> {
         all.max().filter(|ranks| *ranks > 0)
     }
 
+    /// Whether all its ranks are in the log and on one node, so that it needs no network.
+    pub fn is_local(&self) -> bool {
+        let all = self.ranks().is_some_and(|ranks| ranks as usize == self.workers.len());
+        all && self.nodes().len() == 1
+    }
+
     /// Returns how often the program of the job ran: the processes that had the same rank.
     pub fn executions(&self) -> usize {
         let mut processes: BTreeMap<u32, usize> = BTreeMap::new();

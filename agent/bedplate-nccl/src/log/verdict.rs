@@ -135,14 +135,15 @@ fn path(log: &Log, job: &Job) -> (Path, String) {
     }
     let total = |carrier: Carrier| total(job.workers.iter().copied(), carrier);
     let [direct, staged, sockets, fabric, peer, shm, other] = Carrier::ALL.map(total);
+    let between = if job.is_local() { "between ranks" } else { "between nodes" };
     let is_one_node = log.hosts.len() == 1 || job.nodes().len() == 1;
     match () {
         () if sockets + staged > 0 => {
             let words = match (staged, sockets, direct) {
-                (0, _, 0) => "all connections between nodes use TCP sockets".to_owned(),
-                (_, 0, 0) => "all connections between nodes go through host memory".to_owned(),
+                (0, _, 0) => format!("all connections {between} use TCP sockets"),
+                (_, 0, 0) => format!("all connections {between} go through host memory"),
                 _ => format!(
-                    "connections between nodes: {direct} direct, {staged} through host memory, {sockets} TCP sockets"
+                    "connections {between}: {direct} direct, {staged} through host memory, {sockets} TCP sockets"
                 ),
             };
             (Path::NotDirect, words)
@@ -154,9 +155,7 @@ fn path(log: &Log, job: &Job) -> (Path, String) {
                 counted(other as usize, "connection")
             ),
         ),
-        () if direct > 0 => {
-            (Path::Direct, connections(direct, "between nodes") + " GPUDirect RDMA")
-        }
+        () if direct > 0 => (Path::Direct, connections(direct, between) + " GPUDirect RDMA"),
         () if !is_one_node && fabric > 0 => (
             Path::Direct,
             "all connections use NVLink, including those between nodes (MNNVL)".to_owned(),
