@@ -223,3 +223,17 @@ fn slow_port_is_not_its_own_yardstick() {
     assert_eq!(states(&slow).4, Some(ResultState::Unknown));
     assert!(slow.reason.contains("unequal rates"), "{}", slow.reason);
 }
+
+#[test]
+fn overlong_names_and_lines_of_tables_are_not_read() {
+    let long = "h".repeat(256);
+    let results = |output: &str| {
+        let mut reader = Reader::default();
+        reader.feed(output.as_bytes());
+        reader.finish().results.remove(0)
+    };
+    let ranks = |output: &str| results(output).runs.remove(0).ranks.len();
+    assert_eq!(ranks(&table(48.5, ["node-a", "node-b"])), 2);
+    assert_eq!(ranks(&table(48.5, ["node-a", &long])), 1);
+    assert!(results(&format!("# all_reduce_perf {}\n", "x".repeat(2000))).is_empty());
+}

@@ -45,6 +45,13 @@ fn memory_is_bounded_for_any_messages() {
 }
 
 #[test]
+fn messages_in_one_line_are_read_up_to_a_limit() {
+    let log = whole(&"h:1:2 [0] NCCL WARN x ".repeat(100));
+    assert_eq!(log.said, 16);
+    assert!(log.lost.is_some());
+}
+
+#[test]
 fn overlong_lines_are_read_up_to_the_limit() {
     let long = format!("n:1:2 [0] NCCL INFO Using network IB{}", "x".repeat(1 << 20));
     let log = whole(&format!("{long}\nn:1:2 [0] NCCL INFO Using network Socket"));
