@@ -66,14 +66,17 @@ files() {
     '644 systemd/bedplate-check@.service /usr/lib/systemd/system/bedplate-check@.service' \
     '644 systemd/bedplate-ready.service /usr/lib/systemd/system/bedplate-ready.service' \
     '644 systemd/bedplate-ready.target /usr/lib/systemd/system/bedplate-ready.target' \
+    '644 systemd/bedplate-ready.service /usr/lib/systemd/system/bedplate-host-ready.service' \
+    '644 systemd/bedplate-host-ready.service.d/stage.conf /usr/lib/systemd/system/bedplate-host-ready.service.d/stage.conf' \
+    '644 systemd/bedplate-host-ready.target /usr/lib/systemd/system/bedplate-host-ready.target' \
     '644 systemd/bedplate-is-ready.target /usr/lib/systemd/system/bedplate-is-ready.target' \
     '755 systemd/system-shutdown/bedplate /usr/lib/systemd/system-shutdown/bedplate' \
     '644 systemd/catalog/bedplate.catalog /usr/lib/systemd/catalog/bedplate.catalog' \
     '644 systemd/dbus/org.bedplate.Agent1.conf /usr/share/dbus-1/system.d/org.bedplate.Agent1.conf' \
     '644 systemd/polkit/org.bedplate.policy /usr/share/polkit-1/actions/org.bedplate.policy'
-  # Drop-ins for operators to copy where needed. The loader's drop-in is part of its unit.
+  # Drop-ins for operators to copy where needed. Two are parts of their units.
   for file in systemd/*.d/*.conf; do
-    case $file in systemd/bedplate-loader@.service.d/*) continue ;; esac
+    case $file in systemd/bedplate-loader@.service.d/* | systemd/bedplate-host-ready.service.d/*) continue ;; esac
     echo "644 $file /usr/share/bedplate/$file"
   done
   for file in packaging/integrations/*.md packaging/integrations/*/* packaging/integrations/*/*/*/*; do

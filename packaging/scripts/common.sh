@@ -38,7 +38,7 @@ bedplate_before_removal() {
     bedplate reboot cancel >/dev/null 2>&1 || true
     systemctl stop bedplate.service bedplate-boot.service 2>/dev/null || true
     systemctl stop bedplate-observer.socket bedplate-worker.socket bedplate-loader.socket bedplate-holders.socket bedplate-check.socket 2>/dev/null || true
-    systemctl stop bedplate-is-ready.target bedplate-ready.target bedplate-ready.service 2>/dev/null || true
+    systemctl stop bedplate-is-ready.target bedplate-ready.target bedplate-ready.service bedplate-host-ready.target bedplate-host-ready.service 2>/dev/null || true
   fi
   # An image for another machine may be unable to run it.
   bedplate --version >/dev/null 2>&1 || return 0

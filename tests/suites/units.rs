@@ -24,6 +24,7 @@ fn units_are_confined() {
         ("bedplate-holders@1.service", 12),
         ("bedplate-check@1.service", 22),
         ("bedplate-ready.service", 12),
+        ("bedplate-host-ready.service", 12),
     ] {
         let said = Command::new(&analyze)
             .args([

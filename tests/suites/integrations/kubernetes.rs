@@ -178,7 +178,7 @@ fn kured_sentinel_is_the_written_marker() {
 #[test]
 fn kubelet_waits_for_the_target() {
     let drop_in = text("kubernetes/kubelet.conf");
-    for line in ["[Unit]", "Wants=bedplate-ready.target", "After=bedplate-ready.target"] {
+    for line in ["[Unit]", "Wants=bedplate-host-ready.target", "After=bedplate-host-ready.target"] {
         assert!(drop_in.lines().any(|own| own == line), "{line}");
     }
 }
