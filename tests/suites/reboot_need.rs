@@ -3,7 +3,7 @@
 
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
-use bedplate_core::plan::{KindId, Plan, RebootNeed};
+use bedplate_core::plan::{KindId, Plan, RebootNeed, pending_need};
 use bedplate_core::profile::{LayerText, load, shipped};
 use bedplate_facts::Depth;
 use bedplate_testhosts::HostSpec;
@@ -72,7 +72,7 @@ fn only_arguments_not_running_need_a_boot() {
         let after = plan(States { configured: true, next: true, ..states }, WANTED, &["iommu=pt"]);
         assert!(!writes_boot_configuration(&after), "{states:?}: {:#?}", after.body.changes);
         assert_eq!(after.reboot, needed, "{states:?}, a fresh plan");
-        assert_eq!(engine::waits_for(&after), after.reboot, "{states:?}, the daemon");
+        assert_eq!(pending_need(&after.body.pending), after.reboot, "{states:?}, the daemon");
     }
 }
 
@@ -84,9 +84,12 @@ fn change_and_change_back_need_no_boot() {
     assert!(writes_boot_configuration(&dropped), "{dropped:?}");
     let gone = States { configured: false, next: false, ..booted };
     let after = plan(gone, NOTHING, &[]);
-    assert_eq!((after.body.changes.len(), engine::waits_for(&after)), (0, RebootNeed::None));
+    assert_eq!(
+        (after.body.changes.len(), pending_need(&after.body.pending)),
+        (0, RebootNeed::None)
+    );
     let back = plan(gone, WANTED, &[]);
     assert!(writes_boot_configuration(&back));
     assert_eq!(back.reboot, RebootNeed::None);
-    assert_eq!(engine::waits_for(&plan(booted, WANTED, &["iommu=pt"])), RebootNeed::None);
+    assert_eq!(pending_need(&plan(booted, WANTED, &["iommu=pt"]).body.pending), RebootNeed::None);
 }

@@ -11,7 +11,7 @@ use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{self, Request, VerifyOutcome};
 use bedplate_core::record::record;
-use bedplate_core::verify::{CHECKS, Judged, Report, Selection, Verdict};
+use bedplate_core::verify::{Answer, CHECKS, Judged, Report, Selection, Stage, Verdict};
 use bedplate_host::Reader;
 use bedplate_host::snapshot::Snapshot;
 use bedplate_testhosts::HostSpec;
@@ -94,6 +94,42 @@ fn every_check_has_its_cases() {
         .flat_map(|check| ["passes", "does not pass", "is not known"].map(|what| (check.id, what)));
     let missing: Vec<(&str, &str)> = wanted.filter(|one| !seen.contains(one)).collect();
     assert!(missing.is_empty(), "no case in tests/data/verify in which: {missing:?}");
+}
+
+/// An operator that installs the GPU driver waits for the host stage, so that stage must not wait for the driver, nor for
+/// modules of the profile that need it.
+#[test]
+fn host_without_gpu_driver_passes_the_host_stage() {
+    let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/verify/hgx-ready/host.toml");
+    let ready = std::fs::read_to_string(ready).expect("a host");
+    let profile = r#"
+        [files]
+        "/etc/bedplate/profile.toml" = '''
+        schema = 1
+        name = "p"
+        [modules]
+        load = ["nvidia_peermem"]
+        '''"#;
+    for (more, in_effect) in
+        [("", [Verdict::NotApplicable; 2]), (profile, [Verdict::Pass, Verdict::Fail])]
+    {
+        let spec = format!("nvidia = \"none\"\n{ready}{more}");
+        let host = HostSpec::from_toml(&spec).expect("a host").build();
+        let request = Request::dry_run(Choice::HostOnly);
+        let of = |stage| Selection::new(&[], &[], stage).expect("a stage");
+        let selections = [&of(Stage::Host), &of(Stage::Gpudirect)];
+        let [early, all] = engine::verify_by(&host, &request, selections).expect("reports").report;
+        assert_eq!(early.answer, Answer::Ready, "{:?}", early.reason);
+        assert_eq!((early.stage, early.partial), (Some(Stage::Host), false));
+        assert!(early.checks.iter().all(|judged| judged.id != "modules.driver"));
+        assert_eq!((all.answer, all.stage), (Answer::NotReady, None));
+        assert!(all.decided_by.contains(&"modules.driver"), "{:?}", all.decided_by);
+        let verdict = |report: &Report| {
+            let check = report.checks.iter().find(|judged| judged.id == "profile.in-effect");
+            check.expect("the check").verdict
+        };
+        assert_eq!([verdict(&early), verdict(&all)], in_effect);
+    }
 }
 
 /// `modules.gpudirect` on MI300X, by kernel, options and other software that registers GPU memory.

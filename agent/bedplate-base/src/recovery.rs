@@ -1,13 +1,14 @@
 //! Recovery actions after a fault.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 crate::named! {
     /// Recovery actions, in increasing severity.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum Recovery {
         /// Nothing beyond the fixes; jobs may stay on the host.
+        #[default]
         None = "none",
         /// Take the host out of the scheduler; the next step requires operator action.
         Drain = "drain",

@@ -99,12 +99,18 @@ struct VerifyDocument<'a> {
     report: &'a Report,
 }
 
-/// Time and boot of an evaluation: results of one boot need not hold in the next.
+/// Time, boot, machine and program of an evaluation: results of one boot need not hold in the next.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Moment {
-    /// UTC, `2026-03-03 03:10:12 UTC`.
-    pub evaluated_at: String,
+    /// UTC, `2026-03-03 03:10:12 UTC`; omitted if the daemon has not observed the host yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evaluated_at: Option<String>,
+    /// Version of the bedplate that evaluated the host.
+    pub program_version: String,
+    /// /etc/machine-id, which Kubernetes shows as `machineID` of a node; omitted if unreadable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
     /// The kernel's id of this boot (/proc/sys/kernel/random/boot_id); omitted if unreadable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,

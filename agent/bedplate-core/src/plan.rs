@@ -7,6 +7,7 @@ mod json_form;
 mod ledger_corrections;
 mod next_boot;
 mod pending;
+mod reboot_need;
 mod subject;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ pub(crate) use next_boot::EntryBefore;
 pub use next_boot::NextBoot;
 pub use pending::Pending;
 pub(crate) use pending::PendingUntilBoot;
+pub use reboot_need::pending_need;
 pub use subject::{BOOT_ENTRY, Device, DeviceRole, NEXT_COMMAND_LINE, Subject};
 
 bedplate_base::named! {

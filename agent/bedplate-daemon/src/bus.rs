@@ -276,6 +276,18 @@ impl Agent {
         self.see(|shown| shown.status.reason.clone())
     }
 
+    /// Whether the host stage is ready, which needs no GPU driver: `ready`, `not-ready`, `cannot-tell`.
+    #[zbus(property)]
+    fn host_verdict(&self) -> String {
+        self.see(|shown| shown.status.host_stage.verdict.name().to_owned())
+    }
+
+    /// Reason of the verdict on the host stage, in one sentence.
+    #[zbus(property)]
+    fn host_reason(&self) -> String {
+        self.see(|shown| shown.status.host_stage.reason.clone())
+    }
+
     /// Name of the profile.
     #[zbus(property)]
     fn profile(&self) -> String {
@@ -295,7 +307,8 @@ impl Agent {
     }
 
     /// Result of each check of `bedplate verify`: its id, `pass`, `warn`, `fail`, `unknown` or `not-applicable`, and the
-    /// finding if it did not pass. Empty while the host is not converged. Omits checks that the profile ignores.
+    /// finding if it did not pass. Empty while settings of the host stage differ from the profile. Omits checks that the
+    /// profile ignores.
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn checks(&self) -> Vec<(String, String, String)> {
         self.see(|shown| {
@@ -335,6 +348,12 @@ pub(crate) async fn signal_changes(
     }
     if before.reason != now.reason {
         agent.reason_changed(emitter).await?;
+    }
+    if before.host_stage.verdict != now.host_stage.verdict {
+        agent.host_verdict_changed(emitter).await?;
+    }
+    if before.host_stage.reason != now.host_stage.reason {
+        agent.host_reason_changed(emitter).await?;
     }
     if before.profile != now.profile {
         agent.profile_changed(emitter).await?;

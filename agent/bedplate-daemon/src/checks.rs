@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::state::Verdict;
-use bedplate_base::{mask, terminal};
+use bedplate_base::{Recovery, mask, terminal};
 use bedplate_core::verify::{CHECKS, Group, Judged, Report, Severity, Verdict as Outcome};
 
 /// All outcomes, in the order of the metrics.
@@ -31,6 +31,9 @@ pub struct Checked {
     /// Fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// Recovery action after a failure.
+    #[serde(default, skip_serializing_if = "is_no_recovery")]
+    pub recovery: Recovery,
 }
 
 impl Checked {
@@ -41,6 +44,7 @@ impl Checked {
             severity: judged.severity,
             text: String::new(),
             fix: None,
+            recovery: Recovery::None,
         };
         match judged.verdict {
             Outcome::Pass | Outcome::NotApplicable => checked,
@@ -50,7 +54,8 @@ impl Checked {
                 let quotes = matches!(judged.group, Group::CommandLine | Group::Profile);
                 let fix = judged.fix.as_deref();
                 let fix = fix.map(if quotes { mask_line } else { brief });
-                Checked { text: mask_line(&judged.finding), fix, ..checked }
+                let recovery = judged.recovery();
+                Checked { text: mask_line(&judged.finding), fix, recovery, ..checked }
             }
         }
     }
@@ -80,6 +85,12 @@ impl Checked {
     fn reason(&self) -> String {
         format!("{} ({})", self.text, self.id)
     }
+}
+
+// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_no_recovery(recovery: &Recovery) -> bool {
+    *recovery == Recovery::None
 }
 
 /// Returns the public part of a report, in order of priority. Checks that the profile ignores are left out;
@@ -151,7 +162,14 @@ mod tests {
     use super::*;
 
     fn checked(id: &str, outcome: Outcome, severity: Severity) -> Checked {
-        Checked { id: id.into(), outcome, severity, text: format!("{id} says"), fix: None }
+        Checked {
+            id: id.into(),
+            outcome,
+            severity,
+            text: format!("{id} says"),
+            fix: None,
+            recovery: Recovery::None,
+        }
     }
 
     #[test]
@@ -178,8 +196,7 @@ mod tests {
     #[test]
     fn changed_text_matters_for_failures_only() {
         let of = |outcome, text: &str| {
-            let severity = Severity::Fail;
-            vec![Checked { id: "a.a".into(), outcome, severity, text: text.into(), fix: None }]
+            vec![Checked { outcome, text: text.into(), ..checked("a.a", outcome, Severity::Fail) }]
         };
         let same = |now: &[Checked], before: &[Checked]| are_no_news(Some(now), Some(before));
         assert!(same(&of(Outcome::Warn, "4 errors"), &of(Outcome::Warn, "3 errors")));

@@ -1,6 +1,7 @@
 //! Exports of the status: Prometheus (a textfile for node_exporter's collector), Kubernetes (a local feature file for Node
 //! Feature Discovery), and a JSON file. Pure rendering, and one function that writes the files.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -62,6 +63,8 @@ fn host_metrics(status: &Status, out: &mut Families) {
     out.family("state", "gauge", "State of the host: 1 for the current one.", &states);
     let help = "1 if the profile is in effect and no check blocks readiness.";
     out.gauge("ready", help, flag(status.verdict == Verdict::Ready));
+    let help = "1 if the host stage is ready: settings and checks that need no GPU driver.";
+    out.gauge("host_stage_ready", help, flag(status.host_stage.verdict == Verdict::Ready));
     let sample = |((kind, effect), count)| {
         (format!("{{kind=\"{kind}\",effect=\"{effect}\"}}"), number(count))
     };
@@ -87,7 +90,7 @@ fn check_metrics(status: &Status, out: &mut Families) {
         })
     };
     let samples: Vec<_> = checks.iter().flat_map(of_one).collect();
-    let help = "Checks of bedplate verify: 1 for the current outcome; no samples while the profile is not in effect.";
+    let help = "Checks of bedplate verify: 1 for the current outcome; no samples while settings of the host stage differ.";
     out.family("check", "gauge", help, &samples);
 }
 
@@ -120,16 +123,48 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// Renders one `name=value` per line. `ready` follows the verdict: an unknown is not ready.
-pub(crate) fn features(status: &Status) -> String {
+/// Labels of a host for Node Feature Discovery.
+#[derive(Debug, Clone, Copy)]
+pub struct Labels<'a> {
+    /// End of validity: NFD then removes them.
+    pub until: Option<jiff::Timestamp>,
+    /// Whether the host is ready. An unknown is not ready.
+    pub ready: bool,
+    /// Whether the host stage is ready.
+    pub host_ready: bool,
+    /// State; only a daemon has one.
+    pub state: Option<State>,
+    /// Results of the checks.
+    pub checks: Option<&'a [Checked]>,
+    /// Facts, as names and values.
+    pub facts: &'a BTreeMap<String, String>,
+}
+
+/// Renders the labels of a status.
+fn features(status: &Status) -> String {
+    labels(&Labels {
+        until: status.fresh_until,
+        ready: status.verdict == Verdict::Ready,
+        host_ready: status.host_stage.verdict == Verdict::Ready,
+        state: Some(status.state),
+        checks: status.checks.as_deref(),
+        facts: &status.facts,
+    })
+}
+
+/// Renders one `name=value` per line.
+pub fn labels(labels: &Labels<'_>) -> String {
     let mut out = String::new();
-    // A label that is not renewed within two intervals expires (NFD, "feature files": expiry-time).
-    if let Some(until) = status.fresh_until {
+    // A label that is not renewed in time expires (NFD, "feature files": expiry-time).
+    if let Some(until) = labels.until {
         let _ = writeln!(out, "# +expiry-time={}", until.strftime("%Y-%m-%dT%H:%M:%SZ"));
     }
-    let ready = status.verdict == Verdict::Ready;
-    let _ = writeln!(out, "bedplate.ready={ready}\nbedplate.state={}", status.state.name());
-    if let Some(checks) = &status.checks {
+    let Labels { ready, host_ready, .. } = labels;
+    let _ = writeln!(out, "bedplate.ready={ready}\nbedplate.host-ready={host_ready}");
+    if let Some(state) = labels.state {
+        let _ = writeln!(out, "bedplate.state={}", state.name());
+    }
+    if let Some(checks) = labels.checks {
         let failed: Vec<&Checked> = checks.iter().filter(|checked| checked.fails()).collect();
         let _ = writeln!(out, "bedplate.failed-checks={}", failed.len());
         // Only the first failed check: a list of all might exceed the length of a label value.
@@ -137,7 +172,7 @@ pub(crate) fn features(status: &Status) -> String {
             let _ = writeln!(out, "bedplate.failed-check={}", first.id);
         }
     }
-    for (name, value) in &status.facts {
+    for (name, value) in labels.facts {
         // Label values are letters, digits, `-`, `_` and `.` (Kubernetes, labels and selectors).
         let value: String = value
             .chars()
@@ -247,13 +282,13 @@ mod tests {
     fn feature_values_are_valid_labels() {
         assert_eq!(
             features(&waiting()),
-            "bedplate.ready=false\nbedplate.state=starting\nbedplate.iommu=DMA-FQ__mixed\n"
+            "bedplate.ready=false\nbedplate.host-ready=false\nbedplate.state=starting\nbedplate.iommu=DMA-FQ__mixed\n"
         );
         let mut status = waiting();
         (status.verdict, status.state) = (Verdict::Ready, State::Converged);
         status.fresh_until = Some("2026-03-03T03:30:00.9Z".parse().unwrap());
         assert!(features(&status).starts_with(
-            "# +expiry-time=2026-03-03T03:30:00Z\nbedplate.ready=true\nbedplate.state=converged\n"
+            "# +expiry-time=2026-03-03T03:30:00Z\nbedplate.ready=true\nbedplate.host-ready=false\nbedplate.state=converged\n"
         ));
     }
 

@@ -21,6 +21,7 @@ mod fingerprint;
 pub mod helper;
 pub mod interface_monitor;
 pub mod journal;
+pub mod last_verdict;
 pub mod launch;
 mod log_changes;
 pub mod logind;

@@ -14,6 +14,7 @@ use bedplate_core::plan::{
     Blocker, Change, Effect, Item, KindId, NextBoot, Pending, Plan, RebootNeed, Unknown,
 };
 use bedplate_core::profile::model::{Agent, Reboot};
+use bedplate_core::verify::Stage;
 
 /// Prefix of a progress line of the worker; the answer is the last line of its output.
 pub const AT: &str = "at ";
@@ -69,8 +70,8 @@ pub struct Observation {
     pub devices: Option<Vec<Device>>,
     /// Facts published as labels: `iommu`, `vfs`, `acs`.
     pub facts: BTreeMap<String, String>,
-    /// Results of the checks of `bedplate verify`; `None` if they were not run, because the host is not converged or
-    /// they were not requested.
+    /// Results of the checks of `bedplate verify`; `None` if they were not run, because settings of the host stage differ
+    /// from the profile, or because they were not requested.
     #[serde(default)]
     pub checks: Option<Vec<Checked>>,
     /// The plan, as `bedplate plan --json` prints it.
@@ -213,6 +214,15 @@ impl Observation {
             done.failure.as_ref().map(|why| format!("{}: {why}", done.change.shown.subject))
         };
         self.done.iter().find_map(failed)
+    }
+
+    /// Whether the settings that need no GPU driver match the profile, as far as visible, with no pending change. Then
+    /// the checks show what the host lacks.
+    pub(crate) fn has_host_stage(&self) -> bool {
+        let has = |kind| Stage::Host.has_kind(kind);
+        !self.changes.iter().any(|change| has(change.shown.kind))
+            && !self.blockers.iter().any(|blocker| has(blocker.kind))
+            && !self.pending.iter().any(|pending| has(pending.kind))
     }
 
     /// Whether the host matches the profile, as far as visible, with no pending change.

@@ -21,7 +21,7 @@ pub const UNIT: &str = "bedplate-is-ready.target";
 /// the target at other times.
 pub const MARKER: &str = published::READY;
 /// A shorter observation that ends in `ready` does not stop the target.
-const GRACE: Duration = Duration::from_millis(600);
+pub(crate) const GRACE: Duration = Duration::from_millis(600);
 /// Interval between requests that PID 1 refuses.
 const RETRY: Duration = Duration::from_secs(1);
 /// Longest wait for the answer of PID 1.

@@ -1,6 +1,8 @@
 //! Status of the host in one value, shown by the bus, `bedplate status`, metrics, labels and the log. Pure data, and its
 //! derivation from an observation.
 
+pub(crate) mod host_stage;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -18,6 +20,7 @@ use bedplate_core::plan::{Blocker, KindId, NextBoot, Pending, RebootNeed, Unknow
 use bedplate_core::profile::model::{AgentMode, RebootMethod, RebootPolicy};
 use bedplate_core::reboot_record::LockSlot;
 use bedplate_core::reboot_record::last_boot::LastBoot;
+use bedplate_core::verify::Stage;
 use bedplate_host::published;
 
 /// Format version of [`Status`] as JSON; raised when a field changes its name or meaning, not when one is added.
@@ -38,6 +41,15 @@ pub struct Status {
     pub verdict: Verdict,
     /// Reason, in one sentence.
     pub reason: String,
+    /// Verdict on the host stage: what needs no GPU driver ([`Stage::Host`]).
+    #[serde(default)]
+    pub host_stage: StageVerdict,
+    /// When the observation that the verdict follows from ended, or a later one that confirmed it.
+    #[serde(default)]
+    pub evaluated_at: Option<Timestamp>,
+    /// Version of the bedplate that published it.
+    #[serde(default)]
+    pub version: String,
     /// Name of the profile; empty before the first observation.
     pub profile: String,
     /// Whether the daemon writes.
@@ -62,6 +74,9 @@ pub struct Status {
     /// Action in progress.
     #[serde(default)]
     pub work: Option<Work>,
+    /// Verdicts before that action.
+    #[serde(default)]
+    pub before_work: Option<Verdicts>,
     /// When the host was last converged.
     pub last_converged: Option<Timestamp>,
     /// Duration of the last observation in milliseconds.
@@ -86,7 +101,7 @@ pub struct Status {
     #[serde(default)]
     pub failed: Vec<FailedChange>,
     /// Results of the checks of `bedplate verify`, except those that the profile ignores, in order of priority; `None` if
-    /// they were not run, because the host is not converged.
+    /// they were not run, because settings of the host stage differ from the profile.
     #[serde(default)]
     pub checks: Option<Vec<Checked>>,
     /// Status of the reboot.
@@ -98,6 +113,24 @@ pub struct Status {
 /// Default of the field in files of a daemon older than it.
 fn default_true() -> bool {
     true
+}
+
+/// Verdict on one stage.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageVerdict {
+    /// Whether the stage is reached.
+    pub verdict: Verdict,
+    /// Reason, in one sentence.
+    pub reason: String,
+}
+
+/// Verdicts on all stages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdicts {
+    /// On the host stage.
+    pub host: StageVerdict,
+    /// On everything.
+    pub gpudirect: StageVerdict,
 }
 
 /// An action in progress.
@@ -168,6 +201,8 @@ impl Status {
         Status {
             bedplate_status: VERSION,
             reason: NOT_OBSERVED.into(),
+            host_stage: StageVerdict { reason: NOT_OBSERVED.into(), ..StageVerdict::default() },
+            version: env!("CARGO_PKG_VERSION").into(),
             boot_id,
             daemon: true,
             pid: std::process::id(),
@@ -204,6 +239,7 @@ impl Status {
         self.verdict = Verdict::CannotTell;
         self.checks = None;
         self.set_unknown(why);
+        self.same_for_host_stage();
     }
 
     /// Records that there is no profile to compare the host with.
@@ -219,6 +255,7 @@ impl Status {
         self.conflicts.clear();
         self.checks = None;
         self.set_unknown(why);
+        self.same_for_host_stage();
     }
 
     /// Publishes a final stopped, not-ready status.
@@ -228,6 +265,20 @@ impl Status {
         self.work = None;
         self.checks = None;
         self.reason = "daemon stopped; profile not enforced".into();
+        self.same_for_host_stage();
+    }
+
+    /// Sets the verdict on the host stage to the one on all stages.
+    fn same_for_host_stage(&mut self) {
+        self.host_stage = self.verdict_on(Stage::Gpudirect);
+    }
+
+    /// Returns the verdict on a stage.
+    pub fn verdict_on(&self, stage: Stage) -> StageVerdict {
+        match stage {
+            Stage::Host => self.host_stage.clone(),
+            Stage::Gpudirect => StageVerdict { verdict: self.verdict, reason: self.reason.clone() },
+        }
     }
 
     /// Also marks the need for a reboot as unknown.
@@ -245,6 +296,11 @@ impl Status {
         shown.verdict = Verdict::NotReady;
         shown.reason.clone_from(&work.what);
         shown.work = Some(work.clone());
+        shown.before_work = Some(Verdicts {
+            host: self.host_stage.clone(),
+            gpudirect: self.verdict_on(Stage::Gpudirect),
+        });
+        shown.same_for_host_stage();
         shown
     }
 
@@ -289,6 +345,7 @@ impl Status {
             State::Converged => self.judge(),
             _ => Verdict::NotReady,
         };
+        self.host_stage = host_stage::verdict(self);
     }
 
     /// Returns the verdict on a converged host. Known failures precede unknown results.

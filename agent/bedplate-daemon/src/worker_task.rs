@@ -19,7 +19,7 @@ use bedplate_core::engine::profile_source::Choice;
 use bedplate_core::engine::{self, ApplyOutcome, EngineError, PreparedPlan, Request, Target};
 use bedplate_core::kind::cmdline::diagnosis::Cause;
 use bedplate_core::kind::{Context, KINDS, Watch, cmdline};
-use bedplate_core::plan::{Action, Change};
+use bedplate_core::plan::{Action, Change, pending_need};
 use bedplate_core::profile::model::{Agent, AgentMode, Profile};
 use bedplate_core::profile::{LoadedProfile, is_reminder};
 use bedplate_facts::pci::Function;
@@ -41,7 +41,7 @@ pub struct Selection<'a> {
     pub judged: bool,
 }
 
-/// Observes the host; if `judged`, also runs the checks on a converged host.
+/// Observes the host; if `judged`, also runs the checks once the settings of the host stage match the profile.
 ///
 /// # Errors
 /// [`ObserveError`].
@@ -106,7 +106,7 @@ pub fn apply(
     });
     let warnings = report.warnings.iter().map(|text| mask::mask_message(text)).collect();
     let mut seen = public_observation(&reader, &after, &words, ended.collect(), warnings)?;
-    if selected.judged && seen.is_converged() {
+    if selected.judged && seen.has_host_stage() {
         // The plan was made from fewer facts.
         after.facts = engine::observe(&reader, Depth::Thorough);
         judge(&reader, &after, &mut seen);
@@ -114,9 +114,9 @@ pub fn apply(
     Ok(seen)
 }
 
-/// Adds the results of the checks if nothing else prevents `ready`.
+/// Adds the results of the checks if the settings of the host stage match the profile.
 fn judge(reader: &dyn Reader, planned: &PreparedPlan, seen: &mut Observation) {
-    seen.checks = seen.is_converged().then(|| {
+    seen.checks = seen.has_host_stage().then(|| {
         let report = engine::verify_planned(reader, planned, kernel_log::of_checks());
         checks::public(&report)
     });
@@ -195,7 +195,7 @@ fn public_observation(
         unknowns: shown.body.unknowns.clone(),
         pending: shown.body.pending.clone(),
         passthrough: plan.body.iommu.passthrough_pending,
-        need: engine::waits_for(plan),
+        need: pending_need(&plan.body.pending),
         next_boot: shown.next_boot.clone(),
         packages: package_lock::held(reader).map(package_lock::reason),
         hash: observation::hash(plan),
@@ -305,7 +305,7 @@ fn links(facts: &Facts, reader: &dyn Reader) -> Vec<String> {
 }
 
 /// Returns labels for node selection by schedulers.
-fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
+pub fn labels(facts: &Facts, reader: &dyn Reader) -> BTreeMap<String, String> {
     let labels = KINDS.iter().flat_map(|kind| (kind.labels)(facts, reader));
     labels.map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -4,7 +4,7 @@
 use bedplate_core::apply::{self, ApplyReport, Executor};
 use bedplate_core::engine::{self, observe};
 use bedplate_core::ledger::Ledger;
-use bedplate_core::plan::{Check, Effect, Plan, RebootNeed};
+use bedplate_core::plan::{Check, Effect, Plan, RebootNeed, pending_need};
 use bedplate_core::profile::{LayerText, load, shipped};
 use bedplate_core::readback;
 use bedplate_facts::Depth;
@@ -60,7 +60,7 @@ fn waits(machine: &Machine, modules: &str) -> (Vec<String>, RebootNeed) {
     let mut subjects: Vec<String> =
         plan.body.pending.iter().map(|pending| pending.subject.clone()).collect();
     subjects.sort();
-    (subjects, engine::waits_for(&plan))
+    (subjects, pending_need(&plan.body.pending))
 }
 
 const ALL: [&str; 3] =

@@ -23,6 +23,7 @@ mod ran;
 mod redacted;
 mod render;
 mod render_jobs;
+mod repeat;
 mod report;
 mod revert_owed;
 mod seal;

@@ -15,6 +15,7 @@ mod foreign_links;
 mod heard;
 mod held;
 mod last_boot;
+mod last_verdict;
 mod lints;
 mod lock;
 mod logind;

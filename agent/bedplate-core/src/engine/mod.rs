@@ -21,7 +21,7 @@ pub use lints::LintVerdict;
 pub use prepare::{
     ImageRequest, PreparedPlan, Request, choose, prepare, prepare_at, prepare_loaded,
 };
-pub use verify::{HostReport, VerifyOutcome, host_report, verify, verify_planned};
+pub use verify::{HostReport, VerifyOutcome, host_report, verify, verify_by, verify_planned};
 
 use std::borrow::Cow;
 
@@ -95,7 +95,10 @@ pub fn plan(profile: &Profile, facts: &Facts, reader: &dyn Reader, ledger: &Ledg
     }
     let found = cmdline::soundness(reader, facts);
     let next_boot = found.next_boot();
-    let need = reboot_need(facts.host, &body);
+    let need = match facts.host {
+        HostKind::Image => RebootNeed::None,
+        HostKind::Live | HostKind::Snapshot => body.reboot_need(),
+    };
     cmdline::report_soundness(&found, facts, need != RebootNeed::None, &mut body);
     let reboot = match may_ask_for_reboot(&next_boot, reader, facts) {
         true => need,
@@ -129,18 +132,6 @@ fn wait_for_first_boot(changes: &mut [Change]) {
     }
 }
 
-/// Returns the reboot that the plan needs. Every change names its effect, and the most disruptive one decides (design
-/// §8.5).
-fn reboot_need(host: HostKind, body: &KindPlan) -> RebootNeed {
-    if host == HostKind::Image {
-        return RebootNeed::None;
-    }
-    let planned =
-        body.changes.iter().filter(|change| change.deferred.is_none()).map(|change| change.effect);
-    let pending = body.pending.iter().map(|pending| pending.effect);
-    planned.chain(pending).map(need_of).max().unwrap_or(RebootNeed::None)
-}
-
 /// Whether a plan may request a reboot: not into a boot entry that is known to fail, and not while a loader whose
 /// entries bedplate reads does not show which line it starts.
 fn may_ask_for_reboot(next_boot: &NextBoot, reader: &dyn Reader, facts: &Facts) -> bool {
@@ -148,24 +139,5 @@ fn may_ask_for_reboot(next_boot: &NextBoot, reader: &dyn Reader, facts: &Facts) 
         NextBoot::Sound => true,
         NextBoot::Unknown { .. } => !cmdline::is_line_lost(reader, facts),
         NextBoot::Unsound { .. } => false,
-    }
-}
-
-/// Returns the reboot that already written changes need to take effect. Unwritten changes need none yet. Computed from a
-/// fresh plan only, never from memory.
-pub fn waits_for(plan: &Plan) -> RebootNeed {
-    plan.body
-        .pending
-        .iter()
-        .map(|pending| need_of(pending.effect))
-        .max()
-        .unwrap_or(RebootNeed::None)
-}
-
-fn need_of(effect: Effect) -> RebootNeed {
-    match effect {
-        Effect::Now | Effect::FirstBoot | Effect::EveryBoot => RebootNeed::None,
-        Effect::NextBoot => RebootNeed::Reboot,
-        Effect::ColdBoot => RebootNeed::Cold,
     }
 }

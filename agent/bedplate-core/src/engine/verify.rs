@@ -13,21 +13,21 @@ use crate::kind::cmdline::show;
 use crate::plan::Plan;
 use crate::profile::LoadedProfile;
 use crate::verify::{
-    CheckInput, HostReadings, ImageState, NoPlan, ProfileState, Report, Selection, judge,
+    CheckInput, HostReadings, NoPlan, ProfileState, Report, Selection, judge, part,
 };
 use bedplate_base::{ReadError, Reading};
 use bedplate_facts::{Depth, Facts, kernel_log};
 use bedplate_host::{KernelLog, Reader};
 
-/// Result of `bedplate verify` for a host.
+/// Result of `bedplate verify` for a host. `R`: [`Report`], or one per selection.
 #[derive(Debug)]
-pub struct VerifyOutcome {
+pub struct VerifyOutcome<R = Report> {
     /// Facts about the host.
     pub facts: Facts,
     /// The profile that the host was evaluated with, if any.
     pub loaded: Option<LoadedProfile>,
     /// Findings.
-    pub report: Report,
+    pub report: R,
     /// Why the profile on the host could not be used.
     pub unusable: Option<EngineError>,
 }
@@ -53,6 +53,20 @@ pub fn verify(
     request: &Request<'_>,
     selection: &Selection,
 ) -> Result<VerifyOutcome, EngineError> {
+    let outcome = verify_by(reader, request, [selection])?;
+    let VerifyOutcome { facts, loaded, report: [report], unusable } = outcome;
+    Ok(VerifyOutcome { facts, loaded, report, unusable })
+}
+
+/// Reads a host once, and evaluates it by each selection.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_by<const N: usize>(
+    reader: &dyn Reader,
+    request: &Request<'_>,
+    selections: [&Selection; N],
+) -> Result<VerifyOutcome<[Report; N]>, EngineError> {
     let mut facts = observe(reader, Depth::Thorough);
     let (planned, unusable) = match own_plan(reader, &mut facts, request) {
         Ok(planned) => (planned, None),
@@ -61,7 +75,7 @@ pub fn verify(
     };
     let asked = unusable.as_ref().map_or(Ok(planned.as_ref()), |error| Err(no_plan(error)));
     let log = Reading::from_result(reader.kernel_log(kernel_log::redacted_line));
-    let report = report(reader, &facts, asked, log, selection);
+    let report = reports(reader, &facts, asked, log, selections);
     Ok(VerifyOutcome { facts, loaded: planned.map(|planned| planned.loaded), report, unusable })
 }
 
@@ -73,7 +87,7 @@ pub fn host_report(reader: &dyn Reader) -> HostReport {
     let planned = own_plan(reader, &mut facts, &request).map_err(|error| no_plan(&error));
     let log = Reading::from_result(reader.kernel_log(kernel_log::redacted_line));
     let asked = planned.as_ref().map(Option::as_ref).map_err(|why| *why);
-    let report = report(reader, &facts, asked, log, &Selection::default());
+    let [report] = reports(reader, &facts, asked, log, [&Selection::default()]);
     HostReport { facts, report, plan: planned.map(|planned| planned.map(|planned| planned.plan)) }
 }
 
@@ -107,16 +121,17 @@ pub fn verify_planned(
     planned: &PreparedPlan,
     log: Reading<KernelLog>,
 ) -> Report {
-    report(reader, &planned.facts, Ok(Some(planned)), log, &Selection::default())
+    let [report] = reports(reader, &planned.facts, Ok(Some(planned)), log, [&Selection::default()]);
+    report
 }
 
-fn report(
+fn reports<const N: usize>(
     reader: &dyn Reader,
     facts: &Facts,
     asked: Result<Option<&PreparedPlan>, NoPlan>,
     log: Reading<KernelLog>,
-    selection: &Selection,
-) -> Report {
+    selections: [&Selection; N],
+) -> [Report; N] {
     let planned = asked.unwrap_or_default();
     let line = show::read(reader, facts);
     let suspects = ineffective_arguments(&line, facts);
@@ -125,12 +140,17 @@ fn report(
     let wanted = section.filter(|acs| acs.policy != AcsPolicy::Keep).cloned();
     let acs = acs::resolve(&wanted.unwrap_or_else(acs::for_direct_traffic), facts);
     let image = planned.and_then(|planned| image::state(reader, planned));
-    let in_effect = asked.map(|planned| planned.map(|planned| in_effect(planned, image.as_ref())));
-    let evidence = CheckInput::new(facts, &observed, &acs, in_effect);
     let said = planned.map(|planned| &planned.loaded.profile.verify.severity);
-    judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
-}
-
-fn in_effect<'a>(planned: &'a PreparedPlan, image: Option<&'a ImageState>) -> ProfileState<'a> {
-    ProfileState { name: &planned.loaded.profile.name, plan: &planned.plan, image }
+    selections.map(|selection| {
+        let plan = planned.map(|planned| part(&planned.plan, selection.stage()));
+        let in_effect = asked.map(|planned| {
+            planned.zip(plan.as_ref()).map(|(planned, plan)| ProfileState {
+                name: &planned.loaded.profile.name,
+                plan,
+                image: image.as_ref(),
+            })
+        });
+        let evidence = CheckInput::new(facts, &observed, &acs, in_effect);
+        judge(&evidence, selection, said.unwrap_or(&BTreeMap::new()))
+    })
 }

@@ -11,6 +11,7 @@ mod no_plan;
 mod outcome;
 mod rails;
 mod select;
+mod stage;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -33,6 +34,8 @@ pub(crate) use input::{CheckInput, HostReadings, ProfileState};
 pub use no_plan::NoPlan;
 pub use outcome::{Evidence, Outcome};
 pub use select::{SelectError, Selection};
+pub use stage::Stage;
+pub(crate) use stage::part;
 pub(crate) use summary::judge;
 pub use summary::{Answer, Judged, Report};
 pub use table::CHECKS;

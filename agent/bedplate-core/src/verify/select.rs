@@ -2,7 +2,7 @@
 
 use glob::Pattern;
 
-use super::{CHECKS, Check};
+use super::{CHECKS, Check, Stage};
 
 /// Why a selection is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum SelectError {
         word: String,
     },
     /// No check is left: a host without checks would count as ready.
-    #[error("no check is left after applying --check and --skip")]
+    #[error("no check is left after applying --check, --skip and --stage")]
     Nothing,
 }
 
@@ -22,36 +22,42 @@ pub enum SelectError {
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     ids: Option<Vec<&'static str>>,
+    stage: Stage,
 }
 
 impl Selection {
-    /// Selects the checks that `check` names, or all, except those that `skip` names.
+    /// Selects the checks of a stage that `check` names, or all, except those that `skip` names.
     ///
     /// # Errors
     /// [`SelectError`]. A mistyped word must not count as checked.
-    pub fn new(check: &[String], skip: &[String]) -> Result<Self, SelectError> {
+    pub fn new(check: &[String], skip: &[String], stage: Stage) -> Result<Self, SelectError> {
         if check.is_empty() && skip.is_empty() {
-            return Ok(Selection::default());
+            return Ok(Selection { ids: None, stage });
         }
         let wanted = named(check)?;
         let unwanted = named(skip)?;
-        let ids = CHECKS.iter().map(|check| check.id);
+        let ids = CHECKS.iter().filter(|one| stage.has_check(one)).map(|check| check.id);
         let ids = ids.filter(|id| check.is_empty() || wanted.contains(id));
         let ids: Vec<&str> = ids.filter(|id| !unwanted.contains(id)).collect();
         match ids.is_empty() {
             true => Err(SelectError::Nothing),
-            false => Ok(Selection { ids: Some(ids) }),
+            false => Ok(Selection { ids: Some(ids), stage }),
         }
     }
 
-    /// Whether some checks are left out.
+    /// Returns the stage.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Whether some checks of the stage are left out.
     pub fn is_partial(&self) -> bool {
-        self.ids.as_ref().is_some_and(|ids| ids.len() < CHECKS.len())
+        CHECKS.iter().any(|check| self.stage.has_check(check) && !self.has(check))
     }
 
     /// Whether this check is selected.
     pub fn has(&self, check: &Check) -> bool {
-        self.ids.as_ref().is_none_or(|ids| ids.contains(&check.id))
+        self.stage.has_check(check) && self.ids.as_ref().is_none_or(|ids| ids.contains(&check.id))
     }
 }
 
@@ -79,8 +85,8 @@ mod tests {
 
     fn selected(check: &[&str], skip: &[&str]) -> Result<Vec<&'static str>, String> {
         let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let selection =
-            Selection::new(&own(check), &own(skip)).map_err(|error| error.to_string())?;
+        let selection = Selection::new(&own(check), &own(skip), Stage::default())
+            .map_err(|error| error.to_string())?;
         Ok(CHECKS.iter().filter(|check| selection.has(check)).map(|check| check.id).collect())
     }
 
@@ -103,6 +109,18 @@ mod tests {
             let error = selected(check, skip).expect_err("a mistyped word");
             assert!(error.ends_with(&format!("`{word}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn stage_limits_the_selection() {
+        let all = Selection::new(&[], &[], Stage::Host).unwrap();
+        let has = |id: &str| all.has(super::super::find(id).unwrap());
+        assert!(has("iommu.mode") && has("profile.in-effect") && !has("modules.driver"));
+        assert!(!all.is_partial());
+        let check = ["modules".to_owned()];
+        assert_eq!(Selection::new(&check, &[], Stage::Host).err(), Some(SelectError::Nothing));
+        let skip = ["iommu".to_owned()];
+        assert!(Selection::new(&[], &skip, Stage::Host).unwrap().is_partial());
     }
 
     #[test]

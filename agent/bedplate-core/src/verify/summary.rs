@@ -8,8 +8,8 @@ use super::outcome::Evidence;
 use crate::plan::KindId;
 
 use super::{
-    CHECKS, Check, CheckInput, Finding, Group, Outcome, Override, Selection, Severity, Verdict,
-    image,
+    CHECKS, Check, CheckInput, Finding, Group, Outcome, Override, Selection, Severity, Stage,
+    Verdict, image,
 };
 use bedplate_base::Recovery;
 use bedplate_host::HostKind;
@@ -91,6 +91,11 @@ impl Judged {
         self.verdict == Verdict::Fail && !self.is_ignored()
     }
 
+    /// Returns the recovery action: the strongest one of its findings.
+    pub fn recovery(&self) -> Recovery {
+        self.codes.iter().map(Finding::recovery).max().unwrap_or_default()
+    }
+
     /// Whether missing evidence could hide a failure that makes the host not ready. A check that can only warn cannot.
     pub fn is_inconclusive(&self) -> bool {
         self.verdict == Verdict::Unknown && self.severity == Severity::Fail
@@ -128,8 +133,11 @@ pub struct Report {
     pub warned_by: Vec<&'static str>,
     /// Recovery action: the strongest one of the deciding checks.
     pub recovery: Recovery,
-    /// Whether only some of the checks were selected: then the answer covers only those.
+    /// Whether only some checks of the stage were selected: then the answer covers only those.
     pub partial: bool,
+    /// Stage, if the answer covers only its checks and settings; absent: everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
     /// Whether the host is an image: then the answer covers its files, and every other check is not applicable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub image: bool,
@@ -162,6 +170,7 @@ pub(crate) fn judge(
         Judged::new(check, level, outcome, overrides.get(check.id))
     };
     let mut report = conclude(wanted.map(outcome).collect(), selection.is_partial());
+    report.stage = Some(selection.stage()).filter(|stage| *stage != Stage::default());
     report.image = input.facts.host == HostKind::Image;
     report.needs_profile &= matches!(input.profile, Ok(None));
     if let (true, Some(next)) = (report.needs_profile, &mut report.next) {
@@ -226,8 +235,7 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
         Answer::Ready => false,
     };
     let decisive = || checks.iter().filter(decides);
-    let codes = decisive().flat_map(|judged| &judged.codes);
-    let recovery = codes.map(Finding::recovery).max().unwrap_or(Recovery::None);
+    let recovery = decisive().map(Judged::recovery).max().unwrap_or_default();
     let decided_by = decisive().map(|judged| judged.id).collect();
     let warned = |judged: &&Judged| judged.verdict == Verdict::Warn && !judged.is_ignored();
     let to_do = checks.iter().filter(|judged| judged.fails());
@@ -238,7 +246,6 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
     let needs_profile = next.is_some_and(|judged| judged.in_profile);
     let next = next.and_then(|judged| Some(format!("{} ({})", judged.fix.as_ref()?, judged.id)));
     let reason = first.map(|judged| format!("{} ({})", judged.finding, judged.id));
-    let image = false;
     Report {
         answer,
         reason,
@@ -247,7 +254,8 @@ fn conclude(checks: Vec<Judged>, partial: bool) -> Report {
         warned_by,
         recovery,
         partial,
-        image,
+        stage: None,
+        image: false,
         needs_profile,
         checks,
     }

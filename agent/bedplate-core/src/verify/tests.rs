@@ -11,7 +11,7 @@ use bedplate_testhosts::HostSpec;
 fn report(host: &str, check: &[&str]) -> Report {
     let host = HostSpec::from_toml(host).unwrap().build();
     let check: Vec<String> = check.iter().map(|id| (*id).to_owned()).collect();
-    let selection = Selection::new(&check, &[]).unwrap();
+    let selection = Selection::new(&check, &[], Stage::default()).unwrap();
     let choice = Choice::HostOnly;
     let request = Request::dry_run(choice);
     verify(&host, &request, &selection).unwrap().report

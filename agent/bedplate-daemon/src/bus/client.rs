@@ -31,6 +31,9 @@ pub trait Agent1 {
     #[zbus(allow_interactive_auth)]
     fn forget_missing(&self) -> zbus::Result<String>;
     /// See [`super::Agent`].
+    #[zbus(property)]
+    fn host_verdict(&self) -> zbus::Result<String>;
+    /// See [`super::Agent`].
     #[zbus(property(emits_changed_signal = "invalidates"))]
     fn checks(&self) -> zbus::Result<Vec<(String, String, String)>>;
     /// See [`super::Agent`].

@@ -82,6 +82,10 @@ impl Daemon {
                     return self.on_trigger(Trigger { what, profile: false }).await;
                 }
                 self.observer.note_observed();
+                if newest && seen.is_some() {
+                    self.known.confirm();
+                    self.publish().await;
+                }
             }
         }
     }

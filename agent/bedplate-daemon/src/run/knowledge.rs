@@ -99,6 +99,11 @@ impl Knowledge {
             now.checked_add(SignedDuration::from_secs(2 * i64::from(self.interval_s()))).ok();
     }
 
+    /// Records that an observation outside the loop confirmed the status.
+    pub(super) fn confirm(&mut self) {
+        self.status.evaluated_at = Some(Timestamp::now());
+    }
+
     fn signs(&self) -> u64 {
         let watch = self.observation.as_ref().map(|observation| &observation.watch);
         fingerprint::fingerprint(&self.root, watch)
@@ -154,6 +159,7 @@ impl Knowledge {
                 log_message(journal::CONVERGED, &text);
             }
         }
+        self.status.evaluated_at = Some(Timestamp::now());
         let before = self.observation.replace(observation);
         self.fingerprint = self.signs();
         self.beat();

@@ -55,11 +55,13 @@ impl ReobserveTimer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bedplate_base::Recovery;
     use bedplate_core::verify::{Severity, Verdict as Outcome};
 
     fn failing(text: &str) -> Vec<Checked> {
         let (id, severity) = ("rdma.port-state".to_owned(), Severity::Fail);
-        vec![Checked { id, outcome: Outcome::Fail, severity, text: text.into(), fix: None }]
+        let (text, recovery) = (text.into(), Recovery::None);
+        vec![Checked { id, outcome: Outcome::Fail, severity, text, fix: None, recovery }]
     }
 
     #[test]

@@ -3,10 +3,12 @@
 mod boot;
 pub(super) mod client;
 mod helper;
+pub(super) mod last_verdict;
 mod reboot;
 mod reconcile;
 mod relay;
 pub(super) mod release;
+pub(super) mod repeat;
 mod run;
 mod status;
 mod withdraw;

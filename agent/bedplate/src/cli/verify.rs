@@ -7,8 +7,10 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
+#[cfg(feature = "daemon")]
+use super::daemon::{last_verdict, repeat};
 use super::host::{self, OpenHost};
-use super::words::one_of;
+use super::words::{STAGES, one_of};
 use super::{CliError, Exit, HostArgs, VENDORS, WithoutArgs, output};
 use crate::report::verify as text;
 use crate::report::verify::{HostResult, Tally};
@@ -17,8 +19,8 @@ use bedplate_core::documents as json;
 use bedplate_core::engine::profile_source::{Choice, SourceError};
 use bedplate_core::engine::{self, EngineError, Request, VerifyOutcome};
 use bedplate_core::profile::nearest;
-use bedplate_core::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection};
-use bedplate_host::{HostKind, boot_id};
+use bedplate_core::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection, Stage};
+use bedplate_host::{HostKind, Reader, boot_id};
 
 /// Lowest level with exit status 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,6 +57,9 @@ pub(crate) struct VerifyArgs {
     /// Skip these checks: an id, a group, or a pattern. Repeatable.
     #[arg(long, value_name = "ID", value_parser = CheckPattern, hide_possible_values = true, help_heading = "Checks")]
     skip: Vec<String>,
+    /// Stage to verify. A GPU Operator that installs the driver waits for `host` at most, jobs for `gpudirect`.
+    #[arg(long, value_name = "STAGE", value_parser = one_of(&STAGES), default_value = "gpudirect", help_heading = "Checks")]
+    stage: Stage,
     /// Exit with status 4 if the host is not ready (`fail`), or also for a warning (`warn`).
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = FailOn::Fail, help_heading = "Checks")]
     fail_on: FailOn,
@@ -86,6 +91,12 @@ pub(crate) struct VerifyArgs {
     /// Print the read cost to stderr: system calls and config-space dwords.
     #[arg(long)]
     cost: bool,
+    #[cfg(feature = "daemon")]
+    #[command(flatten)]
+    last: super::daemon::last_verdict::LastVerdictArgs,
+    #[cfg(feature = "daemon")]
+    #[command(flatten)]
+    repeat: super::daemon::repeat::RepeatArgs,
 }
 
 /// Parser of check patterns. Any pattern is accepted; ids and groups are only suggested by shell completion.
@@ -122,7 +133,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     if let Some(word) = &args.explain {
         return explain(word).map(|()| Exit::Done);
     }
-    let selection = Selection::new(&args.check, &args.skip).map_err(|error| unknown(&error))?;
+    let selection =
+        Selection::new(&args.check, &args.skip, args.stage).map_err(|error| unknown(&error))?;
+    #[cfg(feature = "daemon")]
+    if args.last.since_boot {
+        let form = last_verdict::Form { json: args.json, quiet: args.quiet };
+        let exit = |report: &Report| status(args.fail_on, report);
+        return last_verdict::run(&args.last, args.stage, form, exit);
+    }
+    #[cfg(feature = "daemon")]
+    if let Some(every) = args.repeat.every {
+        return repeated(args, every);
+    }
     let mut worst = Exit::Done;
     let mut tally = Tally::new();
     let unusable = host::each(&args.host, |opened| {
@@ -139,6 +161,29 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         output::report(&text::tally(&tally))?;
     }
     Ok(worst)
+}
+
+/// Verifies this host again and again, on both stages.
+#[cfg(feature = "daemon")]
+fn repeated(args: &VerifyArgs, every: std::time::Duration) -> Result<Exit, CliError> {
+    let opened = host::open_one(&args.host)?;
+    let of =
+        |stage| Selection::new(&args.check, &args.skip, stage).map_err(|error| unknown(&error));
+    let (host, gpudirect) = (of(Stage::Host)?, of(Stage::Gpudirect)?);
+    repeat::run(&args.repeat, every, opened.reader.as_ref(), || {
+        let request = request(args);
+        let verified = engine::verify_by(opened.reader.as_ref(), &request, [&host, &gpudirect])?;
+        let [host, gpudirect] = verified.report;
+        Ok(repeat::Round { facts: verified.facts, host, gpudirect })
+    })
+}
+
+fn request(args: &VerifyArgs) -> Request<'_> {
+    Request {
+        cpu: args.cpu,
+        image: args.without.request(),
+        ..Request::dry_run(choice(args.profile.as_deref()))
+    }
 }
 
 /// Returns the exit status for one host.
@@ -202,11 +247,7 @@ fn verify_host(
     opened: &OpenHost,
     selection: &Selection,
 ) -> Result<Report, CliError> {
-    let request = Request {
-        cpu: args.cpu,
-        image: args.without.request(),
-        ..Request::dry_run(choice(args.profile.as_deref()))
-    };
+    let request = request(args);
     let verified = engine::verify(opened.reader.as_ref(), &request, selection)?;
     warn_of_profile(&verified);
     let has_profile = verified.loaded.is_some() || verified.unusable.is_some();
@@ -246,14 +287,22 @@ fn verify_host(
 fn moment(opened: &OpenHost) -> Option<json::Moment> {
     let reader = opened.reader.as_ref();
     (reader.kind() == HostKind::Live).then(|| json::Moment {
-        evaluated_at: format_utc(Timestamp::now()),
+        evaluated_at: Some(format_utc(Timestamp::now())),
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine_id: machine_id(reader),
         boot_id: boot_id::read(reader).ok(),
     })
 }
 
+/// Returns /etc/machine-id, unless it is unreadable or not set yet (machine-id(5)).
+pub(crate) fn machine_id(reader: &dyn Reader) -> Option<String> {
+    reader.attribute("/etc/machine-id").ok().filter(|id| !id.is_empty() && id != "uninitialized")
+}
+
 fn explain(word: &str) -> Result<(), CliError> {
     let words = if word == "all" { "*" } else { word };
-    let selection = Selection::new(&[words.to_owned()], &[]).map_err(|error| unknown(&error))?;
+    let selection = Selection::new(&[words.to_owned()], &[], Stage::default())
+        .map_err(|error| unknown(&error))?;
     let texts = CHECKS.iter().filter(|check| selection.has(check)).map(text::explain);
     output::report(&texts.collect::<Vec<_>>().join("\n"))
 }

@@ -10,23 +10,29 @@ use bedplate_base::format_utc;
 use bedplate_core::kind::cmdline::NEXT_KERNEL;
 use bedplate_core::plan::{Blocker, Pending, RebootNeed, Unknown};
 use bedplate_core::profile::model::{AgentMode, RebootPolicy};
+use bedplate_core::verify::Stage;
 use bedplate_daemon::backoff::{CLEARS, Conflict, FailedChange};
 use bedplate_daemon::checks::{Checked, counted};
 use bedplate_daemon::reboot::decide::entry_veto;
 use bedplate_daemon::reboot::state::{CANCELLED, RebootState, Veto};
-use bedplate_daemon::status::{RebootStatus, State, Status, Verdict};
+use bedplate_daemon::status::{RebootStatus, StageVerdict, State, Status, Verdict};
 
 /// Fix for a hold on reboots.
 const RELEASES: &str = "end it with `bedplate reboot release`";
 
 /// Formats the verdict and its reason.
 pub(crate) fn answer(status: &Status) -> String {
-    let (style, word) = match status.verdict {
+    verdict(&status.verdict_on(Stage::Gpudirect))
+}
+
+/// Formats the verdict on a stage and its reason.
+pub(crate) fn verdict(verdict: &StageVerdict) -> String {
+    let (style, word) = match verdict.verdict {
         Verdict::Ready => (GOOD, "ready"),
         Verdict::NotReady => (BAD, "not ready"),
         Verdict::CannotTell => (WARN, "unknown"),
     };
-    format!("{}: {}\n", paint(style, word), status.reason)
+    format!("{}: {}\n", paint(style, word), verdict.reason)
 }
 
 /// Formats the status of the host at `now`. `live` means that a daemon reports it.
@@ -53,6 +59,11 @@ pub fn status(status: &Status, live: bool, now: Timestamp) -> String {
         let _ = writeln!(out, "  paused   {}", pause.describe());
     }
     let _ = writeln!(out, "  state    {}", status.state.name());
+    if status.verdict != Verdict::Ready && status.host_stage.verdict == Verdict::Ready {
+        out.push_str(
+            "  stage    the host stage is ready: what is missing depends on drivers or ports\n",
+        );
+    }
     if let Some(work) = &status.work {
         let seconds = now.duration_since(work.since).as_secs().max(0);
         let _ = writeln!(out, "  running  {} ({seconds} s)", work.what);

@@ -12,7 +12,9 @@ use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::folded;
 use bedplate_base::terminal::one_line;
 use bedplate_base::{counted, counted_as};
-use bedplate_core::verify::{Answer, CHECKS, Check, Evidence, Judged, NOT_LOOKED_AT, Report};
+use bedplate_core::verify::{
+    Answer, CHECKS, Check, Evidence, Judged, NOT_LOOKED_AT, Report, Stage,
+};
 
 /// Number of evidence items to show before the rest is counted.
 pub(super) const SEEN: usize = 3;
@@ -174,6 +176,15 @@ pub(crate) fn state(report: &Report) -> String {
     }
 }
 
+/// Formats the answer as `bedplate status` does, with a reason in each case: `ready: no check fails, 2 warnings`.
+#[cfg(feature = "daemon")]
+pub(crate) fn verdict_line(report: &Report) -> String {
+    match report.answer {
+        Answer::Ready => format!("ready: no check fails{}", warnings_and_unknowns(report)),
+        Answer::NotReady | Answer::CannotTell => state(report),
+    }
+}
+
 /// Lists the ids of the other deciding checks.
 fn other_deciding_checks(report: &Report, one: &str, many: &str) -> String {
     match report.decided_by.get(1..).unwrap_or_default() {
@@ -206,6 +217,7 @@ pub(crate) fn answer(report: &Report) -> String {
     } else {
         String::new()
     };
+    let on = report.stage.map(|stage| format!(" on stage {stage}")).unwrap_or_default();
     let first = |action: &str| match report.decided_by.first() {
         Some(id) => format!(". {action} {id} first."),
         None => String::new(),
@@ -227,20 +239,20 @@ pub(crate) fn answer(report: &Report) -> String {
             warnings_and_unknowns(report)
         ),
         Answer::Ready => format!(
-            "{}: {}{}\n",
+            "{}{on}: {}{}\n",
             paint(GOOD, "READY"),
             count(Category::Passed),
             warnings_and_unknowns(report)
         ),
         Answer::NotReady => format!(
-            "{}: {} failed{}{of}{}\n",
+            "{}{on}: {} failed{}{of}{}\n",
             paint(BAD, "NOT READY"),
             report.decided_by.len(),
             warnings_and_unknowns(report),
             first("Fix")
         ),
         Answer::CannotTell => format!(
-            "{}: {}{}{of}{}\n",
+            "{}{on}: {}{}{of}{}\n",
             paint(WARN, "UNKNOWN"),
             counted_as(
                 report.decided_by.len(),
@@ -256,7 +268,11 @@ pub(crate) fn answer(report: &Report) -> String {
 /// Formats what `ready` does not cover, what one `bedplate apply` fixes, and how to create a profile if there is none.
 fn hints(out: &mut String, report: &Report) {
     if report.answer == Answer::Ready && !report.partial && !report.image {
-        let _ = writeln!(out, "{}", paint(FAINT, &format!("Not checked: {NOT_LOOKED_AT}")));
+        let left_out = match report.stage {
+            Some(Stage::Host) => "drivers, peer memory, RDMA ports, storage (stage gpudirect)",
+            Some(Stage::Gpudirect) | None => NOT_LOOKED_AT,
+        };
+        let _ = writeln!(out, "{}", paint(FAINT, &format!("Not checked: {left_out}")));
     }
     let open = || {
         let checks = report.checks.iter();
@@ -338,6 +354,7 @@ pub(crate) fn explain(check: &Check) -> String {
         ("why", check.why),
         ("how", check.how),
         ("source", check.source),
+        ("stage", Stage::of_check(check).name()),
         ("level", check.severity.name()),
         ("needs root", root),
     ];
@@ -373,9 +390,10 @@ pub fn markdown() -> String {
     for check in CHECKS {
         let Check { what, why, source, how, .. } = check;
         let root = if check.needs_root { "; needs root" } else { "" };
+        let stage = Stage::of_check(check);
         let _ = write!(
             out,
-            "\n## `{}`\n\nVerifies that {}. Group `{}`, level `{}`{root}.\n\n- **What**: {what}\n- **Why**: {why}\n\
+            "\n## `{}`\n\nVerifies that {}. Group `{}`, stage `{stage}`, level `{}`{root}.\n\n- **What**: {what}\n- **Why**: {why}\n\
              - **How**: {how}\n- **Source**: {source}\n",
             check.id,
             check.verifies,

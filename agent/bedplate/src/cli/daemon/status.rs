@@ -7,15 +7,18 @@ use clap::Args;
 
 use super::block_on;
 use super::client;
+use crate::cli::words::{STAGES, one_of};
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
 use bedplate_base::{ReadError, duration, format_utc};
 use bedplate_core::enforce_hold::{EnforceHold, HOLD};
 use bedplate_core::engine::EngineError;
 use bedplate_core::reboot_hold::Hold;
+use bedplate_core::verify::Stage;
+use bedplate_daemon::last_verdict;
 use bedplate_daemon::launch::Launch;
 use bedplate_daemon::observation::Observation;
-use bedplate_daemon::status::{State, Status, Verdict};
+use bedplate_daemon::status::{StageVerdict, State, Status, Verdict};
 use bedplate_daemon::worker_task::{self, ObserveError};
 use bedplate_daemon::{KnownDevices, Store, worker};
 use bedplate_host::{DirReader, Reader as _, boot_id};
@@ -45,6 +48,9 @@ pub(crate) struct StatusArgs {
     /// so that waiting units start in any case.
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
     wait: Option<Limit>,
+    /// Stage to wait for: `host` needs no GPU driver, `gpudirect` is everything.
+    #[arg(long, value_name = "STAGE", value_parser = one_of(&STAGES), default_value = "gpudirect", requires = "wait")]
+    stage: Stage,
     /// Root directory of the daemon's files.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
     state_root: PathBuf,
@@ -70,7 +76,7 @@ fn limit(text: &str) -> Result<Limit, String> {
 /// Shows the status of the host. Exit status: 0 ready, 3 reboot pending, 4 not ready, 5 unknown.
 pub(crate) fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     if let Some(Limit(asked)) = args.wait {
-        return wait(asked, args.worker.as_deref());
+        return wait(asked, args.stage, args.worker.as_deref());
     }
     if args.watch {
         return watch(&args.state_root);
@@ -149,14 +155,9 @@ fn exit(status: &Status) -> Exit {
 /// Returns the status file of a daemon that runs without the bus. Ignores a file of another boot, of a process that is
 /// gone, or past its validity.
 fn off_the_bus(root: &Path) -> Option<Status> {
-    let status = bedplate_daemon::export::read(root)?;
-    let command = DirReader::live().text(&format!("/proc/{}/cmdline", status.pid)).ok()?;
-    let is_daemon = command.split('\0').any(|word| word == "daemon");
+    let status = last_verdict::running(root).ok()?;
     let now = jiff::Timestamp::now();
-    (is_daemon
-        && status.boot_id == boot_id::below(root)
-        && status.fresh_until.is_none_or(|until| now < until))
-    .then_some(status)
+    status.fresh_until.is_none_or(|until| now < until).then_some(status)
 }
 
 fn off_the_bus_words(status: &Status) -> String {
@@ -204,17 +205,20 @@ fn judged(status: &mut Status, mut observation: Observation, mut known: KnownDev
 
 /// Waits for readiness. After the limit it logs to the journal of the waiting unit and succeeds, so that the boot
 /// continues.
-fn wait(asked: Option<Duration>, worker: Option<&Path>) -> Result<Exit, CliError> {
+fn wait(asked: Option<Duration>, stage: Stage, worker: Option<&Path>) -> Result<Exit, CliError> {
     let begun = Instant::now();
     let limit = asked.unwrap_or_else(|| ready_timeout(worker, SETTINGS_LIMIT));
     let mut last = String::new();
     loop {
         let said = match client::status() {
-            Ok(status) if status.verdict == Verdict::Ready => {
-                output::status("this host is ready");
-                return Ok(Exit::Done);
+            Ok(status) => {
+                let StageVerdict { verdict, reason } = status.verdict_on(stage);
+                if verdict == Verdict::Ready {
+                    output::status("this host is ready");
+                    return Ok(Exit::Done);
+                }
+                reason
             }
-            Ok(status) => status.reason,
             Err(why) => format!("daemon unreachable: {why}"),
         };
         if said != last {
