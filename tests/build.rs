@@ -12,7 +12,7 @@ use std::process::Command;
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Programs in [`PLACES`].
-const TOOLS: [&str; 30] = [
+const TOOLS: [&str; 34] = [
     "ansible-playbook",
     "busctl",
     "chromium",
@@ -29,14 +29,18 @@ const TOOLS: [&str; 30] = [
     "kernel-install",
     "lintian",
     "mmdebstrap",
+    "munged",
     "perl",
     "promtool",
     "python3",
     "qemu-aarch64-static",
     "rpm",
     "rpmlint",
+    "scontrol",
     "setpriv",
     "shellcheck",
+    "slurmctld",
+    "slurmd",
     "strip",
     "systemd-analyze",
     "tuned",

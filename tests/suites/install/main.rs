@@ -64,6 +64,7 @@ fn uninstall_removes_all_installed_files() {
         ("/usr/share/man/man5/bedplate-profile.5", 0o644),
         ("/usr/share/man/man7/bedplate-checks.7", 0o644),
         ("/usr/lib/bedplate/bedplate-health", 0o755),
+        ("/usr/lib/bedplate/bedplate-prolog", 0o755),
         ("/usr/share/bedplate/integrations/slurm/slurm.conf", 0o644),
         ("/usr/share/bedplate/systemd/bedplate-worker@.service.d/network.conf", 0o644),
         ("/usr/share/bash-completion/completions/bedplate", 0o644),

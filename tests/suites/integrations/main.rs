@@ -4,6 +4,7 @@ mod kubernetes;
 mod monitoring;
 mod provisioning;
 mod slurm;
+mod slurm_real;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ fn overview_lists_every_file() {
         "bedplate-condition",
         "slurm/slurm.conf",
         "bedplate-health",
+        "bedplate-prolog",
         "bedplate-reboot",
         "prometheus/bedplate.rules.yml",
         "bedplate.test.yml",

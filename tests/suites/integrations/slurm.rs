@@ -1,4 +1,4 @@
-//! Slurm's health check, with a fake `scontrol` that stores a node in two files.
+//! Slurm's health check, prolog and reboot program, with a fake `scontrol` that stores a node in two files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,26 +45,48 @@ esac"#
         self.0.path().join(name)
     }
 
-    /// Runs the health check with this output of bedplate. Returns state and reason afterwards, and the number of updates.
-    fn checked(&self, says: &str) -> (String, String, usize) {
-        let bedplate = fake(self.0.path(), "bedplate", says);
-        let _ = std::fs::remove_file(self.at("asked"));
-        let done = Command::new(shipped("slurm/bedplate-health"))
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.at(name)).unwrap_or_default()
+    }
+
+    /// Runs a program with this output of bedplate. Returns whether it succeeded.
+    fn run(&self, program: &str, says: &str) -> bool {
+        let here = self.0.path().display();
+        let bedplate =
+            fake(self.0.path(), "bedplate", &format!("echo \"$*\" >>{here}/questions\n{says}"));
+        for file in ["asked", "questions"] {
+            let _ = std::fs::remove_file(self.at(file));
+        }
+        let done = Command::new(shipped("slurm").join(program))
+            .env_clear()
             .env("SCONTROL", self.at("scontrol"))
             .env("BEDPLATE", bedplate)
             .env("SLURMD_NODENAME", "gpu01")
             .output()
             .expect("it starts");
-        assert!(done.status.success(), "slurmd would not register: {done:?}");
-        let read = |name: &str| std::fs::read_to_string(self.at(name)).unwrap_or_default();
-        let changed = read("asked").lines().filter(|line| line.starts_with("update ")).count();
-        assert!(read("asked").lines().all(|line| line.contains("gpu01")), "{}", read("asked"));
-        (read("state").trim().to_owned(), read("reason"), changed)
+        let questions = self.read("questions");
+        assert!(!questions.is_empty());
+        assert!(questions.lines().all(|line| line == "verify --since-boot --quiet"), "{questions}");
+        let asked = self.read("asked");
+        assert!(asked.lines().all(|line| line.contains("gpu01")), "{asked}");
+        done.status.success()
+    }
+
+    /// State, reason, and number of updates by the last program.
+    fn now(&self) -> (String, String, usize) {
+        let changed = self.read("asked").lines().filter(|line| line.starts_with("update ")).count();
+        (self.read("state").trim().to_owned(), self.read("reason"), changed)
+    }
+
+    /// Runs the health check with this output of bedplate.
+    fn checked(&self, says: &str) -> (String, String, usize) {
+        assert!(self.run("bedplate-health", says), "slurmd would not register");
+        self.now()
     }
 }
 
 const READY: &str = "echo 'ready: everything is in effect'";
-const NOT_READY: &str = "echo 'not ready: ACS of 0000:22:00.0'; echo '  profile  p'; exit 4";
+const NOT_READY: &str = "echo 'not ready: ACS of 0000:22:00.0'; exit 4";
 
 fn after(state: &str, reason: &str, changed: usize) -> (String, String, usize) {
     (state.into(), reason.into(), changed)
@@ -81,7 +103,7 @@ fn node_is_drained_with_the_reason_and_resumed() {
     // Another reason is an update.
     let unknown = "bedplate: unknown: one thing could not be read";
     assert_eq!(
-        node.checked("echo 'unknown: one thing could not be read'; exit 4"),
+        node.checked("echo 'unknown: one thing could not be read'; exit 5"),
         after("IDLE+DRAIN", unknown, 1)
     );
     assert_eq!(node.checked(READY), after("IDLE", "", 1));
@@ -101,6 +123,60 @@ fn node_drained_by_another_tool_is_left_alone() {
             assert_eq!(node.checked(says), after(state, reason, 0), "{says}");
         }
     }
+}
+
+/// `scontrol reboot` of a node drained by bedplate, which becomes ready before the node is idle.
+#[test]
+fn requested_reboot_is_not_cancelled() {
+    let (state, reason) = ("MIXED+DRAIN+REBOOT_REQUESTED", "bedplate: not ready: ACS");
+    let node = Node::new(state, reason);
+    assert_eq!(node.checked(READY), after(state, reason, 0));
+}
+
+#[test]
+fn prolog_on_ready_node_calls_only_bedplate() {
+    let node = Node::new("MIXED", "");
+    assert!(node.run("bedplate-prolog", READY));
+    assert_eq!(node.read("asked"), "");
+    assert_eq!(node.read("questions").lines().count(), 1);
+}
+
+#[test]
+fn prolog_fails_and_drains_unless_ready() {
+    let node = Node::new("MIXED", "");
+    assert!(!node.run("bedplate-prolog", NOT_READY));
+    assert_eq!(node.now(), after("IDLE+DRAIN", "bedplate: not ready: ACS of 0000:22:00.0", 1));
+    // The health check resumes it.
+    assert_eq!(node.checked(READY), after("IDLE", "", 1));
+    // Another tool's reason remains, but the job does not start.
+    let node = Node::new("MIXED+DRAIN", "memory errors");
+    assert!(!node.run("bedplate-prolog", NOT_READY));
+    assert_eq!(node.now(), after("MIXED+DRAIN", "memory errors", 0));
+    // A version without this command, or no program.
+    for says in ["exit 64", "exit 127"] {
+        let node = Node::new("MIXED", "");
+        assert!(!node.run("bedplate-prolog", says));
+        assert_eq!(node.now(), after("IDLE+DRAIN", "bedplate: no answer", 1));
+    }
+    // No answer of Slurm.
+    let node = Node::new("MIXED", "");
+    fake(node.0.path(), "scontrol", "exit 1");
+    assert!(!node.run("bedplate-prolog", NOT_READY));
+}
+
+/// A daemon that restarts has no verdict for a moment.
+#[test]
+fn prolog_waits_for_a_verdict() {
+    let node = Node::new("MIXED", "");
+    let count = node.at("questions");
+    let says = format!(
+        "[ $(wc -l <{}) -gt 3 ] || {{ echo 'unknown: no daemon'; exit 5; }}\n{READY}",
+        count.display()
+    );
+    assert!(node.run("bedplate-prolog", &says));
+    assert_eq!(node.now(), after("MIXED", "", 0));
+    assert!(!node.run("bedplate-prolog", "echo 'unknown: no daemon'; exit 5"));
+    assert_eq!(node.now(), after("IDLE+DRAIN", "bedplate: unknown: no daemon", 1));
 }
 
 /// No daemon, no program, quotes in the line: never ready, and never an error.
@@ -128,8 +204,14 @@ fn health_check_time_is_bounded() {
     let script = text("slurm/bedplate-health");
     let bounds = script.split("timeout ").skip(1).filter_map(|rest| rest.split(' ').next());
     let seconds: Vec<u32> = bounds.map(|word| word.parse().expect("seconds")).collect();
-    assert_eq!(seconds.len(), 3, "{seconds:?}");
-    assert!(seconds.iter().sum::<u32>() < 60, "{seconds:?}");
+    let [question, show, update] = seconds[..] else { panic!("{seconds:?}") };
+    let pauses = script.split("for pause in ").nth(1).and_then(|rest| rest.split(';').next());
+    let pauses: Vec<u32> =
+        pauses.expect("the pauses").split(' ').map(|word| word.parse().expect("seconds")).collect();
+    let questions: u32 = pauses.iter().map(|pause| pause + question).sum();
+    assert!(questions + show + update < 60, "{pauses:?} {seconds:?}");
+    // Slurm expects the prolog to end within MessageTimeout, by default 10 seconds, if every program answers at once.
+    assert!(pauses.iter().sum::<u32>() < 6, "{pauses:?}");
 }
 
 #[test]
@@ -150,7 +232,7 @@ fn reboot_program_schedules_through_bedplate() {
     assert_ne!(real.status.code(), Some(64), "{}", String::from_utf8_lossy(&real.stderr));
     // The programs named in the configuration are shipped.
     let configuration = text("slurm/slurm.conf");
-    for name in ["bedplate-health", "bedplate-reboot"] {
+    for name in ["bedplate-health", "bedplate-prolog", "bedplate-reboot"] {
         assert!(configuration.contains(&format!("/usr/lib/bedplate/{name}\n")));
     }
 }
