@@ -73,13 +73,15 @@ impl Cluster {
 
     fn write_key(&self) {
         let mut key = [0; 64];
-        File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut key)).expect("it");
+        File::open("/dev/urandom")
+            .and_then(|mut source| source.read_exact(&mut key))
+            .expect("random bytes");
         let mut options = File::options();
         let file = options.write(true).create(true).mode(0o600).open(self.at("munge.key"));
         std::io::Write::write_all(&mut file.expect("ours"), &key).expect("ours");
     }
 
-    /// Writes the shipped configuration, with this interval, and what a cluster needs in addition.
+    /// Writes the shipped configuration with this interval, and the other lines that a cluster needs.
     fn configure(&self, interval: u32) {
         let here = self.directory.path().display();
         let user = Command::new("id").arg("-un").output().expect("it starts").stdout;
@@ -141,7 +143,7 @@ impl Cluster {
         self.start("slurmd", &["-D", "-b", "-N", "gpu01"]);
     }
 
-    /// Sets what bedplate prints and its status.
+    /// Sets the script that answers for bedplate.
     fn say(&self, script: &str) {
         fs::write(self.at("new"), format!("{script}\n")).expect("ours");
         fs::rename(self.at("new"), self.at("answer")).expect("ours");
@@ -186,7 +188,7 @@ impl Cluster {
         value(&self.slurm("scontrol", &["show", "job", job]).unwrap_or_default(), key)
     }
 
-    /// Waits until two more health checks have begun, so that one has ended.
+    /// Waits until two more health checks have started, so that one has ended.
     fn wait_for_health(&self) {
         let runs = || self.read("bedplate-health.runs").lines().count();
         let before = runs();
@@ -216,10 +218,10 @@ impl Drop for Cluster {
             stop(daemon);
         }
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let its = fs::read_link(process.path().join("cwd"));
+            let place = fs::read_link(process.path().join("cwd"));
             let id = process.file_name().to_str().and_then(|name| name.parse().ok());
             if let Some(id) = id
-                && its.is_ok_and(|path| path.starts_with(self.directory.path()))
+                && place.is_ok_and(|path| path.starts_with(self.directory.path()))
             {
                 _ = nix::sys::signal::kill(
                     nix::unistd::Pid::from_raw(id),
