@@ -1,5 +1,5 @@
-//! Slurm's three programs in Slurm itself: slurmctld, slurmd and munged run as the user of the tests, on loopback, with all
-//! files in one directory. bedplate is a fake.
+//! Slurm's three programs in Slurm itself: slurmctld, slurmd and munged run as the user of the tests, with all files in one
+//! directory. bedplate is a fake.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -107,7 +107,6 @@ impl Cluster {
         }
         let own = format!(
             "ClusterName=test\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser={user}\nSlurmdUser={user}\n{}\n\
-             CommunicationParameters=NoCtldInAddrAny,NoInAddrAny\n\
              # A requeued job waits until its credential has expired: at least 5 seconds.\n\
              AuthInfo=socket={here}/munge,cred_expire=5\n\
              StateSaveLocation={here}\nSlurmdSpoolDir={here}/spool\n\
@@ -172,9 +171,10 @@ impl Cluster {
         state.contains("DRAIN") && reason == why
     }
 
+    /// Slurm 24.11 retains the reason of a resumed node.
     fn is_in_service(&self) -> bool {
-        let (state, reason) = self.node();
-        state.starts_with("IDLE") && !state.contains("DRAIN") && reason.is_empty()
+        let (state, _) = self.node();
+        state.starts_with("IDLE") && !state.contains("DRAIN")
     }
 
     /// Submits a job that runs a command and writes into the file `job`. Returns its number.
