@@ -31,7 +31,7 @@ update)
     case $word in
       state=drain) echo IDLE+DRAIN >state ;;
       state=resume) echo IDLE >state; : >reason ;;
-      reason=*) printf %s "${{word#reason=}}" >reason ;;
+      reason=*) [ "$2$3" = nodename=gpu01state=resume ] || printf %s "${{word#reason=}}" >reason ;;
     esac
   done
   ;;
@@ -131,6 +131,16 @@ fn requested_reboot_is_not_cancelled() {
     let (state, reason) = ("MIXED+DRAIN+REBOOT_REQUESTED", "bedplate: not ready: ACS");
     let node = Node::new(state, reason);
     assert_eq!(node.checked(READY), after(state, reason, 0));
+}
+
+/// Slurm 24.11 retains the reason after `scontrol reboot`, and also if it drains the node itself.
+#[test]
+fn reason_of_node_in_service_is_given_up() {
+    let node = Node::new("IDLE", "bedplate: not ready: ACS : reboot issued");
+    assert_eq!(node.checked(READY), after("IDLE", "resumed by bedplate", 1));
+    assert_eq!(node.checked(READY), after("IDLE", "resumed by bedplate", 0));
+    let node = Node::new("IDLE", "bedplate: not ready: ACS : reboot issued");
+    assert_eq!(node.checked(NOT_READY).0, "IDLE+DRAIN");
 }
 
 #[test]
