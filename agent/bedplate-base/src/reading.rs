@@ -33,6 +33,14 @@ pub enum ReadError {
         /// Reason, and the command that fixes it.
         why: String,
     },
+    /// A container that reads the host through a mount would not read the host's value.
+    #[error("{path} of the host is not visible: {why}")]
+    Hidden {
+        /// Path inside the host.
+        path: String,
+        /// Reason, and the fix.
+        why: String,
+    },
     /// Any other error of the system (a directory instead of a file, EINVAL of an empty GID, EIO …).
     #[error("{path} cannot be read: {reason}")]
     Failed {
@@ -146,6 +154,8 @@ pub enum Cause {
     ShortConfig,
     /// The device that has the value does not answer reads: powered down, hung or gone.
     NoAnswer,
+    /// The container that reads lacks a right or a namespace of the host. The text names it.
+    Hidden,
     /// Reading failed for another reason.
     NotReadable,
     /// Its meaning is unknown, whether it was read or there was nothing to read.
@@ -185,6 +195,7 @@ impl From<&ReadError> for Reason {
         let cause = match error {
             ReadError::NotRecorded { .. } => Cause::NotRecorded,
             ReadError::Denied { .. } => Cause::Denied,
+            ReadError::Hidden { .. } => Cause::Hidden,
             ReadError::NotFound { .. } | ReadError::Untrusted { .. } | ReadError::Failed { .. } => {
                 Cause::NotReadable
             }

@@ -77,6 +77,10 @@ impl Daemon {
         let Ok(id) = id.trim().parse::<u32>() else {
             return Reading::unknown(format!("{file} has no valid process id"));
         };
+        // The kernel lists processes of other PID namespaces as 0 (kernel/cgroup/cgroup.c, `cgroup_procs_show`).
+        if id == 0 {
+            return Reading::unknown(format!("{file} lists a process of another PID namespace"));
+        }
         let comm = self.program.get(..COMM).unwrap_or(self.program);
         match Reading::from_result(reader.attribute(&format!("/proc/{id}/comm"))) {
             // With hidepid=, processes of other users are hidden, including process 1.

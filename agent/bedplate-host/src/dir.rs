@@ -1,33 +1,36 @@
-//! Hosts that are directories: the running machine (`/`) and image roots. Read-only; every read goes through `open`,
-//! which decides what a path may reach. No parsing, no knowledge of the content.
+//! Hosts that are directories: the running machine (`/`, or a mount of it in a container) and image roots. Read-only;
+//! every read goes through `open`, which decides what a path may reach. No parsing, no knowledge of the content.
 
 mod config;
+mod content;
 mod foreign;
 mod functions;
 mod header_block;
+mod mounted;
+mod namespaces;
 mod open;
 mod refusal;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, readlinkat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::sys::stat::{FileStat, fstat, fstatat};
-use rustix::fs::{FileType, RawDir};
+use rustix::fs::FileType;
 use sha2::{Digest as _, Sha256};
 
 use self::config::{RecordedConfigReader, Registers};
 use self::functions::{DEVICES, Functions};
-use self::refusal::{error, refused};
+use self::mounted::Mounted;
+use self::refusal::error;
 pub use super::image::{ImageError, ImageRoot};
 use super::{
     ConfigSpace, HostKind, KernelLog, LineFilter, ModifiedAt, ReadCost, Reader, file, kmsg,
-    netlink, trust,
+    netlink, snapshot_paths, trust,
 };
 use bedplate_base::OptionalRead as _;
 use bedplate_base::ReadError;
@@ -42,6 +45,7 @@ const TOO_LARGE: &str = "larger than 16 MiB";
 const BUFFER: usize = 64 << 10;
 enum Root {
     Live,
+    Mounted(Mounted),
     Image { root: Arc<ImageRoot>, foreign: Vec<foreign::Mount> },
 }
 
@@ -51,7 +55,7 @@ pub struct DirReader {
     syscalls: Cell<u64>,
     config_dwords: Cell<u64>,
     buffer: RefCell<Vec<u8>>,
-    /// For an image, the directory of each PCI function, once the links of `/sys/bus/pci/devices` have been read.
+    /// For an image or a mount, the directory of each PCI function, once the links of `/sys/bus/pci/devices` have been read.
     functions: RefCell<Option<Functions>>,
 }
 
@@ -59,6 +63,16 @@ impl DirReader {
     /// Creates a reader for the running machine.
     pub fn live() -> Self {
         Self::new(Root::Live)
+    }
+
+    /// Creates a reader for the running machine through a mount of its root directory in a container. Resolves every path
+    /// inside it. A path whose content depends on a namespace of the reading process is [`ReadError::Hidden`], unless the
+    /// namespace is the host's.
+    ///
+    /// # Errors
+    /// [`ImageError`] if it cannot be opened, or is not the root directory of the running machine with /proc and /sys.
+    pub fn mounted(directory: &Path) -> Result<Self, ImageError> {
+        Mounted::open(directory).map(|mounted| Self::new(Root::Mounted(mounted)))
     }
 
     /// Creates a reader for an image root. Resolves every path inside it: no absolute symlink, `..` or magic link
@@ -90,8 +104,33 @@ impl DirReader {
     /// describe the image, and read as missing.
     pub fn foreign_mounts(&self) -> Vec<&'static str> {
         match &self.root {
-            Root::Live => Vec::new(),
+            Root::Live | Root::Mounted(_) => Vec::new(),
             Root::Image { foreign, .. } => foreign.iter().map(|mount| mount.path).collect(),
+        }
+    }
+
+    /// Returns what stays unknown through a mount, each with the right or namespace that the container lacks.
+    pub fn missing_rights(&self) -> Vec<String> {
+        match &self.root {
+            Root::Mounted(mounted) => mounted.missing_rights(),
+            Root::Live | Root::Image { .. } => Vec::new(),
+        }
+    }
+
+    /// Returns the root that confines all paths.
+    fn confinement(&self) -> Option<&ImageRoot> {
+        match &self.root {
+            Root::Live => None,
+            Root::Mounted(mounted) => Some(&mounted.root),
+            Root::Image { root, .. } => Some(root),
+        }
+    }
+
+    /// Checks that netlink answers for this host.
+    fn needs_network(&self, path: String) -> Result<(), ReadError> {
+        match &self.root {
+            Root::Mounted(mounted) => mounted.needs_network(path),
+            Root::Live | Root::Image { .. } => Ok(()),
         }
     }
 
@@ -115,79 +154,10 @@ impl DirReader {
         self.config_dwords.set(self.config_dwords.get() + dwords);
     }
 
-    fn read_up_to(&self, path: &str, limit: usize, whole: bool) -> Result<Vec<u8>, ReadError> {
-        // The kernel's own file systems have only regular files, and report meaningless sizes.
-        let fd = match matches!(self.root, Root::Live) && is_kernels(path) {
-            true => self.open(path, OFlag::O_RDONLY)?,
-            false => {
-                if let Some(fd) = self.open_attribute(path) {
-                    return self.read_from(&fd?, path, limit, whole);
-                }
-                let (fd, stat) = self.open_file(path)?;
-                if whole && usize::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
-                    return Err(refused(path, TOO_LARGE));
-                }
-                fd
-            }
-        };
-        self.read_from(&fd, path, limit, whole)
-    }
-
     fn check_trust(&self, path: &str, stat: &FileStat) -> Result<(), ReadError> {
         let shown = self.display_path(path);
         let why = trust::distrust(stat, &shown);
         why.map_or(Ok(()), |why| Err(ReadError::Untrusted { path: shown, why }))
-    }
-
-    fn read_from(
-        &self,
-        fd: &OwnedFd,
-        path: &str,
-        limit: usize,
-        whole: bool,
-    ) -> Result<Vec<u8>, ReadError> {
-        let mut buffer = self.buffer.borrow_mut();
-        let mut bytes = Vec::new();
-        loop {
-            let room = buffer.len().min(limit - bytes.len());
-            self.count(1);
-            let got =
-                nix::unistd::read(fd, &mut buffer[..room]).map_err(|errno| error(path, errno))?;
-            bytes.extend_from_slice(&buffer[..got]);
-            // A sysfs attribute arrives whole in one read. Files of /proc do not: only 0 is their end.
-            let ended = got == 0 || (got < room && is_below(path, "/sys"));
-            if ended || (!whole && bytes.len() == limit) {
-                return Ok(bytes);
-            }
-            if bytes.len() == limit {
-                return Err(refused(path, TOO_LARGE));
-            }
-        }
-    }
-
-    fn entries(
-        &self,
-        path: &str,
-        mut each: impl FnMut(&OwnedFd, &str, FileType) -> Result<(), ReadError>,
-    ) -> Result<(), ReadError> {
-        let fd = self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
-        let mut space: Vec<MaybeUninit<u8>> = vec![MaybeUninit::uninit(); BUFFER / 2];
-        let mut directory = RawDir::new(&fd, &mut space);
-        loop {
-            self.count(u64::from(directory.is_buffer_empty()));
-            let Some(entry) = directory.next() else { return Ok(()) };
-            let entry =
-                entry.map_err(|errno| error(path, Errno::from_raw(errno.raw_os_error())))?;
-            let name = entry.file_name().to_string_lossy();
-            if name != "." && name != ".." {
-                each(&fd, &name, entry.file_type())?;
-            }
-        }
-    }
-
-    fn read_link_at(&self, directory: BorrowedFd, name: &str) -> Result<String, Errno> {
-        self.count(1);
-        Ok(readlinkat(directory, name)?.to_string_lossy().into_owned())
     }
 }
 
@@ -197,14 +167,14 @@ const MOST_HASHED: u64 = 2 << 30;
 impl Reader for DirReader {
     fn kind(&self) -> HostKind {
         match self.root {
-            Root::Live => HostKind::Live,
+            Root::Live | Root::Mounted(_) => HostKind::Live,
             Root::Image { .. } => HostKind::Image,
         }
     }
 
     fn display_path(&self, path: &str) -> String {
         match &self.root {
-            Root::Live => path.to_owned(),
+            Root::Live | Root::Mounted(_) => path.to_owned(),
             Root::Image { root, .. } => root.display_path(path),
         }
     }
@@ -221,6 +191,10 @@ impl Reader for DirReader {
         if let Some((directory, stat)) = file::real_directory(&fd)
             && let Some(why) = trust::distrust_directory(&stat)
         {
+            let directory = match &self.root {
+                Root::Mounted(mounted) => mounted.path_of_host(&directory),
+                Root::Live | Root::Image { .. } => directory,
+            };
             let why = format!("directory {}: {why}", directory.display());
             return Err(ReadError::Untrusted { path: path.to_owned(), why });
         }
@@ -249,9 +223,9 @@ impl Reader for DirReader {
 
     fn link(&self, path: &str) -> Result<String, ReadError> {
         let failed = |errno| error(path, errno);
-        let Root::Image { .. } = &self.root else {
+        if matches!(self.root, Root::Live) {
             return self.read_link_at(AT_FDCWD, path).map_err(failed);
-        };
+        }
         if let Some((directory, name)) =
             self.functions.borrow().as_ref().and_then(|known| known.link(path))
         {
@@ -277,7 +251,7 @@ impl Reader for DirReader {
             Ok(())
         })?;
         links.sort_unstable();
-        if let Root::Image { root, .. } = &self.root
+        if let Some(root) = self.confinement()
             && path == DEVICES
         {
             self.count(3);
@@ -326,7 +300,7 @@ impl Reader for DirReader {
                     .map(drop)
                     .map_err(|errno| error(path, errno))
             }
-            Root::Image { .. } => self.open(path, OFlag::O_PATH).map(drop),
+            Root::Mounted(_) | Root::Image { .. } => self.open(path, OFlag::O_PATH).map(drop),
         };
         Ok(found.optional()?.is_some())
     }
@@ -334,7 +308,7 @@ impl Reader for DirReader {
     fn config(&self, address: PciAddress) -> Result<Box<dyn ConfigSpace + '_>, ReadError> {
         let path = format!("{DEVICES}/{address}/config");
         match self.root {
-            Root::Live => {
+            Root::Live | Root::Mounted(_) => {
                 let fd = self.open(&path, OFlag::O_RDONLY)?;
                 Ok(Box::new(Registers { reader: self, fd, path }))
             }
@@ -346,14 +320,17 @@ impl Reader for DirReader {
     }
 
     fn vfs(&self, pf: PciAddress, interface: &str) -> Result<VfTable, ReadError> {
+        self.needs_network(snapshot_paths::vfs_named(interface))?;
         netlink::ask_for_vfs(self, pf, interface)
     }
 
     fn default_routes(&self) -> Result<BTreeSet<String>, ReadError> {
+        self.needs_network(snapshot_paths::ROUTES_NAMED.to_owned())?;
         netlink::ask_for_default_routes(self)
     }
 
     fn eswitch(&self, pf: PciAddress) -> Result<Option<EswitchMode>, ReadError> {
+        self.needs_network(snapshot_paths::eswitch_named(pf))?;
         netlink::ask_for_eswitch(self, pf)
     }
 
@@ -362,14 +339,18 @@ impl Reader for DirReader {
         function: PciAddress,
         interface: &str,
     ) -> Result<Option<FlowControl>, ReadError> {
+        self.needs_network(snapshot_paths::flow_control_named(interface))?;
         netlink::ask_for_flow_control(self, function, interface)
     }
 
     fn kernel_log(&self, keep: LineFilter) -> Result<KernelLog, ReadError> {
-        if !matches!(self.root, Root::Live) {
-            return Err(ReadError::NotFound { path: kmsg::PATH.to_owned() });
-        }
-        let (log, calls) = kmsg::read(keep)?;
+        let (log, calls) = match &self.root {
+            Root::Live => kmsg::read(keep)?,
+            Root::Mounted(_) => kmsg::read_from(self.open_kernel_log()?.into(), keep)?,
+            Root::Image { .. } => {
+                return Err(ReadError::NotFound { path: kmsg::PATH.to_owned() });
+            }
+        };
         self.count(calls);
         Ok(log)
     }

@@ -15,7 +15,7 @@ use bedplate_base::value::vf::{EswitchMode, VfAttributes, VfTable};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostKind {
-    /// The running machine, `/`.
+    /// The running machine: `/`, or a mount of it (`--host-root DIR`).
     Live,
     /// A root directory that is not running (`--root DIR`).
     Image,
@@ -389,6 +389,7 @@ fn answer<T: DeserializeOwned>(
         ReadError::Denied { .. } => ReadError::Denied { path: named.clone() },
         ReadError::Failed { reason, .. } => ReadError::Failed { path: named.clone(), reason },
         ReadError::Untrusted { why, .. } => ReadError::Untrusted { path: named.clone(), why },
+        ReadError::Hidden { why, .. } => ReadError::Hidden { path: named.clone(), why },
     })?;
     serde_json::from_slice(&bytes)
         .map_err(|error| ReadError::Failed { path: named, reason: error.to_string() })

@@ -27,11 +27,18 @@ pub struct ImageError {
 }
 
 impl ImageError {
-    fn unopened(directory: &Path, errno: Errno) -> Self {
-        let what = format!("cannot open image root {}", directory.display());
+    fn unopened(kind: &str, directory: &Path, errno: Errno) -> Self {
+        let what = format!("cannot open {kind} {}", directory.display());
         Self { what, source: Some(errno.into()) }
     }
+
+    pub(super) fn new(what: String) -> Self {
+        Self { what, source: None }
+    }
 }
+
+/// Name of the root of an image in messages.
+const IMAGE: &str = "image root";
 
 /// An open root directory of an image.
 #[derive(Debug)]
@@ -46,20 +53,22 @@ impl ImageRoot {
     /// # Errors
     /// [`ImageError`] if it cannot be opened, or if the kernel cannot restrict path lookups to it.
     pub fn open(directory: &Path) -> Result<Arc<Self>, ImageError> {
-        let failed = |errno| ImageError::unopened(directory, errno);
+        Self::open_kind(IMAGE, directory)
+    }
+
+    /// [`ImageRoot::open`] for a root directory that messages call `kind`.
+    pub(super) fn open_kind(kind: &str, directory: &Path) -> Result<Arc<Self>, ImageError> {
+        let failed = |errno| ImageError::unopened(kind, directory, errno);
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let fd = openat(AT_FDCWD, directory, flags, Mode::empty()).map_err(failed)?;
         let root = ImageRoot { fd, directory: directory.to_owned() };
         match root.inside("/", flags, Mode::empty()).0 {
             // Container runtimes older than the call return EPERM.
-            Err(Errno::ENOSYS | Errno::EPERM) => {
-                let what = format!(
-                    "cannot confine paths to image root {}: no openat2; needs Linux 5.6 or newer, and a seccomp \
+            Err(Errno::ENOSYS | Errno::EPERM) => Err(ImageError::new(format!(
+                "cannot confine paths to {kind} {}: no openat2; needs Linux 5.6 or newer, and a seccomp \
                     profile that allows the call",
-                    directory.display()
-                );
-                Err(ImageError { what, source: None })
-            }
+                directory.display()
+            ))),
             Err(errno) => Err(failed(errno)),
             Ok(_) => Ok(Arc::new(root)),
         }
@@ -71,12 +80,12 @@ impl ImageRoot {
     /// Errors of [`ImageRoot::open`], and a root that other users could change at the same time.
     pub fn open_to_change(directory: &Path) -> Result<Arc<Self>, ImageError> {
         let root = Self::open(directory)?;
-        let stat = root.stat().map_err(|errno| ImageError::unopened(directory, errno))?;
+        let stat = root.stat().map_err(|errno| ImageError::unopened(IMAGE, directory, errno))?;
         let shown = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
         match trust::distrust(&stat, &shown.display().to_string()) {
             Some(why) => {
                 let what = format!("image root {} is not trusted: {why}", directory.display());
-                Err(ImageError { what, source: None })
+                Err(ImageError::new(what))
             }
             None => Ok(root),
         }

@@ -2,7 +2,7 @@
 //! The log is a ring: early messages of a long boot may be lost.
 
 use std::collections::VecDeque;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 
@@ -93,7 +93,11 @@ impl Bounded {
 pub fn read(keep: LineFilter) -> Result<(KernelLog, u64), ReadError> {
     let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(PATH);
-    let mut kmsg = opened.map_err(|error| refused(&error))?;
+    read_from(opened.map_err(|error| refused(&error))?, keep)
+}
+
+/// [`read`] for a log that is open, without blocking.
+pub(crate) fn read_from(mut kmsg: File, keep: LineFilter) -> Result<(KernelLog, u64), ReadError> {
     let (mut whole, mut kept) = (true, Bounded::default());
     let mut record = [0; RECORD];
     let mut first = true;

@@ -17,6 +17,7 @@ mod image;
 pub mod kmsg;
 mod lock;
 pub mod module;
+pub mod mountinfo;
 mod netlink;
 pub mod package_lock;
 pub mod process;

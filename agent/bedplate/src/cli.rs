@@ -127,6 +127,9 @@ pub(crate) struct HostArgs {
     /// Inspect a root directory that is not running (an image, a mounted disk).
     #[arg(long, value_name = "DIR", group = "which_host", help_heading = "Host")]
     root: Option<PathBuf>,
+    /// Root directory of the running host, mounted into a container.
+    #[arg(long, value_name = "DIR", group = "which_host", help_heading = "Host")]
+    host_root: Option<PathBuf>,
     /// Inspect a recorded host (see `bedplate snapshot`). Repeatable; accepts a glob pattern in quotes. With several
     /// hosts, unusable snapshots are reported and skipped, and `--json` writes one document per host, with its `file`.
     #[arg(long, value_name = "FILE", group = "which_host", help_heading = "Host")]
@@ -137,7 +140,7 @@ pub(crate) struct HostArgs {
 }
 
 impl HostArgs {
-    /// Whether no other host is named than this machine.
+    /// Whether no other host is named than this machine. A container's host is this machine.
     fn is_this_host(&self) -> bool {
         self.root.is_none() && self.snapshot.is_empty() && self.demo.is_none()
     }

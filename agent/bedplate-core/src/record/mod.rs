@@ -116,6 +116,8 @@ impl<'a> Recorder<'a> {
                 None
             }
             Err(ReadError::NotRecorded { .. }) => None,
+            // Whether it is a link is unknown, as its content.
+            Err(ReadError::Hidden { .. }) => Some(None),
             // Exists, and is not a link.
             Err(ReadError::Failed { .. } | ReadError::Untrusted { .. }) => Some(None),
         }
@@ -149,7 +151,9 @@ impl<'a> Recorder<'a> {
             ReadError::Failed { reason, .. } if reason == "Is a directory" => {
                 self.merge(&at, Node::Dir(None))
             }
-            ReadError::Failed { reason, .. } => self.merge(&at, Node::Failed(reason.clone())),
+            ReadError::Failed { reason, .. } | ReadError::Hidden { why: reason, .. } => {
+                self.merge(&at, Node::Failed(reason.clone()))
+            }
             // A directory was expected, and this is something else.
             ReadError::NotFound { .. } if self.inner.exists(path) == Ok(true) => {
                 self.merge(&at, Node::Present)
@@ -166,7 +170,9 @@ impl<'a> Recorder<'a> {
         let node = match answer.map(serde_json::to_vec) {
             Ok(Ok(bytes)) => Node::File(bytes),
             Err(ReadError::Denied { .. }) => Node::Denied,
-            Err(ReadError::Failed { reason, .. }) => Node::Failed(reason.clone()),
+            Err(ReadError::Failed { reason, .. } | ReadError::Hidden { why: reason, .. }) => {
+                Node::Failed(reason.clone())
+            }
             Ok(Err(_))
             | Err(
                 ReadError::NotFound { .. }

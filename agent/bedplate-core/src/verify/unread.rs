@@ -46,6 +46,9 @@ pub(crate) fn fix(cause: Cause) -> Option<&'static str> {
         Cause::Denied | Cause::ShortConfig => Some("run `bedplate verify` as root"),
         Cause::NotRecorded => Some("record the host again with this version of bedplate"),
         Cause::NoAnswer => Some("see pcie.answer"),
+        Cause::Hidden => {
+            Some("give the container what the reason names, then run `bedplate verify` again")
+        }
         Cause::NotReadable => {
             Some("look for the cause in `dmesg`, then run `bedplate verify` again")
         }

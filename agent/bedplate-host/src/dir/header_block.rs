@@ -20,7 +20,7 @@ const FILE_SYSTEMS: &str = "/sys/fs/btrfs";
 /// [`Reader::grub_header_block`](crate::Reader::grub_header_block) for the running system. An image has no block
 /// device.
 pub(super) fn read(reader: &DirReader, device: &str) -> Result<String, ReadError> {
-    if !matches!(reader.root, Root::Live) {
+    if matches!(reader.root, Root::Image { .. }) {
         return Err(ReadError::NotFound { path: device.to_owned() });
     }
     let file = File::from(reader.open_block_device(device)?);

@@ -1,15 +1,25 @@
 //! Opens paths for a directory reader, and restricts their reach.
 
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, makedev};
 
+use super::foreign::Mount;
 use super::refusal::{error, refused};
-use super::{DirReader, Root};
+use super::{DirReader, ImageRoot, Root};
 use crate::file::{self, NotOpened};
+use crate::kmsg;
 use bedplate_base::ReadError;
+
+/// Rights of a container that reads the kernel's log.
+const KERNEL_LOG: &str = "the container needs CAP_SYSLOG and access to the device (Kubernetes: `privileged: true`; Docker and \
+    Podman: `--device /dev/kmsg --cap-add SYSLOG`)";
+/// Rights of a container that reads a block device.
+const BLOCK_DEVICES: &str = "the container needs access to the device (Kubernetes: `privileged: true`; Docker and Podman: \
+    `--device`)";
 
 impl DirReader {
     /// Opens a path inside the host. Never blocks on a FIFO and never gains a controlling terminal.
@@ -19,10 +29,14 @@ impl DirReader {
             // openat2 refuses these together with O_PATH, which needs neither.
             flags |= OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         }
-        let Root::Image { root, foreign } = &self.root else {
-            let opened = openat(AT_FDCWD, path, flags, Mode::empty());
-            self.count(1 + closes(&opened));
-            return opened.map_err(|errno| error(path, errno));
+        let (root, foreign, at): (&ImageRoot, &[Mount], Cow<'_, str>) = match &self.root {
+            Root::Live => {
+                let opened = openat(AT_FDCWD, path, flags, Mode::empty());
+                self.count(1 + closes(&opened));
+                return opened.map_err(|errno| error(path, errno));
+            }
+            Root::Mounted(mounted) => (&mounted.root, &[], mounted.located(path)?),
+            Root::Image { root, foreign } => (root, foreign, Cow::Borrowed(path)),
         };
         if foreign.iter().any(|mount| super::is_below(path, mount.path)) {
             return Err(ReadError::NotFound { path: path.to_owned() });
@@ -33,7 +47,7 @@ impl DirReader {
             self.count(1 + closes(&opened));
             return opened.map_err(|errno| error(path, errno));
         }
-        let (fd, calls) = root.inside(path, flags, Mode::empty());
+        let (fd, calls) = root.inside(&at, flags, Mode::empty());
         self.count(calls + closes(&fd));
         let fd = fd.map_err(|errno| error(path, errno))?;
         if !foreign.is_empty()
@@ -68,7 +82,28 @@ impl DirReader {
 
     /// Opens a block device for reading, with the same care.
     pub(super) fn open_block_device(&self, path: &str) -> Result<OwnedFd, ReadError> {
-        self.open_type(path, SFlag::S_IFBLK, "not a block device").map(|(fd, _)| fd)
+        let opened = self.open_type(path, SFlag::S_IFBLK, "not a block device");
+        opened.map(|(fd, _)| fd).map_err(|error| self.of_container(error, BLOCK_DEVICES))
+    }
+
+    /// Opens the kernel's log through a mount, with the same care.
+    pub(super) fn open_kernel_log(&self) -> Result<OwnedFd, ReadError> {
+        let opened = self.open_type(kmsg::PATH, SFlag::S_IFCHR, "not a character device");
+        let (fd, stat) = opened.map_err(|error| self.of_container(error, KERNEL_LOG))?;
+        match stat.st_rdev == makedev(1, 11) {
+            true => Ok(fd),
+            false => Err(refused(kmsg::PATH, "not the kernel's log")),
+        }
+    }
+
+    /// Replaces the advice of a denied read: in a container, root may lack the right too.
+    fn of_container(&self, error: ReadError, why: &str) -> ReadError {
+        match (error, &self.root) {
+            (ReadError::Denied { path }, Root::Mounted(_)) => {
+                ReadError::Hidden { path, why: why.to_owned() }
+            }
+            (error, _) => error,
+        }
     }
 
     fn open_type(

@@ -1,4 +1,4 @@
-//! Opens `--root`, `--snapshot`, `--demo` or the running machine for reading, with its facts and ledger.
+//! Opens `--root`, `--host-root`, `--snapshot`, `--demo` or the running machine for reading, with its facts and ledger.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -103,6 +103,9 @@ fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError
     if let Some(dir) = &args.root {
         return open_image(dir).map(OpenHost::alone);
     }
+    if let Some(dir) = &args.host_root {
+        return open_mounted(dir).map(OpenHost::alone);
+    }
     if let Some(name) = &args.demo {
         let unknown = || CliError::new(format!("unknown demo host `{name}`"));
         return demo::snapshot(name).map(OpenHost::alone).ok_or_else(unknown);
@@ -123,6 +126,18 @@ fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
     // The reader's error names the directory.
     let reader = DirReader::image(dir).context("cannot use --root")?;
     warn_of_mounts(&reader);
+    Ok(reader)
+}
+
+/// Opens the running host below its mount in a container. `/` is this machine itself.
+fn open_mounted(dir: &std::path::Path) -> Result<DirReader, CliError> {
+    if std::fs::canonicalize(dir).is_ok_and(|path| path == std::path::Path::new("/")) {
+        return Ok(DirReader::live());
+    }
+    let reader = DirReader::mounted(dir).context("cannot use --host-root")?;
+    for missing in reader.missing_rights() {
+        output::warn(&missing);
+    }
     Ok(reader)
 }
 

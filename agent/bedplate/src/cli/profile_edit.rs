@@ -75,7 +75,8 @@ impl Drop for Draft {
 
 /// Edits until the profile is valid, then installs it.
 pub(crate) fn run(args: &EditArgs) -> Result<Exit, CliError> {
-    let host = HostArgs { root: args.root.clone(), snapshot: Vec::new(), demo: None };
+    let host =
+        HostArgs { root: args.root.clone(), host_root: None, snapshot: Vec::new(), demo: None };
     let host = host::open_one(&host)?;
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
     let shown = file::under(root, HOST_PROFILE).display().to_string();

@@ -28,7 +28,7 @@ const GUESTS: &str = "vfio";
 )]
 pub(crate) struct InitArgs {
     /// File to write; `-` for standard output. Default: /etc/bedplate/profile.toml of the host; standard output for a
-    /// snapshot or demo host.
+    /// snapshot, a demo host or `--host-root`.
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Overwrite an existing file.
@@ -144,6 +144,8 @@ fn target(args: &InitArgs, kind: HostKind) -> Result<Target, CliError> {
             })?;
             Ok(Target::File(DirWriter::live(), path))
         }
+        // The mount is only read.
+        (None, HostKind::Live) if args.host.host_root.is_some() => Ok(Target::Stdout),
         (None, HostKind::Live) => Ok(Target::File(DirWriter::live(), own())),
         (None, HostKind::Snapshot) => Ok(Target::Stdout),
         (None, HostKind::Image) => {

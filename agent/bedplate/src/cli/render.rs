@@ -155,8 +155,7 @@ fn targets() -> clap::builder::PossibleValuesParser {
 
 /// Resolves the profile, renders it, and writes or prints the files.
 pub(crate) fn run(args: &RenderArgs) -> Result<Exit, CliError> {
-    let says_host =
-        args.host.root.is_some() || args.host.demo.is_some() || !args.host.snapshot.is_empty();
+    let says_host = !args.host.is_this_host() || args.host.host_root.is_some();
     let opened = host::open_one(&args.host)?;
     let mut facts = match (args.profile.cpu, says_host) {
         (Some(cpu), false) => Facts::of_vendor(cpu),

@@ -155,6 +155,9 @@ impl From<ReadError> for Obstacle {
     fn from(error: ReadError) -> Self {
         let fix = match &error {
             ReadError::Denied { .. } => "run bedplate as root".to_owned(),
+            ReadError::Hidden { .. } => {
+                "give the container what the reason names, then plan again".to_owned()
+            }
             ReadError::NotRecorded { .. } => {
                 "record the host again, as root: `bedplate snapshot`".to_owned()
             }

@@ -3,6 +3,8 @@
 use super::Obstacle;
 use bedplate_base::{OptionalRead as _, ReadError, Reading, Reason};
 use bedplate_host::Reader;
+pub(super) use bedplate_host::mountinfo::Mount;
+use bedplate_host::mountinfo::unescaped;
 
 /// Mounts as the reading process sees them (proc(5)).
 pub(crate) const MOUNTINFO: &str = "/proc/self/mountinfo";
@@ -16,21 +18,6 @@ const POINTS: [(&str, &str); 5] = [
     ("/boot/grub2", "boot-grub2.mount"),
     ("/efi", "efi.mount"),
 ];
-
-/// A mounted file system, or a part of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
-    /// Mount point.
-    pub point: String,
-    /// Directory of the file system that is mounted. For btrfs a subvolume.
-    pub root: String,
-    /// Device number, `MAJOR:MINOR`. btrfs and ZFS mounts have numbers of their own.
-    pub device: String,
-    /// File system type.
-    pub kind: String,
-    /// Device or data set.
-    pub source: String,
-}
 
 /// All mounts, in the order in which they were made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,28 +67,6 @@ impl Mounts {
     }
 }
 
-impl Mount {
-    /// Whether both mounts are of one file system, or of its subvolumes.
-    pub(super) fn is_same_file_system(&self, other: &Mount) -> bool {
-        self.device == other.device && self.source == other.source
-    }
-
-    /// Parses a line: id, parent, device, root, point, options, optional fields, `-`, type, source, options (proc(5)).
-    fn parse(line: &str) -> Option<Mount> {
-        let (own, other) = line.split_once(" - ")?;
-        let mut own = own.split(' ').skip(2);
-        let mut other = other.split(' ');
-        let (device, root, point) = (own.next()?, own.next()?, own.next()?);
-        Some(Mount {
-            point: unescaped(point),
-            root: unescaped(root),
-            device: device.to_owned(),
-            kind: other.next()?.to_owned(),
-            source: unescaped(other.next().unwrap_or_default()),
-        })
-    }
-}
-
 /// Returns the part of a line of [`MOUNTINFO`] that snapshots record, for file systems that boot loaders read.
 pub(crate) fn recorded_mount(line: &str) -> Option<String> {
     let Mount { point, root, device, kind, source } = Mount::parse(line)?;
@@ -128,13 +93,6 @@ pub(crate) fn recorded_fstab(line: &str) -> Option<String> {
 pub(super) fn below<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(directory.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
-}
-
-/// Decodes blanks and backslashes that are written in octal (getmntent(3)).
-fn unescaped(text: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
 }
 
 /// Returns the configured mount point at or above `path` at which nothing is mounted. `Absent`: everything is mounted.

@@ -138,7 +138,7 @@ pub(in crate::report) fn reading<T>(
 pub(super) fn unread(why: &Reason) -> &'static str {
     match why.cause {
         Cause::NotRecorded => "not recorded",
-        Cause::Denied | Cause::ShortConfig | Cause::NotReadable => "not readable",
+        Cause::Denied | Cause::ShortConfig | Cause::Hidden | Cause::NotReadable => "not readable",
         Cause::NoAnswer => "no answer",
         Cause::NotUnderstood | Cause::NotAsked => UNKNOWN,
     }
