@@ -5,8 +5,6 @@
 pub const STATUS: &str = "/proc/self/status";
 /// Required to set attributes of VFs and modes of eswitches (net/core/rtnetlink.c, net/devlink/netlink_gen.c).
 pub const NET_ADMIN: u32 = 12;
-/// Required to read config space beyond 64 bytes (drivers/pci/pci-sysfs.c).
-pub const SYS_ADMIN: u32 = 21;
 /// Required to choose how the machine resets. The kernel checks it at the write, not at the open (kernel/reboot.c).
 pub const SYS_BOOT: u32 = 22;
 

@@ -109,7 +109,7 @@ impl DirReader {
         }
     }
 
-    /// Returns what stays unknown through a mount, each with the right or namespace that the container lacks.
+    /// Returns the values that stay unknown through a mount, each with the right or namespace that the container lacks.
     pub fn missing_rights(&self) -> Vec<String> {
         match &self.root {
             Root::Mounted(mounted) => mounted.missing_rights(),

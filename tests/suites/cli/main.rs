@@ -11,6 +11,7 @@ mod edit;
 mod files;
 mod foreign_profile;
 mod foreign_state;
+mod host_root;
 mod hostile;
 mod init;
 mod json;

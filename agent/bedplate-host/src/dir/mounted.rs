@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +21,7 @@ use super::is_below;
 use super::namespaces::{Namespace, Namespaces};
 use crate::image::{ImageError, ImageRoot};
 use crate::mountinfo::Mount;
-use crate::{boot_id, capability, symlink};
+use crate::{boot_id, symlink};
 use bedplate_base::ReadError;
 
 /// Name of the mount in messages.
@@ -41,6 +43,10 @@ const OF_READER: [(&str, &str); 4] = [
 const OTHER_MOUNT: &str = "the container does not see the host's mount there, which was made or removed after the \
     container started; mount the host with `mountPropagation: HostToContainer` (Docker and Podman: `rslave`), or restart \
     the container";
+
+/// Message about a missing right (drivers/pci/pci-sysfs.c, `pci_read_config`).
+const SHORT_CONFIG: &str = "config space of PCI devices beyond 64 bytes is unknown: the container lacks CAP_SYS_ADMIN in the \
+    host's user namespace";
 
 /// A mount of the running host.
 pub(super) struct Mounted {
@@ -120,13 +126,16 @@ impl Mounted {
             .filter(|namespace| !self.namespaces.is_hosts(*namespace))
             .map(|namespace| format!("{}: {}", namespace.unknown(), namespace.remedy()))
             .collect();
-        let status = text(&self.root, "/proc/self/status").unwrap_or_default();
-        if capability::in_effect(&status, capability::SYS_ADMIN) == Some(false) {
-            missing.push(
-                "config space of PCI devices beyond 64 bytes is unknown: the container lacks CAP_SYS_ADMIN".to_owned(),
-            );
-        }
+        missing.extend(self.reads_short_config().then(|| SHORT_CONFIG.to_owned()));
         missing
+    }
+
+    /// Whether the kernel ends config space after 64 bytes. A user namespace shows capabilities that do not count here.
+    fn reads_short_config(&self) -> bool {
+        let devices = std::fs::read_dir(self.directory.join("sys/bus/pci/devices"));
+        let first = devices.ok().and_then(|devices| devices.flatten().next());
+        let config = first.and_then(|device| File::open(device.path().join("config")).ok());
+        config.is_some_and(|config| matches!(config.read_at(&mut [0; 4], 64), Ok(0)))
     }
 
     /// Whether a path, with its links followed, is below a mount point at which this container sees another mount. The
@@ -163,7 +172,7 @@ pub(super) fn open(root: &ImageRoot, path: &str, flags: OFlag) -> Result<OwnedFd
 /// Reads a file of the kernel below the mount.
 pub(super) fn text(root: &ImageRoot, path: &str) -> std::io::Result<String> {
     let mut text = Vec::new();
-    std::fs::File::from(open(root, path, OFlag::O_RDONLY)?).read_to_end(&mut text)?;
+    File::from(open(root, path, OFlag::O_RDONLY)?).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

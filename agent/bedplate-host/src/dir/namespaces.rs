@@ -49,7 +49,7 @@ const SHOWN: [(&str, Namespace); 21] = [
 ];
 
 impl Namespace {
-    /// Returns what is missing, and the remedy.
+    /// Returns the cause of a hidden value, and the remedy.
     pub(super) fn remedy(self) -> &'static str {
         match self {
             Net => {
@@ -74,7 +74,7 @@ impl Namespace {
         }
     }
 
-    /// Returns what is unknown without it.
+    /// Returns the values that are unknown in another namespace.
     pub(super) fn unknown(self) -> &'static str {
         match self {
             Net => {

@@ -1,0 +1,386 @@
+//! `--host-root`: a container reads the running host. Each host is a process 1 in PID and mount namespaces of its own, with
+//! an /etc and a /boot from a directory. Each container has its own root directory, with the host at /host.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use bedplate_tests::{fixtures, program};
+use serde_json::Value;
+
+use crate::session::{Session, text};
+
+/// Runs a command on the host. It must not replace process 1.
+const HOST: &str = r#"
+mount --make-rprivate / || exit 99
+for at in etc boot; do mount --bind "$0/$at" "/$at" || exit 99; done
+cd / || exit 99
+"$@"
+exit $?
+"#;
+
+/// Runs a command in a container: the directory, commands of the test, then the command.
+const CONTAINER: &str = r#"
+set -e
+dir=$0; setup=$1; shift
+mount --rbind / "$dir/h"
+mount -t tmpfs container "$dir/c"
+cd "$dir/c"
+mkdir host proc sys tmp
+mount --move "$dir/h" host
+for at in usr bin lib lib64 sbin; do
+    if [ -L "/$at" ]; then cp -P "/$at" "$at"; elif [ -d "/$at" ]; then mkdir "$at"; mount --rbind "/$at" "$at"; fi
+done
+cp "$dir/bedplate" bedplate
+chmod 755 . bedplate
+mount -t proc proc proc
+mount -o bind,remount,ro host
+eval "$setup"
+exec chroot . "$@"
+"#;
+
+/// Namespaces that a container may have of its own.
+const OWN: [&str; 4] = ["--net", "--pid", "--ipc", "--uts"];
+/// Gives up all rights of root but its user id.
+const WITHOUT_CAPABILITIES: [&str; 4] = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"];
+/// The default user of images without root.
+const NOBODY: [&str; 7] = [
+    "setpriv",
+    "--reuid=65532",
+    "--regid=65532",
+    "--clear-groups",
+    "--bounding-set=-all",
+    "--inh-caps=-all",
+    "--",
+];
+
+/// Every command whose result the container must share with the host.
+const COMMANDS: [&[&str]; 6] = [
+    &["verify", "--json"],
+    &["plan", "--json"],
+    &["topology", "--json"],
+    &["inspect", "--json"],
+    &["history", "--json"],
+    &["snapshot", "-o", "-"],
+];
+
+const PROFILE: &str = r#"
+schema = 1
+name = "node"
+extends = "generic-intel"
+[sysctl]
+set = { "net.core.rmem_max" = 7654321, "kernel.pid_max" = 1234567, "vm.max_map_count" = 7654321 }
+"#;
+
+struct Host(Session);
+
+impl Host {
+    fn new() -> Self {
+        fixtures::root();
+        let session = Session::new();
+        session
+            .file("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n")
+            .file("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet host\"\n")
+            .file(
+                "etc/fstab",
+                "/dev/sda1 / ext4 defaults 0 1\nLABEL=boot /boot ext4 defaults 0 2\n",
+            )
+            .file("etc/bedplate/profile.toml", PROFILE)
+            .file(
+                "boot/grub/grub.cfg",
+                "menuentry 'A' --id a {\n linux /vmlinuz-6.1.0 root=/dev/sda1 ro quiet\n}\n",
+            )
+            .file("boot/vmlinuz-6.1.0", "");
+        for directory in ["h", "c"] {
+            std::fs::create_dir(session.path(directory)).expect("a directory");
+        }
+        std::fs::copy(program::path(), session.path("bedplate")).expect("a copy");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(session.path("."), open).expect("ours");
+        let secret = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(session.path("boot/grub/grub.cfg"), secret).expect("ours");
+        Host(session)
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.0.path("")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", HOST]);
+        command.arg(self.directory()).env("COLUMNS", "1000").env("TERM", "dumb");
+        command
+    }
+
+    /// Runs bedplate on the host itself.
+    fn run(&self, wrapper: &[&str], args: &[&str]) -> Output {
+        let mut command = self.command();
+        command.args(wrapper).arg(self.directory().join("bedplate")).args(args);
+        command.output().expect("unshare runs")
+    }
+
+    /// Runs bedplate in a container.
+    fn contain(&self, own: &[&str], setup: &str, wrapper: &[&str], args: &[&str]) -> Output {
+        let mut command = self.command();
+        command.args(["unshare", "--mount"]).args(own).args(["--fork", "sh", "-c", CONTAINER]);
+        command.arg(self.directory()).arg(setup).args(wrapper).arg("/bedplate").args(args);
+        command.output().expect("unshare runs")
+    }
+}
+
+/// Adds the option to a command.
+fn of_host<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [args, &["--host-root", "/host"]].concat()
+}
+
+/// Returns the lines of an output by their start, without the time of the checks and counters of the kernel.
+fn lines(output: &Output) -> Vec<String> {
+    let volatile = ["\"evaluated_at\"", "\"/sys/module/"];
+    let text = text(&output.stdout);
+    let lines =
+        text.lines().filter(|line| !volatile.iter().any(|start| line.trim().starts_with(start)));
+    lines.map(str::to_owned).collect()
+}
+
+/// Returns the nodes of a snapshot.
+fn nodes(output: &Output) -> BTreeMap<String, String> {
+    let split = |line: &String| {
+        let (path, node) = line.strip_prefix('"')?.split_once("\": ")?;
+        Some((path.to_owned(), node.to_owned()))
+    };
+    lines(output).iter().filter_map(split).collect()
+}
+
+fn same_everywhere(wrapper: &[&str]) {
+    let host = Host::new();
+    for args in COMMANDS {
+        let (here, there) =
+            (host.run(wrapper, args), host.contain(&[], "", wrapper, &of_host(args)));
+        assert!(!here.stdout.is_empty(), "{args:?}: {}", text(&here.stderr));
+        let advice = |line: &String| {
+            line.contains("/dev/kmsg") || line.contains("kernel-log") || line.contains("\"fix\"")
+        };
+        let comparable = |output: &Output| -> Vec<String> {
+            let is_privileged = wrapper.is_empty();
+            lines(output).into_iter().filter(|line| is_privileged || !advice(line)).collect()
+        };
+        assert_eq!(comparable(&there), comparable(&here), "{args:?}: {}", text(&there.stderr));
+        assert_eq!(there.status.code(), here.status.code(), "{args:?}");
+        if wrapper.is_empty() {
+            assert_eq!(text(&there.stderr), text(&here.stderr), "{args:?}");
+        } else {
+            assert!(text(&there.stderr).contains("CAP_SYS_ADMIN"), "{}", text(&there.stderr));
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn container_with_the_hosts_namespaces_reads_the_same() {
+    same_everywhere(&[]);
+}
+
+#[test]
+#[cfg_attr(
+    not(all(has = "root", has = "setpriv", has = "unshare")),
+    ignore = "needs root, setpriv and unshare"
+)]
+fn container_without_rights_reads_what_the_same_user_reads() {
+    same_everywhere(&WITHOUT_CAPABILITIES);
+    same_everywhere(&NOBODY);
+}
+
+/// Prefixes of paths that a container with namespaces of its own cannot read.
+const HIDDEN: [&str; 5] = [
+    "/.bedplate/",
+    "/proc/sys/net/",
+    "/proc/sys/kernel/pid_max",
+    "/proc/sys/kernel/hostname",
+    "/sys/fs/cgroup/systemd",
+];
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn own_namespaces_hide_only_what_they_answer_for() {
+    let host = Host::new();
+    let args = ["snapshot", "--with-hostname", "-o", "-"];
+    let (here, there) =
+        (host.run(&[], &args), host.contain(&OWN, "hostname other", &[], &of_host(&args)));
+    let said = text(&there.stderr);
+    assert!(said.contains("hostNetwork: true") && said.contains("hostPID: true"), "{said}");
+    let (here, there) = (nodes(&here), nodes(&there));
+    for (path, node) in &here {
+        let other = there.get(path);
+        if other == Some(node) {
+            continue;
+        }
+        assert!(
+            HIDDEN.iter().any(|hidden| path.starts_with(hidden)),
+            "{path}: {other:?}, not {node}"
+        );
+        assert!(other.is_none_or(|node| node.contains("\"failed\"")), "{path}: {other:?}");
+    }
+    for path in ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/hostname"] {
+        assert!(there[path].contains("\"failed\"") && here[path].contains("\"text\""), "{path}");
+    }
+    let is_read = |path: &str| {
+        assert!(here[path].contains("\"text\"") && there[path] == here[path], "{path}")
+    };
+    ["/proc/mounts", "/proc/self/mountinfo", "/etc/default/grub"].into_iter().for_each(is_read);
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn checks_and_plan_differ_only_by_unknown_values() {
+    let host = Host::new();
+    let json = |output: Output| -> Value {
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+    };
+    let args = ["verify", "--json"];
+    let (here, there) =
+        (json(host.run(&[], &args)), json(host.contain(&OWN, "", &[], &of_host(&args))));
+    let checks = |document: &Value| document["checks"].as_array().expect("checks").clone();
+    for (here, there) in checks(&here).iter().zip(checks(&there)) {
+        let is_unknown = there["verdict"] == "unknown";
+        assert!(is_unknown || there["verdict"] == here["verdict"], "{here} {there}");
+    }
+    let args = ["plan", "--json"];
+    let there = host.contain(&OWN, "", &[], &of_host(&args));
+    let (here, there) = (json(host.run(&[], &args)), json(there));
+    let (here, there) = (here.to_string(), there.to_string());
+    assert!(here.contains("rmem_max") && here.contains("max_map_count"), "{here}");
+    let unknown = there.split("\"unknowns\":").nth(1).expect("unknowns");
+    for key in ["net.core.rmem_max", "kernel.pid_max"] {
+        assert!(unknown.contains(key), "{key}: {there}");
+    }
+    assert!(!unknown.contains("max_map_count"), "{unknown}");
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn other_directories_are_rejected() {
+    let host = Host::new();
+    for (setup, root, says) in [
+        ("", "/host/etc", "is not a procfs"),
+        ("", "/host/none", "cannot open host root /host/none"),
+        ("umount -l host/proc", "/host", "/host/proc is not a procfs"),
+        ("umount -l host/sys", "/host", "/host/sys is not a sysfs"),
+        ("mount -t tmpfs x host/proc", "/host", "/host/proc is not a procfs"),
+        ("mount -t proc x host/proc", "/host", "is another file system than"),
+        ("mount -t sysfs x host/sys", "/host", "/host/sys is another file system than /sys"),
+        ("mount -t proc -o subset=pid x host/proc", "/host", "boot_id"),
+        (
+            "umount -l host/proc; mkdir mine; mount --bind proc host/proc",
+            "/host",
+            "is another file system than",
+        ),
+        (
+            "echo other > id; mount --bind id host/proc/sys/kernel/random/boot_id",
+            "/host",
+            "differs from",
+        ),
+    ] {
+        let own: &[&str] = if setup.contains("sysfs") { &["--net", "--pid"] } else { &["--pid"] };
+        let output = host.contain(own, setup, &[], &["verify", "--host-root", root]);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{setup}: {output:?}");
+        assert!(said.contains("cannot use --host-root") && said.contains(says), "{setup}: {said}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn mount_made_after_the_container_started_is_unknown() {
+    let host = Host::new();
+    std::os::unix::fs::symlink("../boot/grub/grub.cfg", host.0.path("etc/menu")).expect("ours");
+    // The container sees the directory below the mount, which is another one, and empty here.
+    let setup = "umount -l host/boot; mkdir -p empty; mount --bind empty host/boot";
+    for args in [&["inspect"][..], &["plan", "--json"], &["verify", "--json"]] {
+        let output = host.contain(&[], setup, &[], &of_host(args));
+        assert!(text(&output.stdout).contains("HostToContainer"), "{args:?}: {output:?}");
+        let whole = host.contain(&[], "", &[], &of_host(args));
+        assert!(!text(&whole.stdout).contains("HostToContainer"), "{args:?}: {whole:?}");
+    }
+    let args = ["snapshot", "-o", "-"];
+    let found = nodes(&host.contain(&[], setup, &[], &of_host(&args)));
+    assert!(
+        found["/boot/grub/grub.cfg"].contains("\"failed\""),
+        "{:?}",
+        found.get("/boot/grub/grub.cfg")
+    );
+}
+
+/// Links of the host lead to files of the host, never to files of the container.
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn links_stay_inside_the_host() {
+    let host = Host::new();
+    let setup = "echo 'GRUB_CMDLINE_LINUX=\"container\"' > tmp/grub; cp tmp/grub /host-grub 2>/dev/null || true";
+    for (target, is_there) in [
+        ("/tmp/grub", false),
+        ("../../../../tmp/grub", false),
+        ("/host/etc/real", false),
+        ("/proc/self/root/tmp/grub", false),
+        ("/etc/real", true),
+        ("../../../../etc/real", true),
+    ] {
+        host.0.file("etc/real", "GRUB_CMDLINE_LINUX=\"of-the-host\"\n");
+        let link = host.0.path("etc/default/grub");
+        std::fs::remove_file(&link).expect("ours");
+        std::os::unix::fs::symlink(target, &link).expect("ours");
+        let output = host.contain(&[], setup, &[], &of_host(&["snapshot", "-o", "-"]));
+        let found = text(&output.stdout);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(!found.contains("GRUB_CMDLINE_LINUX=\\\"container"), "{target}");
+        assert_eq!(found.contains("GRUB_CMDLINE_LINUX=\\\""), is_there, "{target}");
+    }
+}
+
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn container_without_proc_reads_the_host() {
+    let host = Host::new();
+    let args = ["plan", "--json"];
+    let here = host.run(&[], &args);
+    let there = host.contain(&[], "umount -l proc", &[], &of_host(&args));
+    assert_eq!(lines(&there), lines(&here), "{}", text(&there.stderr));
+}
+
+#[test]
+fn own_root_equals_no_option() {
+    let session = Session::new();
+    for args in [
+        &["plan", "--json", "--profile", "generic-amd"][..],
+        &["topology", "--json"],
+        &["inspect", "--json"],
+    ] {
+        let (plain, named) =
+            (session.run(args), session.run(&[args, &["--host-root", "/usr/.."]].concat()));
+        assert_eq!(lines(&named), lines(&plain), "{args:?}");
+        assert_eq!(
+            (text(&named.stderr), named.status.code()),
+            (text(&plain.stderr), plain.status.code())
+        );
+    }
+}
+
+#[test]
+fn option_is_for_reading_only() {
+    let session = Session::new();
+    for args in [
+        &["apply", "--host-root", "/"][..],
+        &["revert", "--host-root", "/"],
+        &["seal", "--host-root", "/"],
+        &["daemon", "--host-root", "/"],
+        &["reboot", "status", "--host-root", "/"],
+        &["plan", "--host-root", "/", "--root", "/"],
+        &["plan", "--host-root", "/", "--snapshot", "x.bp"],
+        &["verify", "--host-root", "/", "--demo", "hgx"],
+    ] {
+        assert_eq!(session.status(args), 64, "{args:?}");
+    }
+    let init = session.run(&["profile", "init", "--host-root", "/", "--extends", "generic-amd"]);
+    assert!(text(&init.stdout).contains("extends = \"generic-amd\""), "{}", text(&init.stderr));
+}
