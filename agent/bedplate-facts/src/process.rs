@@ -92,3 +92,28 @@ impl Daemon {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bedplate_host::snapshot::{Node, Snapshot};
+
+    /// The kernel lists processes of other PID namespaces as 0.
+    #[test]
+    fn process_of_another_pid_namespace_is_unknown() {
+        let mut host = Snapshot::new(true);
+        let group = format!("{}/helper.service/cgroup.procs", SLICES[0]);
+        host.insert(&group, Node::File(b"0\n0\n".to_vec()));
+        host.insert("/proc/1/comm", Node::File(b"systemd\n".to_vec()));
+        host.complete();
+        let helper = Daemon {
+            unit: "helper",
+            pid_file: "/run/helper.pid",
+            program: "helper",
+            is_main: false,
+        };
+        assert!(matches!(helper.runs(&host), Reading::Unknown(_)));
+        let main = Daemon { is_main: true, ..helper };
+        assert_eq!(main.runs(&host), Reading::Known(true));
+    }
+}

@@ -1,43 +1,12 @@
-//! `--host-root`: a container reads the running host. Each host is a process 1 in PID and mount namespaces of its own, with
-//! an /etc and a /boot from a directory. Each container has its own root directory, with the host at /host.
+//! `--host-root`: a container reads the running host.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use bedplate_tests::{fixtures, program};
 use serde_json::Value;
 
+use crate::container::Host;
 use crate::session::{Session, text};
-
-/// Runs a command on the host. It must not replace process 1.
-const HOST: &str = r#"
-mount --make-rprivate / || exit 99
-for at in etc boot; do mount --bind "$0/$at" "/$at" || exit 99; done
-cd / || exit 99
-"$@"
-exit $?
-"#;
-
-/// Runs a command in a container: the directory, commands of the test, then the command.
-const CONTAINER: &str = r#"
-set -e
-dir=$0; setup=$1; shift
-mount --rbind / "$dir/h"
-mount -t tmpfs container "$dir/c"
-cd "$dir/c"
-mkdir host proc sys tmp
-mount --move "$dir/h" host
-for at in usr bin lib lib64 sbin; do
-    if [ -L "/$at" ]; then cp -P "/$at" "$at"; elif [ -d "/$at" ]; then mkdir "$at"; mount --rbind "/$at" "$at"; fi
-done
-cp "$dir/bedplate" bedplate
-chmod 755 . bedplate
-mount -t proc proc proc
-mount -o bind,remount,ro host
-eval "$setup"
-exec chroot . "$@"
-"#;
 
 /// Namespaces that a container may have of its own.
 const OWN: [&str; 4] = ["--net", "--pid", "--ipc", "--uts"];
@@ -63,71 +32,6 @@ const COMMANDS: [&[&str]; 6] = [
     &["history", "--json"],
     &["snapshot", "-o", "-"],
 ];
-
-const PROFILE: &str = r#"
-schema = 1
-name = "node"
-extends = "generic-intel"
-[sysctl]
-set = { "net.core.rmem_max" = 7654321, "kernel.pid_max" = 1234567, "vm.max_map_count" = 7654321 }
-"#;
-
-struct Host(Session);
-
-impl Host {
-    fn new() -> Self {
-        fixtures::root();
-        let session = Session::new();
-        session
-            .file("etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n")
-            .file("etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet host\"\n")
-            .file(
-                "etc/fstab",
-                "/dev/sda1 / ext4 defaults 0 1\nLABEL=boot /boot ext4 defaults 0 2\n",
-            )
-            .file("etc/bedplate/profile.toml", PROFILE)
-            .file(
-                "boot/grub/grub.cfg",
-                "menuentry 'A' --id a {\n linux /vmlinuz-6.1.0 root=/dev/sda1 ro quiet\n}\n",
-            )
-            .file("boot/vmlinuz-6.1.0", "");
-        for directory in ["h", "c"] {
-            std::fs::create_dir(session.path(directory)).expect("a directory");
-        }
-        std::fs::copy(program::path(), session.path("bedplate")).expect("a copy");
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(session.path("."), open).expect("ours");
-        let secret = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(session.path("boot/grub/grub.cfg"), secret).expect("ours");
-        Host(session)
-    }
-
-    fn directory(&self) -> PathBuf {
-        self.0.path("")
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", HOST]);
-        command.arg(self.directory()).env("COLUMNS", "1000").env("TERM", "dumb");
-        command
-    }
-
-    /// Runs bedplate on the host itself.
-    fn run(&self, wrapper: &[&str], args: &[&str]) -> Output {
-        let mut command = self.command();
-        command.args(wrapper).arg(self.directory().join("bedplate")).args(args);
-        command.output().expect("unshare runs")
-    }
-
-    /// Runs bedplate in a container.
-    fn contain(&self, own: &[&str], setup: &str, wrapper: &[&str], args: &[&str]) -> Output {
-        let mut command = self.command();
-        command.args(["unshare", "--mount"]).args(own).args(["--fork", "sh", "-c", CONTAINER]);
-        command.arg(self.directory()).arg(setup).args(wrapper).arg("/bedplate").args(args);
-        command.output().expect("unshare runs")
-    }
-}
 
 /// Adds the option to a command.
 fn of_host<'a>(args: &[&'a str]) -> Vec<&'a str> {
@@ -167,11 +71,13 @@ fn same_everywhere(wrapper: &[&str]) {
         };
         assert_eq!(comparable(&there), comparable(&here), "{args:?}: {}", text(&there.stderr));
         assert_eq!(there.status.code(), here.status.code(), "{args:?}");
-        if wrapper.is_empty() {
-            assert_eq!(text(&there.stderr), text(&here.stderr), "{args:?}");
-        } else {
-            assert!(text(&there.stderr).contains("CAP_SYS_ADMIN"), "{}", text(&there.stderr));
-        }
+        let said = text(&there.stderr);
+        let others = said.lines().filter(|line| !line.contains("CAP_SYS_ADMIN"));
+        assert_eq!(
+            others.collect::<Vec<_>>(),
+            text(&here.stderr).lines().collect::<Vec<_>>(),
+            "{args:?}"
+        );
     }
 }
 
@@ -249,13 +155,50 @@ fn checks_and_plan_differ_only_by_unknown_values() {
     let args = ["plan", "--json"];
     let there = host.contain(&OWN, "", &[], &of_host(&args));
     let (here, there) = (json(host.run(&[], &args)), json(there));
-    let (here, there) = (here.to_string(), there.to_string());
-    assert!(here.contains("rmem_max") && here.contains("max_map_count"), "{here}");
-    let unknown = there.split("\"unknowns\":").nth(1).expect("unknowns");
+    let subjects = |document: &Value| -> Vec<String> {
+        let unknowns = document["unknowns"].as_array().expect("unknowns").iter();
+        unknowns.map(|one| one["subject"].as_str().expect("text").to_owned()).collect()
+    };
+    let (known, unknown) = (subjects(&here), subjects(&there));
+    assert!(known.iter().all(|subject| unknown.contains(subject)), "{known:?} {unknown:?}");
     for key in ["net.core.rmem_max", "kernel.pid_max"] {
-        assert!(unknown.contains(key), "{key}: {there}");
+        assert!(
+            !known.contains(&key.to_owned()) && unknown.contains(&key.to_owned()),
+            "{key}: {there}"
+        );
     }
-    assert!(!unknown.contains("max_map_count"), "{unknown}");
+    let changes = there["changes"].to_string();
+    assert!(
+        changes.contains("vm.max_map_count") && !unknown.contains(&"vm.max_map_count".to_owned()),
+        "{there}"
+    );
+}
+
+/// The rights that docs/security.md lists, one at a time.
+#[test]
+#[cfg_attr(
+    not(all(has = "root", has = "setpriv", has = "unshare")),
+    ignore = "needs root, setpriv and unshare"
+)]
+fn each_right_shows_its_values() {
+    let host = Host::new();
+    let args = of_host(&["snapshot", "--with-hostname", "-o", "-"]);
+    for right in ["", ",+sys_ptrace", ",+syslog", ",+sys_admin"] {
+        let bounding = format!("--bounding-set=-all{right}");
+        let output = host.contain(&[], "", &["setpriv", &bounding, "--inh-caps=-all", "--"], &args);
+        let (found, said) = (nodes(&output), text(&output.stderr));
+        assert!(output.status.success(), "{right}: {said}");
+        let has_text = |path: &str| found[path].contains("\"text\"");
+        assert_eq!(has_text("/proc/sys/kernel/hostname"), right.ends_with("sys_ptrace"), "{right}");
+        let restricted =
+            std::fs::read_to_string("/proc/sys/kernel/dmesg_restrict").expect("a kernel");
+        let shows_log = right.ends_with("syslog") || restricted.trim() == "0";
+        assert_eq!(has_text("/.bedplate/kernel-log"), shows_log, "{right}");
+        let has_devices =
+            std::fs::read_dir("/sys/bus/pci/devices").is_ok_and(|all| all.count() > 0);
+        let warns = has_devices && !right.ends_with("sys_admin");
+        assert_eq!(said.contains("CAP_SYS_ADMIN"), warns, "{right}: {said}");
+    }
 }
 
 #[test]
@@ -265,7 +208,7 @@ fn other_directories_are_rejected() {
     for (setup, root, says) in [
         ("", "/host/etc", "is not a procfs"),
         ("", "/host/none", "cannot open host root /host/none"),
-        ("umount -l host/proc", "/host", "/host/proc is not a procfs"),
+        ("umount -l host/proc; umount -l host/proc", "/host", "/host/proc is not a procfs"),
         ("umount -l host/sys", "/host", "/host/sys is not a sysfs"),
         ("mount -t tmpfs x host/proc", "/host", "/host/proc is not a procfs"),
         ("mount -t proc x host/proc", "/host", "is another file system than"),

@@ -3,6 +3,7 @@
 
 mod apply;
 mod bus;
+mod container;
 mod cost;
 mod cufile;
 mod demo;

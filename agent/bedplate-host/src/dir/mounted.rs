@@ -212,8 +212,9 @@ fn mounts(root: &ImageRoot) -> Result<(PathBuf, BTreeSet<String>), String> {
     for point in ["/", "/proc", "/sys"] {
         if !of_host.contains_key(point) || of_host.get(point) != own.get(point) {
             return Err(format!(
-                "{} is another file system than {point} of the host's process 1; {HOW}",
-                root.display_path(point)
+                "{} is another file system than {point} of process 1 in {}; {HOW}",
+                root.display_path(point.trim_end_matches('/')),
+                root.display_path("/proc")
             ));
         }
     }
@@ -232,3 +233,6 @@ fn by_point(mountinfo: &str, directory: &Path) -> BTreeMap<String, (String, Stri
     });
     below.collect()
 }
+
+#[cfg(test)]
+mod tests;

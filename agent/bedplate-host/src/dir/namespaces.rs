@@ -102,6 +102,11 @@ impl Namespaces {
         Namespaces([Net, Pid, Ipc, Uts, User].into_iter().filter(is_hosts).collect())
     }
 
+    #[cfg(test)]
+    pub(super) fn of_host(namespaces: &[Namespace]) -> Self {
+        Namespaces(namespaces.iter().copied().collect())
+    }
+
     /// Whether the namespace is known to be the host's.
     pub(super) fn is_hosts(&self, namespace: Namespace) -> bool {
         self.0.contains(&namespace)
