@@ -79,10 +79,12 @@ files() {
     case $file in systemd/bedplate-loader@.service.d/* | systemd/bedplate-host-ready.service.d/*) continue ;; esac
     echo "644 $file /usr/share/bedplate/$file"
   done
-  for file in packaging/integrations/*.md packaging/integrations/*/* packaging/integrations/*/*/*/*; do
+  for file in packaging/integrations/*.md packaging/integrations/*/* packaging/integrations/*/*/* packaging/integrations/*/*/*/*; do
     [ -f "$file" ] || continue
     if [ -x "$file" ]; then
       echo "755 $file /usr/lib/bedplate/${file##*/}"
+      # Kustomize reads the plugin next to its kustomization.yaml.
+      case $file in */kubernetes/*) echo "755 $file /usr/share/bedplate/${file#packaging/}" ;; esac
     else
       echo "644 $file /usr/share/bedplate/${file#packaging/}"
     fi
