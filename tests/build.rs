@@ -12,11 +12,12 @@ use std::process::Command;
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Programs in [`PLACES`].
-const TOOLS: [&str; 34] = [
+const TOOLS: [&str; 36] = [
     "ansible-playbook",
     "busctl",
     "chromium",
     "cloud-init",
+    "crun",
     "dash",
     "dbus-daemon",
     "dpkg-deb",
@@ -39,6 +40,7 @@ const TOOLS: [&str; 34] = [
     "scontrol",
     "setpriv",
     "shellcheck",
+    "skopeo",
     "slurmctld",
     "slurmd",
     "strip",
@@ -67,7 +69,8 @@ const OTHERS: [&str; 10] = [
 ];
 
 /// Prerequisites that `tests/run` cannot install. Their tests are also ignored in CI.
-const ON_REQUEST: [&str; 1] = ["BEDPLATE_GRUBBY"];
+/// Debian 12 has no kubectl with Kustomize 5.
+const ON_REQUEST: [&str; 2] = ["BEDPLATE_GRUBBY", "kubectl"];
 
 /// Variables that this script reads.
 const VARIABLES: [&str; 7] = [
@@ -170,6 +173,8 @@ fn is_there(name: &str) -> bool {
         "qemu-aarch64-static" => tool(name).is_some_and(|path| has_openat2(&path)),
         // strace is useless without permission to trace.
         "strace" => tool(name).is_some() && succeeds("strace", &["-o", "/dev/null", "true"]),
+        // Components of Kustomize.
+        "kubectl" => has_kustomize_5(),
         // The script version with the plug-in that writes entries; newer versions are binaries.
         "kernel-install" => {
             Path::new("/usr/lib/kernel/install.d/90-loaderentry.install").exists()
@@ -193,6 +198,12 @@ fn has_openat2(qemu: &Path) -> bool {
     let mut numbers = version.unwrap_or_default().split('.').map(|part| part.parse::<u32>().ok());
     let mut next = || numbers.next().flatten().unwrap_or(0);
     (next(), next()) >= (9, 2)
+}
+
+/// Whether kubectl has Kustomize 5, which is part of it from 1.27 on.
+fn has_kustomize_5() -> bool {
+    let output = Command::new("kubectl").args(["version", "--client"]).output();
+    output.is_ok_and(|done| String::from_utf8_lossy(&done.stdout).contains("Kustomize Version: v5"))
 }
 
 fn is_root() -> bool {

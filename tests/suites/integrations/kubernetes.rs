@@ -5,16 +5,26 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{fake, shipped, text, yaml};
+use super::{documents, fake, shipped, text, yaml};
+
+/// Stages of `bedplate verify`, with their node condition and taint.
+pub(super) const STAGES: [(&str, &str, &str); 2] = [
+    ("host", "GPUHostNotReady", "readiness.k8s.io/gpu-host"),
+    ("gpudirect", "GPUDirectNotReady", "readiness.k8s.io/gpudirect"),
+];
 
 /// Exit status and stdout of the plugin for this output of bedplate.
 fn condition(says: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let bedplate = fake(directory.path(), "bedplate", says);
-    let done = Command::new(shipped("kubernetes/bedplate-condition"))
-        .env("BEDPLATE", bedplate)
-        .output()
-        .expect("it starts");
+    run(Command::new(shipped("kubernetes/bedplate-condition"))
+        .arg("host")
+        .env("BEDPLATE", bedplate))
+}
+
+fn run(plugin: &mut Command) -> (Option<i32>, String) {
+    let done = plugin.output().expect("it starts");
+    assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
     (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
@@ -22,12 +32,55 @@ fn condition(says: &str) -> (Option<i32>, String) {
 fn plugin_reports_the_verdict_in_one_line() {
     for (says, status, line) in [
         ("echo 'ready: all of it'; echo '  profile p'", 0, "ready: all of it"),
-        ("echo 'not ready: iommu=pt and 2 more'; exit 3", 1, "not ready: iommu=pt and 2 more"),
-        ("echo 'unknown: 1 unknown'; exit 4", 2, "unknown: 1 unknown"),
-        ("echo already: no; exit 0", 2, "bedplate does not answer"),
-        ("exit 1", 2, "bedplate does not answer"),
+        ("echo 'not ready: iommu=pt and 2 more'; exit 4", 1, "not ready: iommu=pt and 2 more"),
+        ("echo 'unknown: 1 unknown'; exit 5", 2, "unknown: 1 unknown"),
+        ("echo already: no; exit 0", 2, "unknown: bedplate does not answer"),
+        ("exit 1", 2, "unknown: bedplate does not answer"),
     ] {
         assert_eq!(condition(says), (Some(status), format!("{line}\n")), "{says}");
+    }
+}
+
+#[test]
+fn plugin_asks_the_daemon_for_its_stage() {
+    let asked = "echo \"not ready: $*\"; exit 4";
+    let words = "verify --since-boot --stage host --quiet --color never";
+    assert_eq!(condition(asked), (Some(1), format!("not ready: {words}\n")));
+}
+
+/// In a pod, `bedplate verify --conditions` writes the files in another container.
+#[test]
+fn plugin_reads_the_file_of_its_stage_until_it_expires() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let now = jiff::Timestamp::now().as_second();
+    let (valid, expired) = (now + 100, now - 1);
+    for (content, status, line) in [
+        (format!("{valid} ready: all of it\n"), 0, "ready: all of it".to_owned()),
+        (format!("{valid} not ready: iommu=pt"), 1, "not ready: iommu=pt".into()),
+        (format!("{valid} unknown: no profile\n"), 2, "unknown: no profile".into()),
+        (
+            format!("{expired} ready: all of it\n"),
+            2,
+            "unknown: the last verdict of bedplate has expired (ready: all of it)".into(),
+        ),
+        (
+            "soon ready: all of it\n".into(),
+            2,
+            "unknown: the last verdict of bedplate has expired (ready: all of it)".into(),
+        ),
+        (format!("{valid} already: no\n"), 2, "unknown: bedplate does not answer".into()),
+        (format!("{valid}\n"), 2, "unknown: bedplate has not written a verdict yet".into()),
+        (String::new(), 2, "unknown: bedplate has not written a verdict yet".into()),
+    ] {
+        std::fs::write(directory.path().join("host"), &content).expect("ours");
+        let plugin = || Command::new(shipped("kubernetes/bedplate-condition"));
+        let expected = (Some(status), format!("{line}\n"));
+        assert_eq!(run(plugin().arg("host").arg(directory.path())), expected, "{content}");
+        let by_variable = ("BEDPLATE_CONDITIONS", directory.path());
+        assert_eq!(run(plugin().arg("host").env(by_variable.0, by_variable.1)), expected);
+        // The other stage has no file.
+        let (status, line) = run(plugin().arg("gpudirect").arg(directory.path()));
+        assert_eq!((status, line.starts_with("unknown: ")), (Some(2), true), "{line}");
     }
 }
 
@@ -72,96 +125,80 @@ fn long_reason_stays_on_one_line() {
 
 /// Node Problem Detector, docs/custom_plugin_monitor.md: the rule's condition is declared, and its plugin is shipped.
 #[test]
-fn detector_configuration_is_valid() {
-    let config: Value =
-        serde_json::from_str(&text("kubernetes/node-problem-detector.json")).expect("JSON");
-    assert_eq!(config["plugin"], "custom");
-    let seconds = |at: &Value| -> u32 {
-        let text = at.as_str().expect("a length of time");
-        text.strip_suffix('s').expect("seconds").parse().expect("a number")
-    };
-    let plugin = &config["pluginConfig"];
-    assert!(seconds(&plugin["timeout"]) < seconds(&plugin["invoke_interval"]));
-    let rule = &config["rules"][0];
-    // The detector refuses a longer one at start-up.
-    assert!(seconds(&rule["timeout"]) <= seconds(&plugin["timeout"]));
-    assert_eq!(rule["type"], "permanent");
-    assert_eq!(rule["condition"], config["conditions"][0]["type"]);
-    let path = rule["path"].as_str().expect("a path");
-    let file = path.strip_prefix("/usr/lib/bedplate/").expect("where it is installed");
-    let file = format!("kubernetes/{file}");
-    assert!(shipped(&file).exists(), "{path}");
-    // The plugin ends by itself before it is killed.
-    let script = text(&file);
-    let own: u32 = script
-        .split("timeout ")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next())
-        .and_then(|word| word.parse().ok())
-        .expect("seconds");
-    assert!(own < seconds(&rule["timeout"]));
+fn detector_configurations_are_valid() {
+    for (stage, condition, _) in STAGES {
+        let config = detector(stage);
+        assert_eq!(config["plugin"], "custom");
+        let seconds = |at: &Value| -> u32 {
+            let text = at.as_str().expect("a length of time");
+            text.strip_suffix('s').expect("seconds").parse().expect("a number")
+        };
+        let plugin = &config["pluginConfig"];
+        assert!(seconds(&plugin["timeout"]) < seconds(&plugin["invoke_interval"]));
+        // Else the detector reports `False` (no problem) until the plugin has run.
+        assert_eq!(plugin["skip_initial_status"], true);
+        // Each result publishes all conditions of its file, also those without a result yet.
+        let [only] = config["conditions"].as_array().expect("conditions").as_slice() else {
+            panic!("not one condition: {config}")
+        };
+        assert_eq!(only["type"], condition);
+        assert_eq!(config["rules"].as_array().map(Vec::len), Some(1));
+        let rule = &config["rules"][0];
+        // The detector refuses a longer one at start-up.
+        assert!(seconds(&rule["timeout"]) <= seconds(&plugin["timeout"]));
+        assert_eq!((&rule["type"], &rule["condition"]), (&json!("permanent"), &json!(condition)));
+        assert_eq!(rule["args"], json!([stage]));
+        assert_eq!(rule["path"], "/usr/lib/bedplate/bedplate-condition");
+        // The plugin ends by itself before it is killed.
+        let script = text("kubernetes/bedplate-condition");
+        let own: u32 = script
+            .split("timeout ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next())
+            .and_then(|word| word.parse().ok())
+            .expect("seconds");
+        assert!(own < seconds(&rule["timeout"]));
+    }
 }
 
-/// readiness.node.x-k8s.io/v1alpha1: exactly these fields, and the condition that the detector sets.
+pub(super) fn detector(stage: &str) -> Value {
+    let file = format!("kubernetes/node-problem-detector-{stage}.json");
+    serde_json::from_str(&text(&file)).expect("JSON")
+}
+
+/// readiness.node.x-k8s.io/v1alpha1: exactly these fields, and the conditions that the detector sets.
 #[test]
-fn readiness_rule_uses_the_detectors_condition() {
-    let rule = yaml("kubernetes/node-readiness-rule.yaml");
-    let detector: Value =
-        serde_json::from_str(&text("kubernetes/node-problem-detector.json")).expect("JSON");
-    let spec = json!({
-        "conditions": [{"type": detector["conditions"][0]["type"], "requiredStatus": "False"}],
-        "taint": {"key": "readiness.k8s.io/gpudirect", "effect": "NoSchedule", "value": "pending"},
-        "enforcementMode": "continuous",
-        "nodeSelector": {"matchLabels": {"feature.node.kubernetes.io/pci-10de.present": "true"}},
-    });
-    assert_eq!(
-        rule,
+fn readiness_rules_use_the_detectors_conditions() {
+    let rules = documents(&text("kubernetes/node-readiness-rules.yaml"));
+    let rule = |(stage, condition, taint): (&str, &str, &str)| {
+        let spec = json!({
+            "conditions": [{"type": condition, "requiredStatus": "False"}],
+            "taint": {"key": taint, "effect": "NoSchedule", "value": "pending"},
+            "enforcementMode": "continuous",
+            "nodeSelector": {"matchLabels": {"feature.node.kubernetes.io/pci-10de.present": "true"}},
+        });
         json!({
             "apiVersion": "readiness.node.x-k8s.io/v1alpha1",
             "kind": "NodeReadinessRule",
-            "metadata": {"name": "bedplate-gpudirect"},
+            "metadata": {"name": format!("bedplate-{stage}")},
             "spec": spec,
         })
-    );
+    };
+    assert_eq!(rules, STAGES.map(rule));
 }
 
+/// The driver waits for the host stage only: its pods tolerate the taint of the other stage, which waits for the driver.
 #[test]
-fn daemon_set_only_reads() {
-    let all = text("kubernetes/daemonset.yaml");
-    let (profile, set) = all.split_once("\n---\n").expect("two documents");
-    let [profile, set]: [Value; 2] =
-        [profile, set].map(|text| serde_saphyr::from_str(text).expect("YAML"));
-    assert_eq!((&set["apiVersion"], &set["kind"]), (&json!("apps/v1"), &json!("DaemonSet")));
-    let spec = &set["spec"];
-    assert_eq!(spec["selector"]["matchLabels"], spec["template"]["metadata"]["labels"]);
-    let pod = &spec["template"]["spec"];
-    assert_eq!(pod["automountServiceAccountToken"], false);
-    for name in ["hostPID", "hostNetwork", "hostIPC"] {
-        assert!(pod[name].is_null(), "{name}");
-    }
-    let plan = &pod["initContainers"][0];
-    let words: Vec<&str> =
-        plan["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
-    assert_eq!(words, ["plan", "--root", "/host", "--profile", "/profile/profile.toml"]);
-    // The command works with the mounted profile on another root directory.
-    let root = tempfile::tempdir().expect("a directory");
-    let file = root.path().join("profile.toml");
-    std::fs::write(&file, profile["data"]["profile.toml"].as_str().expect("a profile"))
-        .expect("ours");
-    let (root, file) = (root.path().display().to_string(), file.display().to_string());
-    let planned = bedplate_tests::program::stdout(&["plan", "--root", &root, "--profile", &file]);
-    assert!(planned.contains("deferred until "), "{planned}");
-    assert_eq!(plan["volumeMounts"][1]["name"], pod["volumes"][1]["name"]);
-    assert_eq!(profile["metadata"]["name"], pod["volumes"][1]["configMap"]["name"]);
-    let mount = &plan["volumeMounts"][0];
-    assert_eq!((&mount["mountPath"], &mount["readOnly"]), (&json!("/host"), &json!(true)));
-    assert_eq!(mount["name"], pod["volumes"][0]["name"]);
-    for container in [plan, &pod["containers"][0]] {
-        let security = &container["securityContext"];
-        assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
-        assert_eq!(security["allowPrivilegeEscalation"], false);
-        assert!(security["privileged"].is_null() && container["image"].is_string());
-    }
+fn gpu_operator_waits_only_for_the_host_stage() {
+    let values = yaml("kubernetes/gpu-operator-values.yaml");
+    let tolerations = values["daemonsets"]["tolerations"].as_array().expect("tolerations");
+    let [(_, _, host), (_, _, gpudirect)] = STAGES;
+    let tolerates = |key: &str| tolerations.iter().any(|one| one["key"] == key);
+    assert!(tolerates(gpudirect) && tolerates("nvidia.com/gpu") && !tolerates(host), "{values}");
+    assert!(tolerations.iter().all(|one| one["key"].is_string()), "{values}");
+    // The label that selects GPU nodes comes before both stages.
+    let discovery = &values["node-feature-discovery"]["worker"]["tolerations"];
+    assert_eq!(discovery, &json!([{"operator": "Exists"}]));
 }
 
 /// kured looks for the file that bedplate writes.

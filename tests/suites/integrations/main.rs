@@ -1,7 +1,11 @@
 //! `packaging/integrations`: the files shipped for schedulers and monitoring work and are valid for their consumers.
 
+mod bundle;
+mod image;
 mod kubernetes;
+mod manifests;
 mod monitoring;
+mod pod;
 mod provisioning;
 mod slurm;
 mod slurm_real;
@@ -23,6 +27,11 @@ fn yaml(file: &str) -> serde_json::Value {
     serde_saphyr::from_str(&text(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
+/// Reads the documents of a YAML text as JSON.
+fn documents(text: &str) -> Vec<serde_json::Value> {
+    text.split("\n---\n").map(bedplate_tests::fixtures::document).collect()
+}
+
 /// Writes a program from a shell script.
 fn fake(directory: &Path, name: &str, script: &str) -> PathBuf {
     let path = directory.join(name);
@@ -37,11 +46,15 @@ fn overview_lists_every_file() {
     let overview = text("README.md");
     for file in [
         "kubernetes/kubelet.conf",
-        "kubernetes/node-problem-detector.json",
-        "kubernetes/node-readiness-rule.yaml",
+        "kubernetes/node-problem-detector-host.json",
+        "kubernetes/node-problem-detector-gpudirect.json",
+        "kubernetes/node-readiness-rules.yaml",
+        "kubernetes/gpu-operator-values.yaml",
         "kubernetes/kured-values.yaml",
-        "kubernetes/daemonset.yaml",
-        "container/Containerfile",
+        "kubernetes/kustomization.yaml",
+        "kubernetes/unprivileged",
+        "kubernetes/snapshot.yaml",
+        "kubernetes/profile.toml",
         "bedplate-condition",
         "slurm/slurm.conf",
         "bedplate-health",
