@@ -65,7 +65,7 @@ impl Container {
         path
     }
 
-    /// Variables of the manifest.
+    /// Variables of the manifest, and those of the tests.
     fn variables(&self) -> Vec<String> {
         let all = self.own["env"].as_array().map(Vec::as_slice).unwrap_or_default();
         let value = |one: &Value| match one["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
@@ -74,9 +74,10 @@ impl Container {
             Some(other) => panic!("{other}"),
             None => one["value"].as_str().expect("text").to_owned(),
         };
-        all.iter()
-            .map(|one| format!("{}={}", one["name"].as_str().expect("a name"), value(one)))
-            .collect()
+        let own = all
+            .iter()
+            .map(|one| format!("{}={}", one["name"].as_str().expect("a name"), value(one)));
+        own.chain(["PATH=/probe", "COLUMNS=1000"].map(str::to_owned)).collect()
     }
 
     fn mounts(&self) -> Vec<Value> {
@@ -135,7 +136,7 @@ impl Container {
             "process": {
                 "user": {"uid": security["runAsUser"], "gid": security["runAsGroup"]},
                 "args": args,
-                "env": [&["PATH=/probe".to_owned(), "COLUMNS=1000".to_owned()], &self.variables()[..]].concat(),
+                "env": self.variables(),
                 "cwd": "/",
                 "noNewPrivileges": security["allowPrivilegeEscalation"] == false,
                 "capabilities": {"bounding": capabilities, "effective": capabilities, "permitted": capabilities},

@@ -110,6 +110,7 @@ fn base_builds_and_is_valid() {
             assert!(names.contains(name), "{name}: {names:?}");
         }
     }
+    // Kustomize knows only some kinds as cluster-wide, so each manifest has its namespace.
     for one in &all {
         let cluster = ["Namespace", "ClusterRole", "ClusterRoleBinding", CUSTOM];
         let kind = one["kind"].as_str().expect("a kind");
