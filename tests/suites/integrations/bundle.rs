@@ -120,18 +120,18 @@ impl Container {
         let security = &self.own["securityContext"];
         assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
         let capabilities = self.capabilities();
-        let mut namespaces = vec![
-            json!({"type": "pid"}),
-            json!({"type": "mount"}),
-            json!({"type": "ipc"}),
-            json!({"type": "uts"}),
+        // A pod in the host's network has its UTS namespace, too.
+        let own = [
+            ("network", "hostNetwork"),
+            ("uts", "hostNetwork"),
+            ("pid", "hostPID"),
+            ("ipc", "hostIPC"),
         ];
-        if self.pod["hostNetwork"] != true {
-            namespaces.push(json!({"type": "network"}));
-        }
+        let own = own.iter().filter(|(_, shared)| self.pod[shared] != true);
+        let own = own.map(|(kind, _)| *kind).chain(["mount"]);
+        let namespaces: Vec<Value> = own.map(|kind| json!({"type": kind})).collect();
         json!({
             "ociVersion": "1.0.2",
-            "hostname": "pod",
             "root": {"path": "rootfs", "readonly": security["readOnlyRootFilesystem"]},
             "process": {
                 "user": {"uid": security["runAsUser"], "gid": security["runAsGroup"]},

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use bedplate_tests::fixtures;
 use serde_json::{Value, json};
 
 use super::{documents, fake, shipped, text, yaml};
@@ -166,10 +167,21 @@ pub(super) fn detector(stage: &str) -> Value {
     serde_json::from_str(&text(&file)).expect("JSON")
 }
 
-/// readiness.node.x-k8s.io/v1alpha1: exactly these fields, and the conditions that the detector sets.
+/// The rules match the controller's CRD, and use the conditions that the detector sets. Of the CRD's own rules, the
+/// prefix of the taint is not in the schema.
 #[test]
 fn readiness_rules_use_the_detectors_conditions() {
     let rules = documents(&text("kubernetes/node-readiness-rules.yaml"));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/data/schemas/nodereadinessrule.json");
+    let schema = fixtures::document(&std::fs::read_to_string(path).expect("ours"));
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    for rule in &rules {
+        let errors: Vec<String> = validator.iter_errors(rule).map(|one| one.to_string()).collect();
+        assert_eq!(errors, [""; 0], "{rule}");
+        assert_eq!(fixtures::unknown_fields(&schema, &schema, rule), [""; 0], "{rule}");
+        let key = rule["spec"]["taint"]["key"].as_str().expect("a key");
+        assert!(key.starts_with("readiness.k8s.io/"), "{key}");
+    }
     let rule = |(stage, condition, taint): (&str, &str, &str)| {
         let spec = json!({
             "conditions": [{"type": condition, "requiredStatus": "False"}],

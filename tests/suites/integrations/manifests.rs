@@ -229,7 +229,8 @@ fn containers_have_the_listed_rights_only() {
     ] {
         assert_eq!(pod["automountServiceAccountToken"], false);
         assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
-        assert!(pod["hostPID"].is_null() && pod["hostIPC"].is_null());
+        assert_eq!((&pod["hostNetwork"], &pod["hostPID"]), (&json!(true), &json!(true)));
+        assert!(pod["hostIPC"].is_null(), "{name}");
         let security = &container(pod, name)["securityContext"];
         assert!(security["privileged"].is_null(), "{name}");
         assert_eq!(security["runAsUser"], user, "{name}");

@@ -45,6 +45,7 @@ for directory in / /host /host/etc /host/dev/shm /profile /conditions /labels /s
   if (: >$directory/bedplate-probe) 2>/dev/null; then echo "writes $directory"; rm $directory/bedplate-probe; fi
 done
 [ "$(readlink /proc/self/ns/net)" != "$NETWORK" ] || echo "network of the host"
+[ "$(readlink /proc/self/ns/pid)" != "$PROCESSES" ] || echo "processes of the host"
 for config in /host/sys/bus/pci/devices/*/config; do
   echo "config $(cat $config | wc -c)"
 done | sort -u
@@ -52,8 +53,10 @@ done | sort -u
 
 /// Returns the rights of a container as seen from inside.
 fn rights(pod: &Value, name: &str) -> Vec<String> {
-    let network = std::fs::read_link("/proc/self/ns/net").expect("a namespace");
-    let script = format!("NETWORK='{}'\n{RIGHTS}", network.display());
+    let [network, processes] = ["net", "pid"]
+        .map(|kind| std::fs::read_link(format!("/proc/self/ns/{kind}")).expect("a namespace"));
+    let script =
+        format!("NETWORK='{}'\nPROCESSES='{}'\n{RIGHTS}", network.display(), processes.display());
     let shared = tempfile::tempdir().expect("a directory");
     let found = Container::new(pod, name, shared.path()).probe(&script);
     found.lines().map(str::to_owned).collect()
@@ -66,8 +69,9 @@ fn config_bytes(rights: &[String]) -> u32 {
 }
 
 fn assert_rights(rights: &[String], expected: &[&str]) {
-    let others: Vec<&String> = rights.iter().filter(|line| !line.starts_with("config ")).collect();
-    assert_eq!(others, expected);
+    let others: Vec<&str> =
+        rights.iter().map(String::as_str).filter(|line| !line.starts_with("config ")).collect();
+    assert_eq!(others, [expected, &["network of the host", "processes of the host"]].concat());
 }
 
 /// CAP_SYS_ADMIN is bit 21 (linux/capability.h), filter mode of seccomp is 2.
@@ -84,7 +88,7 @@ fn verify_reads_config_space_and_writes_its_volumes() {
     // `readOnly` is not recursive: mounts below the host's `/` stay writable for its root.
     let writes = ["writes /host/dev/shm", "writes /conditions", "writes /labels"];
     let start = [SYS_ADMIN, "NoNewPrivs: 1", "Seccomp: 2", "user 0"];
-    assert_rights(&rights, &[&start[..], &writes, &["network of the host"]].concat());
+    assert_rights(&rights, &[&start[..], &writes].concat());
     assert!(config_bytes(&rights) >= 256, "{rights:?}");
 }
 
@@ -97,7 +101,7 @@ fn snapshot_writes_only_its_volume() {
     fixtures::root();
     let rights = rights(&snapshot_job(), "snapshot");
     let start = [SYS_ADMIN, "NoNewPrivs: 1", "Seccomp: 2", "user 0"];
-    assert_rights(&rights, &[&start[..], &["writes /snapshots", "network of the host"]].concat());
+    assert_rights(&rights, &[&start[..], &["writes /snapshots"]].concat());
     assert!(config_bytes(&rights) >= 256, "{rights:?}");
 }
 
@@ -113,7 +117,7 @@ fn unprivileged_verify_reads_64_bytes_of_config_space() {
     let start = ["CapEff: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2", "user 65532"];
     // The host's /dev/shm is open to every user.
     let writes = ["writes /host/dev/shm", "writes /conditions"];
-    assert_rights(&rights, &[&start[..], &writes, &["network of the host"]].concat());
+    assert_rights(&rights, &[&start[..], &writes].concat());
     assert_eq!(config_bytes(&rights), 64, "{rights:?}");
 }
 
