@@ -2,6 +2,7 @@
 
 mod built;
 mod debian_roots;
+mod image;
 mod life;
 mod packed_crate;
 mod reproducible;
