@@ -57,12 +57,14 @@ fn image_runs_without_root_and_libraries() {
         .collect();
     let mut args = config["Entrypoint"].as_array().expect("a program").clone();
     args.extend(["plan", "--demo", "gb300"].map(Value::from));
+    let namespaces =
+        ["pid", "network", "ipc", "uts", "mount"].map(|kind| json!({"type": kind})).to_vec();
     let bundle = json!({
         "ociVersion": "1.0.2",
         "root": {"path": "rootfs", "readonly": true},
         "process": {"user": {"uid": user[0], "gid": user[1]}, "args": args, "cwd": config["WorkingDir"], "noNewPrivileges": true},
         "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-        "linux": {"namespaces": ["pid", "network", "ipc", "uts", "mount"].map(|kind| json!({"type": kind}))},
+        "linux": {"namespaces": namespaces},
     });
     std::fs::create_dir(directory.path().join("rootfs/proc")).expect("ours");
     std::fs::write(directory.path().join("config.json"), bundle.to_string()).expect("ours");
