@@ -63,10 +63,12 @@ fn image_runs_without_root_and_libraries() {
         "ociVersion": "1.0.2",
         "root": {"path": "rootfs", "readonly": true},
         "process": {"user": {"uid": user[0], "gid": user[1]}, "args": args, "cwd": config["WorkingDir"], "noNewPrivileges": true},
-        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+        "mounts": [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
+        ],
         "linux": {"namespaces": namespaces},
     });
-    std::fs::create_dir(directory.path().join("rootfs/proc")).expect("ours");
     std::fs::write(directory.path().join("config.json"), bundle.to_string()).expect("ours");
     // As the tests of the pods: crun does not use control groups.
     let script = "mount -t cgroup2 none /sys/fs/cgroup && exec crun --root \"$0/crun\" --cgroup-manager=disabled run \
