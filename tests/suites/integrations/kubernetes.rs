@@ -167,8 +167,8 @@ pub(super) fn detector(stage: &str) -> Value {
     serde_json::from_str(&text(&file)).expect("JSON")
 }
 
-/// The rules match the controller's CRD, and use the conditions that the detector sets. Of the CRD's own rules, the
-/// prefix of the taint is not in the schema.
+/// The rules match the controller's CRD, and use the conditions that the detector sets. The CRD requires the prefix of the
+/// taint by an expression, which is not in the schema.
 #[test]
 fn readiness_rules_use_the_detectors_conditions() {
     let rules = documents(&text("kubernetes/node-readiness-rules.yaml"));
