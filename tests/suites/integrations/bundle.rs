@@ -1,7 +1,7 @@
-//! Containers of the manifests as OCI bundles, run by crun with the user, capabilities, system-call filter, namespaces and mounts that
-//! their manifest gives. Three things differ from a node: no cgroups (thus all devices are allowed), the host's own
-//! libraries are mounted for the program under test, which is not static, and host directories that the container
-//! may write are temporary ones.
+//! Containers of the manifests as OCI bundles, run by crun with the user, capabilities, system-call filter, namespaces
+//! and mounts that their manifest gives. Three things differ from a node: no cgroups (thus all devices are allowed),
+//! the host's own libraries are mounted for the program under test, which is not static, and host directories that the
+//! container may write are temporary ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -146,8 +146,8 @@ impl Container {
         })
     }
 
-    /// Returns a command that runs the container. crun refuses hosts with both versions of cgroups: in a mount namespace of
-    /// its own it finds only the second, and does not use it.
+    /// Returns a command that runs the container. crun refuses hosts with both versions of cgroups: in a mount
+    /// namespace of its own it finds only the second, and does not use it.
     fn command(&self, args: &[String]) -> Command {
         let config = serde_json::to_string(&self.config(args)).expect("plain data");
         std::fs::write(self.at("config.json"), config).expect("ours");
@@ -169,8 +169,8 @@ impl Container {
         self.command(args).output().expect("it starts")
     }
 
-    /// Runs the container's own command line until the files exist, then terminates it as kubelet does. Returns whether it
-    /// ended within the grace period.
+    /// Runs the container's own command line until the files exist, then terminates it as kubelet does. Returns whether
+    /// it ended within the grace period.
     pub(super) fn run_until(&self, files: &[PathBuf]) -> bool {
         let mut child = self.command(&self.args()).spawn().expect("it starts");
         let mut until = |limit: u64, is_met: &dyn Fn(&mut std::process::Child) -> bool| {

@@ -1,5 +1,5 @@
-//! The container image of `packaging/image`: two architectures, reproducible, and read by skopeo. Programs are ELF headers
-//! without code: no test here builds the static programs of a release.
+//! The container image of `packaging/image`: two architectures, reproducible, and read by skopeo. Programs are ELF
+//! headers without code: no test here builds the static programs of a release.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

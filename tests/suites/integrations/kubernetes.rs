@@ -167,8 +167,8 @@ pub(super) fn detector(stage: &str) -> Value {
     serde_json::from_str(&text(&file)).expect("JSON")
 }
 
-/// The rules match the controller's CRD, and use the conditions that the detector sets. The CRD requires the prefix of the
-/// taint by an expression, which is not in the schema.
+/// The rules match the controller's CRD, and use the conditions that the detector sets. The CRD requires the prefix of
+/// the taint by an expression, which is not in the schema.
 #[test]
 fn readiness_rules_use_the_detectors_conditions() {
     let rules = documents(&text("kubernetes/node-readiness-rules.yaml"));
@@ -199,7 +199,8 @@ fn readiness_rules_use_the_detectors_conditions() {
     assert_eq!(rules, STAGES.map(rule));
 }
 
-/// The driver waits for the host stage only: its pods tolerate the taint of the other stage, which waits for the driver.
+/// The driver waits for the host stage only: its pods tolerate the taint of the other stage, which waits for the
+/// driver.
 #[test]
 fn gpu_operator_waits_only_for_the_host_stage() {
     let values = yaml("kubernetes/gpu-operator-values.yaml");

@@ -1,5 +1,5 @@
-//! The Kubernetes manifests: valid for the API's own schemas (kubernetes-validate) as files and as Kustomize builds them,
-//! consistent in themselves, and without more rights than listed here.
+//! The Kubernetes manifests: valid for the API's own schemas (kubernetes-validate) as files and as Kustomize builds
+//! them, consistent in themselves, and without more rights than listed here.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Containers of the manifests, run once: their rights as seen from inside, and the way of a verdict from `verify` to the
-//! detector.
+//! Containers of the manifests, run once: their rights as seen from inside, and the way of a verdict from `verify` to
+//! the detector.
 
 use std::path::PathBuf;
 
@@ -158,8 +158,8 @@ echo "$valid not ready: fake" >"$conditions/gpudirect"
 while :; do sleep 1 & wait $!; done
 "#;
 
-/// Runs `verify` until its first round has ended, then the plugin in the detector's container, for both stages. Returns the
-/// exit status and the line of each.
+/// Runs `verify` until its first round has ended, then the plugin in the detector's container, for both stages. Returns
+/// the exit status and the line of each.
 fn verdicts(pod: &Value, fake: bool) -> [(Option<i32>, String); 2] {
     let shared = tempfile::tempdir().expect("a directory");
     let verify = Container::new(pod, "verify", shared.path());

@@ -1,5 +1,5 @@
-//! The container image with the static program for arm64, unpacked and run by crun from its own configuration: no shell,
-//! no library, no root.
+//! The container image with the static program for arm64, unpacked and run by crun from its own configuration: no
+//! shell, no library, no root.
 
 use std::path::Path;
 use std::process::Command;
