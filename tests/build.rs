@@ -12,16 +12,19 @@ use std::process::Command;
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Programs in [`PLACES`].
-const TOOLS: [&str; 36] = [
+const TOOLS: [&str; 40] = [
     "ansible-playbook",
+    "apt-ftparchive",
     "busctl",
     "chromium",
     "cloud-init",
+    "createrepo_c",
     "crun",
     "dash",
     "dbus-daemon",
     "dpkg-deb",
     "gdbus",
+    "gpg",
     "groff",
     "grub-editenv",
     "grub-mkconfig",
@@ -29,6 +32,7 @@ const TOOLS: [&str; 36] = [
     "ignition-validate",
     "kernel-install",
     "lintian",
+    "minisign",
     "mmdebstrap",
     "munged",
     "perl",
@@ -37,6 +41,7 @@ const TOOLS: [&str; 36] = [
     "qemu-aarch64-static",
     "rpm",
     "rpmlint",
+    "rpmsign",
     "scontrol",
     "setpriv",
     "shellcheck",

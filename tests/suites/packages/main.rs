@@ -5,6 +5,8 @@ mod debian_roots;
 mod image;
 mod life;
 mod packed_crate;
+mod publisher;
+mod release;
 mod reproducible;
 mod same_output;
 mod tarball;
