@@ -1,4 +1,4 @@
-//! `packaging/release`: two releases of one commit are the same bytes, and apt and dnf of Debian 12 install bedplate from the
+//! `packaging/release`: two releases of one commit are the same bytes. apt and dnf of Debian 12 install bedplate from the
 //! trees, but from no altered one and with no other key. dnf of other distributions was not tried.
 
 use std::fs;
