@@ -12,7 +12,7 @@ use std::process::Command;
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Programs in [`PLACES`].
-const TOOLS: [&str; 40] = [
+const TOOLS: [&str; 41] = [
     "ansible-playbook",
     "apt-ftparchive",
     "busctl",

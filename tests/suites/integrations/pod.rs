@@ -197,7 +197,10 @@ fn verdicts_of_verify_reach_the_detector() {
 
 /// As above, with the program under test in place of the fake.
 #[test]
-#[ignore = "bedplate has no `verify --host-root --every --conditions --labels` yet"]
+#[cfg_attr(
+    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
+    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
+)]
 fn verdicts_of_the_program_reach_the_detector() {
     fixtures::root();
     for pod in [daemon_set(), unprivileged()] {
@@ -212,7 +215,10 @@ fn verdicts_of_the_program_reach_the_detector() {
 
 /// The Job's own command line writes a snapshot that the program reads.
 #[test]
-#[ignore = "bedplate has no `snapshot --host-root` yet"]
+#[cfg_attr(
+    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
+    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
+)]
 fn snapshot_of_the_job_is_valid() {
     fixtures::root();
     let shared = tempfile::tempdir().expect("a directory");

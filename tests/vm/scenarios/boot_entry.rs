@@ -125,6 +125,8 @@ fn without_initrd(case: &mut Case, machine: Machine) -> Result<()> {
     until(&node, "observed", "[ -s /run/bedplate/status.json ]")?;
     until(&node, "the change has failed", "bedplate status --json | grep -q 'loads no initrd'")?;
     stays_up(&node, &boot, "the default entry would have no initrd")?;
+    // The daemon tries again and again, at growing intervals.
+    until(&node, "no attempt is running", &format!("! grep -q hugepages=12 {GRUB_CFG}"))?;
     same!(guest::grub_lines(&node)?, before, "entries after the change was undone");
     let status = node.expect(4, "bedplate status")?;
     check!(status.contains(NEW_KERNEL), "bedplate status:\n{status}");
