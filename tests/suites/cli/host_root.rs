@@ -61,7 +61,9 @@ fn same_everywhere(wrapper: &[&str]) {
     for args in COMMANDS {
         let (here, there) =
             (host.run(wrapper, args), host.contain(&[], "", wrapper, &of_host(args)));
-        assert!(!here.stdout.is_empty(), "{args:?}: {}", text(&here.stderr));
+        // Other users may be unable to read the record of changes.
+        let is_readable = wrapper.is_empty() || args[0] != "history";
+        assert!(!is_readable || !here.stdout.is_empty(), "{args:?}: {}", text(&here.stderr));
         let advice = |line: &String| {
             line.contains("/dev/kmsg") || line.contains("kernel-log") || line.contains("\"fix\"")
         };
@@ -260,7 +262,7 @@ fn mount_made_after_the_container_started_is_unknown() {
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn links_stay_inside_the_host() {
     let host = Host::new();
-    let setup = "echo 'GRUB_CMDLINE_LINUX=\"container\"' > tmp/grub; cp tmp/grub /host-grub 2>/dev/null || true";
+    let setup = "echo 'GRUB_CMDLINE_LINUX=\"of-a-container\"' > tmp/grub";
     for (target, is_there) in [
         ("/tmp/grub", false),
         ("../../../../tmp/grub", false),
@@ -273,11 +275,11 @@ fn links_stay_inside_the_host() {
         let link = host.0.path("etc/default/grub");
         std::fs::remove_file(&link).expect("ours");
         std::os::unix::fs::symlink(target, &link).expect("ours");
-        let output = host.contain(&[], setup, &[], &of_host(&["snapshot", "-o", "-"]));
+        let output = host.contain(&[], setup, &[], &of_host(&["inspect", "--json"]));
         let found = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        assert!(!found.contains("GRUB_CMDLINE_LINUX=\\\"container"), "{target}");
-        assert_eq!(found.contains("GRUB_CMDLINE_LINUX=\\\""), is_there, "{target}");
+        assert!(!found.contains("of-a-container"), "{target}");
+        assert_eq!(found.contains("of-the-host"), is_there, "{target}");
     }
 }
 

@@ -163,6 +163,6 @@ mod tests {
     #[test]
     fn failed_round_is_unknown() {
         let round = Err(CliError::new("no\nprofile"));
-        assert_eq!(answer(&round, Stage::Host), "unknown: no profile");
+        assert_eq!(answer(&round, Stage::Host), "unknown: no\\nprofile");
     }
 }
