@@ -10,6 +10,7 @@ pub mod fixtures;
 pub mod image_root;
 #[path = "../vm/lab/mod.rs"]
 pub mod lab;
+pub mod oci;
 pub mod parsers;
 pub mod picture;
 pub mod program;

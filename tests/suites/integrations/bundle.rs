@@ -6,16 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use bedplate_tests::oci::{self, LIBRARIES};
 use bedplate_tests::{fixtures, program};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{manifests, shipped};
-
-/// Directories of the dynamic loader and of libraries.
-const LIBRARIES: [&str; 2] = ["/lib", "/lib64"];
-
-/// Default profile of containers/common, which crun's users share: the nearest to a node's RuntimeDefault.
-const SECCOMP: &str = "/usr/share/containers/seccomp.json";
+use super::shipped;
 
 /// A container of a manifest, with a directory for its bundle.
 pub(super) struct Container {
@@ -30,7 +25,7 @@ impl Container {
     /// Prepares a container with the program under test. `shared` has the volumes that the containers of the pod share.
     pub(super) fn new(pod: &Value, name: &str, shared: &Path) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let own = manifests::container(pod, name).clone();
+        let own = oci::container(pod, name).clone();
         let one = Self { pod: pod.clone(), own, directory, shared: shared.to_owned() };
         for path in ["rootfs/usr/bin", "rootfs/probe"] {
             std::fs::create_dir_all(one.at(path)).expect("ours");
@@ -65,85 +60,11 @@ impl Container {
         path
     }
 
-    /// Variables of the manifest, and those of the tests.
-    fn variables(&self) -> Vec<String> {
-        let all = self.own["env"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let value = |one: &Value| match one["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
-            Some("spec.nodeName") => "gpu-node-1".to_owned(),
-            Some("metadata.namespace") => "bedplate".to_owned(),
-            Some(other) => panic!("{other}"),
-            None => one["value"].as_str().expect("text").to_owned(),
-        };
-        let own = all
-            .iter()
-            .map(|one| format!("{}={}", one["name"].as_str().expect("a name"), value(one)));
-        own.chain(["PATH=/probe", "COLUMNS=1000"].map(str::to_owned)).collect()
-    }
-
-    fn mounts(&self) -> Vec<Value> {
-        let mut mounts = vec![
-            json!({"destination": "/proc", "type": "proc", "source": "proc"}),
-            json!({"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]}),
-            json!({"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]}),
-            json!({"destination": "/probe", "type": "bind", "source": "/usr/bin", "options": ["rbind", "ro"]}),
-        ];
-        for path in LIBRARIES.iter().filter(|path| Path::new(path).is_dir()) {
-            let source = std::fs::canonicalize(path).expect("it exists");
-            mounts.push(json!({"destination": path, "type": "bind", "source": source, "options": ["rbind", "ro"]}));
-        }
-        for mount in self.own["volumeMounts"].as_array().expect("mounts") {
-            let mut options = vec!["rbind"];
-            options.push(match mount["mountPropagation"].as_str() {
-                Some("HostToContainer") => "rslave",
-                None => "rprivate",
-                Some(other) => panic!("{other}"),
-            });
-            match (mount["readOnly"] == true, mount["recursiveReadOnly"] == "IfPossible") {
-                (true, true) => options.push("rro"),
-                (true, false) => options.push("ro"),
-                (false, _) => {}
-            }
-            let source = self.source(mount["name"].as_str().expect("a name"));
-            mounts.push(json!({"destination": mount["mountPath"], "type": "bind", "source": source, "options": options}));
-        }
-        mounts
-    }
-
-    /// Capabilities with their prefix, as in an OCI configuration.
-    fn capabilities(&self) -> Vec<String> {
-        let added = self.own["securityContext"]["capabilities"]["add"].as_array();
-        let added = added.map(Vec::as_slice).unwrap_or_default();
-        added.iter().map(|one| format!("CAP_{}", one.as_str().expect("a name"))).collect()
-    }
-
     fn config(&self, args: &[String]) -> Value {
-        let security = &self.own["securityContext"];
-        assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
-        let capabilities = self.capabilities();
-        // A pod in the host's network has its UTS namespace, too.
-        let own = [
-            ("network", "hostNetwork"),
-            ("uts", "hostNetwork"),
-            ("pid", "hostPID"),
-            ("ipc", "hostIPC"),
-        ];
-        let own = own.iter().filter(|(_, shared)| self.pod[shared] != true);
-        let own = own.map(|(kind, _)| *kind).chain(["mount"]);
-        let namespaces: Vec<Value> = own.map(|kind| json!({"type": kind})).collect();
-        json!({
-            "ociVersion": "1.0.2",
-            "root": {"path": "rootfs", "readonly": security["readOnlyRootFilesystem"]},
-            "process": {
-                "user": {"uid": security["runAsUser"], "gid": security["runAsGroup"]},
-                "args": args,
-                "env": self.variables(),
-                "cwd": "/",
-                "noNewPrivileges": security["allowPrivilegeEscalation"] == false,
-                "capabilities": {"bounding": capabilities, "effective": capabilities, "permitted": capabilities},
-            },
-            "mounts": self.mounts(),
-            "linux": {"namespaces": namespaces, "seccomp": seccomp(&capabilities)},
-        })
+        let libraries = LIBRARIES.iter().filter(|(path, _)| Path::new(path).is_dir());
+        let tools = [("/probe", "/usr/bin")];
+        let binds: Vec<(&str, &str)> = libraries.copied().chain(tools).collect();
+        oci::config(&self.pod, &self.own, args, &binds, &|volume| self.source(volume))
     }
 
     /// Returns a command that runs the container. crun refuses hosts with both versions of cgroups: in a mount
@@ -202,45 +123,8 @@ impl Container {
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 
-    /// The container's own command line, with its variable expanded as Kubernetes does it.
+    /// The container's own command line.
     pub(super) fn args(&self) -> Vec<String> {
-        let args = self.own["args"].as_array().expect("arguments").iter();
-        let args =
-            args.map(|one| one.as_str().expect("text").replace("$(NODE_NAME)", "gpu-node-1"));
-        ["/usr/bin/bedplate".to_owned()].into_iter().chain(args).collect()
+        oci::args(&self.own)
     }
-}
-
-/// The part of the default filter that applies to this machine and these capabilities.
-fn seccomp(capabilities: &[String]) -> Value {
-    let text = std::fs::read_to_string(SECCOMP).expect("a dependency of skopeo has it");
-    let all: Value = serde_json::from_str(&text).expect("JSON");
-    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
-    let names = |rule: &Value, part: &str, key: &str| -> Vec<String> {
-        let names = rule[part][key].as_array().map(Vec::as_slice).unwrap_or_default();
-        names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-    };
-    let applies = |rule: &&Value| {
-        let machines = names(rule, "includes", "arches");
-        (machines.is_empty() || machines.iter().any(|one| one == architecture))
-            && names(rule, "includes", "caps").iter().all(|one| capabilities.contains(one))
-            && !names(rule, "excludes", "caps").iter().any(|one| capabilities.contains(one))
-    };
-    let rules = all["syscalls"].as_array().expect("rules").iter().filter(applies);
-    let rules = rules.map(|rule| {
-        let mut own =
-            json!({"names": rule["names"], "action": rule["action"], "args": rule["args"]});
-        if let Some(number) = rule["errnoRet"].as_u64() {
-            own["errnoRet"] = number.into();
-        }
-        if own["args"].is_null() {
-            own["args"] = json!([]);
-        }
-        own
-    });
-    json!({
-        "defaultAction": all["defaultAction"],
-        "defaultErrnoRet": all["defaultErrnoRet"],
-        "syscalls": rules.collect::<Vec<_>>(),
-    })
 }

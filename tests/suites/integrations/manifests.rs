@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use bedplate_tests::fixtures;
+use bedplate_tests::{fixtures, oci};
 use serde_json::{Value, json};
 
 use super::kubernetes::{STAGES, detector};
@@ -65,11 +65,6 @@ fn of_kind<'a>(all: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 fn daemon_set() -> Value {
     yaml("kubernetes/daemonset.yaml")["spec"]["template"]["spec"].clone()
-}
-
-pub(super) fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
-    let all = pod["containers"].as_array().expect("containers");
-    all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("no container {name}"))
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -135,7 +130,7 @@ fn overlay_of_the_readme_builds_without_rights() {
     let all = build(Some(&overlay));
     let [set] = of_kind(&all, "DaemonSet")[..] else { panic!("one DaemonSet: {all:?}") };
     let pod = &set["spec"]["template"]["spec"];
-    let verify = container(pod, "verify");
+    let verify = oci::container(pod, "verify");
     assert_eq!(verify["image"], "registry.internal.example/bedplate:0.1.0");
     let security = &verify["securityContext"];
     assert_eq!(security["capabilities"], json!({"drop": ["ALL"]}));
@@ -192,7 +187,7 @@ fn references_within_the_pod_are_complete() {
         let mount = list(container, "volumeMounts").iter().find(|one| one["name"] == volume);
         mount.expect("a mount")["mountPath"].as_str().expect("a path").to_owned()
     };
-    let verify = container(&pod, "verify");
+    let verify = oci::container(&pod, "verify");
     let says =
         |argument: String| assert!(list(verify, "args").contains(&json!(argument)), "{argument}");
     says(format!("--host-root={}", at(verify, "host")));
@@ -200,7 +195,7 @@ fn references_within_the_pod_are_complete() {
     says(format!("--conditions={}", at(verify, "conditions")));
     says(format!("--labels={}/bedplate", at(verify, "labels")));
     // The detector finds its configuration, and the plugin the files of `verify`.
-    let npd = container(&pod, "node-problem-detector");
+    let npd = oci::container(&pod, "node-problem-detector");
     let files = STAGES
         .map(|(stage, ..)| format!("{}/node-problem-detector-{stage}.json", at(npd, "detector")));
     let argument = format!("--config.custom-plugin-monitor={}", files.join(","));
@@ -231,7 +226,7 @@ fn containers_have_the_listed_rights_only() {
         assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
         assert_eq!((&pod["hostNetwork"], &pod["hostPID"]), (&json!(true), &json!(true)));
         assert!(pod["hostIPC"].is_null(), "{name}");
-        let security = &container(pod, name)["securityContext"];
+        let security = &oci::container(pod, name)["securityContext"];
         assert!(security["privileged"].is_null(), "{name}");
         assert_eq!(security["runAsUser"], user, "{name}");
         assert_eq!(security["readOnlyRootFilesystem"], true, "{name}");
@@ -240,14 +235,14 @@ fn containers_have_the_listed_rights_only() {
         assert_eq!(security["capabilities"].get("add"), added.as_ref(), "{name}");
     }
     for (pod, name) in [(&set, "verify"), (&job, "snapshot")] {
-        let mounts = list(container(pod, name), "volumeMounts");
+        let mounts = list(oci::container(pod, name), "volumeMounts");
         let host = mounts.iter().find(|one| one["name"] == "host").expect("the host's files");
         assert_eq!((&host["mountPath"], &host["readOnly"]), (&json!("/host"), &json!(true)));
         // The API refuses both in one mount.
         assert_eq!(host["mountPropagation"].is_null(), host["recursiveReadOnly"] == "IfPossible");
     }
     let writable = |name: &str| -> Vec<String> {
-        let mounts = list(container(&set, name), "volumeMounts").iter();
+        let mounts = list(oci::container(&set, name), "volumeMounts").iter();
         let mounts = mounts.filter(|one| one["readOnly"] != true);
         mounts.map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
     };

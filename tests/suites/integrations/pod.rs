@@ -3,12 +3,12 @@
 
 use std::path::PathBuf;
 
-use bedplate_tests::{fixtures, program};
+use bedplate_tests::{fixtures, oci, program};
 use serde_json::Value;
 
 use super::bundle::Container;
 use super::kubernetes::{STAGES, detector};
-use super::{documents, manifests, text, yaml};
+use super::{documents, text, yaml};
 
 fn daemon_set() -> Value {
     yaml("kubernetes/daemonset.yaml")["spec"]["template"]["spec"].clone()
@@ -23,7 +23,7 @@ fn snapshot_job() -> Value {
 fn unprivileged() -> Value {
     let mut pod = daemon_set();
     let patch = yaml("kubernetes/unprivileged/daemonset.yaml")["spec"]["template"]["spec"].clone();
-    let patch = manifests::container(&patch, "verify").clone();
+    let patch = oci::container(&patch, "verify").clone();
     let verify = &mut pod["containers"][0];
     verify["args"] = patch["args"].clone();
     for (key, value) in patch["securityContext"].as_object().expect("rights") {

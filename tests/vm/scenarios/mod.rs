@@ -8,6 +8,7 @@ mod boot_entry;
 mod boot_states;
 mod cmdline;
 mod confined;
+mod container;
 mod crash;
 mod daemon;
 mod fat;
@@ -71,6 +72,7 @@ fn all() -> Vec<Scenario> {
         revert::SCENARIOS,
         snapshot::SCENARIOS,
         verify::SCENARIOS,
+        container::SCENARIOS,
         cmdline::SCENARIOS,
         boot_states::SCENARIOS,
         boot_entry::SCENARIOS,
