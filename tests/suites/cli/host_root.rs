@@ -262,7 +262,8 @@ fn mount_made_after_the_container_started_is_unknown() {
 #[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
 fn links_stay_inside_the_host() {
     let host = Host::new();
-    let setup = "echo 'GRUB_CMDLINE_LINUX=\"of-a-container\"' > tmp/grub";
+    let setup = "echo 'GRUB_CMDLINE_LINUX=\"of-the-container\"' > tmp/grub";
+    host.0.file("etc/real", "GRUB_CMDLINE_LINUX=\"of-the-host\"\n");
     for (target, is_there) in [
         ("/tmp/grub", false),
         ("../../../../tmp/grub", false),
@@ -271,14 +272,13 @@ fn links_stay_inside_the_host() {
         ("/etc/real", true),
         ("../../../../etc/real", true),
     ] {
-        host.0.file("etc/real", "GRUB_CMDLINE_LINUX=\"of-the-host\"\n");
         let link = host.0.path("etc/default/grub");
         std::fs::remove_file(&link).expect("ours");
         std::os::unix::fs::symlink(target, &link).expect("ours");
         let output = host.contain(&[], setup, &[], &of_host(&["inspect", "--json"]));
         let found = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        assert!(!found.contains("of-a-container"), "{target}");
+        assert!(!found.contains("of-the-container"), "{target}");
         assert_eq!(found.contains("of-the-host"), is_there, "{target}");
     }
 }
