@@ -1,6 +1,7 @@
 //! Hosts that are directories: the running machine (`/`, or a mount of it in a container) and image roots. Read-only;
 //! every read goes through `open`, which decides what a path may reach. No parsing, no knowledge of the content.
 
+mod below_mount;
 mod config;
 mod content;
 mod foreign;

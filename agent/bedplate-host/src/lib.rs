@@ -16,6 +16,7 @@ mod host;
 mod image;
 pub mod kmsg;
 mod lock;
+pub mod machine_id;
 pub mod module;
 pub mod mountinfo;
 mod netlink;

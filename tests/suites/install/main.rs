@@ -50,7 +50,6 @@ fn uninstall_removes_all_installed_files() {
         ("/usr/lib/systemd/system/bedplate-loader@.service.d/modules.conf", 0o644),
         ("/usr/lib/systemd/system/bedplate-ready.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-ready.target", 0o644),
-        ("/usr/lib/systemd/system/bedplate-host-ready.service", 0o644),
         ("/usr/lib/systemd/system/bedplate-host-ready.service.d/stage.conf", 0o644),
         ("/usr/lib/systemd/system/bedplate-host-ready.target", 0o644),
         ("/usr/lib/systemd/system/bedplate-is-ready.target", 0o644),

@@ -6,17 +6,15 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
-use nix::sys::stat::Mode;
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
 
+use super::below_mount::{open, text};
 use super::is_below;
 use super::namespaces::{Namespace, Namespaces};
 use crate::image::{ImageError, ImageRoot};
@@ -162,18 +160,6 @@ impl Mounted {
         let fd = open(&self.root, path, OFlag::O_PATH | OFlag::O_NOFOLLOW).ok()?;
         Some(readlinkat(&fd, "").ok()?.to_string_lossy().into_owned())
     }
-}
-
-/// Opens a path below the mount.
-pub(super) fn open(root: &ImageRoot, path: &str, flags: OFlag) -> Result<OwnedFd, Errno> {
-    root.inside(path, flags | OFlag::O_CLOEXEC, Mode::empty()).0
-}
-
-/// Reads a file of the kernel below the mount.
-pub(super) fn text(root: &ImageRoot, path: &str) -> std::io::Result<String> {
-    let mut text = Vec::new();
-    File::from(open(root, path, OFlag::O_RDONLY)?).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Checks that the procfs is complete and of the running kernel.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use nix::fcntl::{OFlag, readlinkat};
 use nix::sys::stat::fstat;
 
+use super::below_mount::{open, text};
 use super::is_below;
-use super::mounted::{open, text};
 use crate::image::ImageRoot;
 
 /// A namespace that decides what a path shows (namespaces(7)).

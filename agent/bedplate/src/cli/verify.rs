@@ -20,7 +20,7 @@ use bedplate_core::engine::profile_source::{Choice, SourceError};
 use bedplate_core::engine::{self, EngineError, Request, VerifyOutcome};
 use bedplate_core::profile::nearest;
 use bedplate_core::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection, Stage};
-use bedplate_host::{HostKind, Reader, boot_id};
+use bedplate_host::{HostKind, boot_id, machine_id};
 
 /// Lowest level with exit status 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -289,14 +289,9 @@ fn moment(opened: &OpenHost) -> Option<json::Moment> {
     (reader.kind() == HostKind::Live).then(|| json::Moment {
         evaluated_at: Some(format_utc(Timestamp::now())),
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
-        machine_id: machine_id(reader),
+        machine_id: machine_id::read(reader),
         boot_id: boot_id::read(reader).ok(),
     })
-}
-
-/// Returns /etc/machine-id, unless it is unreadable or not set yet (machine-id(5)).
-pub(crate) fn machine_id(reader: &dyn Reader) -> Option<String> {
-    reader.attribute("/etc/machine-id").ok().filter(|id| !id.is_empty() && id != "uninitialized")
 }
 
 fn explain(word: &str) -> Result<(), CliError> {

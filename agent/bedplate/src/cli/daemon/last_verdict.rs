@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::verify::machine_id;
 use crate::cli::{CliError, Exit, output};
 use crate::report::status as text;
 use bedplate_base::{Recovery, duration, format_utc};
@@ -14,7 +13,7 @@ use bedplate_core::verify::{Answer, Report, Stage};
 use bedplate_daemon::last_verdict::{self, NoVerdict};
 use bedplate_daemon::status::{StageVerdict, Status, Verdict};
 use bedplate_facts::Depth;
-use bedplate_host::{DirReader, boot_id};
+use bedplate_host::{DirReader, boot_id, machine_id};
 
 /// Options of `bedplate verify` for the daemon's last verdict.
 #[derive(Debug, Args)]
@@ -104,7 +103,7 @@ fn document(report: &Report, status: Option<&Status>, exit: Exit) -> Result<Stri
     let moment = json::Moment {
         evaluated_at: status.and_then(|status| status.evaluated_at).map(format_utc),
         program_version: version.unwrap_or(env!("CARGO_PKG_VERSION")).to_owned(),
-        machine_id: machine_id(&reader),
+        machine_id: machine_id::read(&reader),
         boot_id: boot_id::read(&reader).ok(),
     };
     let label = bedplate_core::engine::observe(&reader, Depth::Identity).label();
