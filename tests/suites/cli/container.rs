@@ -1,5 +1,5 @@
-//! A running host and its containers. Each host is a process 1 in PID and mount namespaces of its own, with an /etc and a
-//! /boot from a directory. Each container has its own root directory, with the host at /host.
+//! A running host and its containers. Each host is a process 1 in PID and mount namespaces of its own, with /etc, /boot
+//! and /var/lib from a directory. Each container has its own root directory, with the host at /host.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::session::Session;
 /// Runs a command on the host. It must not replace process 1.
 const HOST: &str = r#"
 mount --make-rprivate / || exit 99
-for at in etc boot; do mount --bind "$0/$at" "/$at" || exit 99; done
+for at in etc boot var/lib; do mount --bind "$0/$at" "/$at" || exit 99; done
 cd / || exit 99
 "$@"
 exit $?
@@ -64,7 +64,8 @@ impl Host {
                 "boot/grub/grub.cfg",
                 "menuentry 'A' --id a {\n linux /vmlinuz-6.1.0 root=/dev/sda1 ro quiet\n}\n",
             )
-            .file("boot/vmlinuz-6.1.0", "");
+            .file("boot/vmlinuz-6.1.0", "")
+            .file("var/lib/README", "");
         for directory in ["h", "c"] {
             std::fs::create_dir(session.path(directory)).expect("a directory");
         }
