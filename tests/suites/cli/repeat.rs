@@ -1,6 +1,8 @@
 //! `bedplate verify --every`, with its files for other containers.
 
+use std::io::Read as _;
 use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bedplate_tests::program::bedplate;
@@ -20,26 +22,43 @@ fn wait_for(file: &Path) -> String {
     }
 }
 
+/// A `verify --every` that is terminated at the end, also after a failed assertion.
+struct Running(Child);
+
+impl Running {
+    fn start(directory: &Path, more: &[&str]) -> Self {
+        let conditions = directory.display().to_string();
+        let labels = directory.join("labels").display().to_string();
+        let args = ["verify", "--every", "10m", "--conditions", &conditions, "--labels", &labels];
+        let mut command = bedplate(&[&args, more].concat());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        Running(command.spawn().expect("it starts"))
+    }
+
+    /// Terminates it as kubelet does. Returns its exit status and stderr.
+    fn terminate(mut self) -> (Option<i32>, String) {
+        let pid = Pid::from_raw(self.0.id().cast_signed());
+        kill(pid, Signal::SIGTERM).expect("it runs");
+        let status = self.0.wait().expect("it ends");
+        let mut errors = String::new();
+        self.0.stderr.take().expect("piped").read_to_string(&mut errors).expect("text");
+        (status.code(), errors)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
 /// The program ends at once when it is terminated, also in the middle of its wait.
 #[test]
 fn repeated_runs_publish_both_stages() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (conditions, labels) = (dir.path().display().to_string(), dir.path().join("labels"));
-    let labels_argument = labels.display().to_string();
-    let mut running = bedplate(&[
-        "verify",
-        "--every",
-        "10m",
-        "--conditions",
-        &conditions,
-        "--labels",
-        &labels_argument,
-    ])
-    .stdout(std::process::Stdio::piped())
-    .stderr(std::process::Stdio::null())
-    .spawn()
-    .expect("it starts");
-    let labels = wait_for(&labels);
+    let running = Running::start(dir.path(), &[]);
+    let labels = wait_for(&dir.path().join("labels"));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     for stage in ["host", "gpudirect"] {
         let line = wait_for(&dir.path().join(stage));
@@ -53,10 +72,23 @@ fn repeated_runs_publish_both_stages() {
     assert!(labels.starts_with("# +expiry-time=20"), "{labels}");
     assert!(labels.contains("\nbedplate.ready=") && labels.contains("\nbedplate.host-ready="));
     assert!(!labels.contains("bedplate.state"), "only a daemon has a state: {labels}");
-    let pid = Pid::from_raw(running.id().cast_signed());
-    kill(pid, Signal::SIGTERM).expect("it runs");
-    let done = running.wait().expect("it ends");
-    assert_eq!(done.code(), Some(0));
+    assert_eq!(running.terminate().0, Some(0));
+}
+
+/// The next round may find it corrected, so the program goes on.
+#[test]
+fn invalid_profile_is_unknown_and_explained() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let profile = dir.path().join("bad.toml");
+    std::fs::write(&profile, "schema = 1\nname = 7\n").expect("ours");
+    let running = Running::start(dir.path(), &["--profile", &profile.display().to_string()]);
+    let labels = wait_for(&dir.path().join("labels"));
+    assert!(labels.contains("bedplate.ready=false\nbedplate.host-ready=false\n"), "{labels}");
+    let line = wait_for(&dir.path().join("gpudirect"));
+    assert!(line.contains(" unknown: "), "{line}");
+    let (status, errors) = running.terminate();
+    assert_eq!(status, Some(0));
+    assert!(errors.contains("bad.toml:2"), "{errors}");
 }
 
 #[test]
@@ -66,6 +98,10 @@ fn interval_and_files_are_checked() {
         &["verify", "--conditions", "/nowhere"],
         &["verify", "--every", "1m", "--demo", "hgx"],
         &["verify", "--every", "1m", "--json"],
+        &["verify", "--every", "1m", "--stage", "host"],
+        // A part of the checks must not set the label `ready`.
+        &["verify", "--every", "1m", "--check", "iommu"],
+        &["verify", "--every", "1m", "--skip", "modules"],
     ] {
         assert_eq!(bedplate(args).output().expect("it starts").status.code(), Some(64), "{args:?}");
     }

@@ -143,7 +143,7 @@ fn is_path(word: &str) -> bool {
 /// Verifies a host, against the profile if there is one.
 fn verified(args: &DoctorArgs, opened: &OpenHost) -> Result<VerifyOutcome, CliError> {
     let verified = verify::verified(opened, args.profile.as_deref(), &Selection::default())?;
-    verify::warn_of_profile(&verified);
+    verify::warn_of_profile(verified.unusable.as_ref());
     if let Some(loaded) = &verified.loaded {
         output::lints(loaded, &[]);
     }

@@ -104,7 +104,11 @@ fn open_single(args: &HostArgs, files: Vec<String>) -> Result<OpenHost, CliError
         return open_image(dir).map(OpenHost::alone);
     }
     if let Some(dir) = &args.host_root {
-        return open_mounted(dir).map(OpenHost::alone);
+        let reader = open_mounted(dir)?;
+        for missing in reader.missing_rights() {
+            output::warn(&missing);
+        }
+        return Ok(OpenHost::alone(reader));
     }
     if let Some(name) = &args.demo {
         let unknown = || CliError::new(format!("unknown demo host `{name}`"));
@@ -134,11 +138,16 @@ fn open_mounted(dir: &std::path::Path) -> Result<DirReader, CliError> {
     if std::fs::canonicalize(dir).is_ok_and(|path| path == std::path::Path::new("/")) {
         return Ok(DirReader::live());
     }
-    let reader = DirReader::mounted(dir).context("cannot use --host-root")?;
-    for missing in reader.missing_rights() {
-        output::warn(&missing);
+    DirReader::mounted(dir).context("cannot use --host-root")
+}
+
+/// Opens the only host again, without the warnings of [`open_one`].
+#[cfg(feature = "daemon")]
+pub(crate) fn open_again(args: &HostArgs) -> Result<OpenHost, CliError> {
+    match &args.host_root {
+        Some(dir) => open_mounted(dir).map(OpenHost::alone),
+        None => open_one(args),
     }
-    Ok(reader)
 }
 
 /// Opens the host to change, for the observation before the change.

@@ -20,6 +20,8 @@ use bedplate_core::engine::profile_source::{Choice, SourceError};
 use bedplate_core::engine::{self, EngineError, Request, VerifyOutcome};
 use bedplate_core::profile::nearest;
 use bedplate_core::verify::{Answer, CHECKS, NOT_LOOKED_AT, Report, SelectError, Selection, Stage};
+#[cfg(feature = "daemon")]
+use bedplate_daemon::worker_task;
 use bedplate_host::{HostKind, boot_id, machine_id};
 
 /// Lowest level with exit status 4.
@@ -166,15 +168,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
 /// Verifies this host again and again, on both stages.
 #[cfg(feature = "daemon")]
 fn repeated(args: &VerifyArgs, every: std::time::Duration) -> Result<Exit, CliError> {
-    let opened = host::open_one(&args.host)?;
-    let of =
-        |stage| Selection::new(&args.check, &args.skip, stage).map_err(|error| unknown(&error));
-    let (host, gpudirect) = (of(Stage::Host)?, of(Stage::Gpudirect)?);
-    repeat::run(&args.repeat, every, opened.reader.as_ref(), || {
-        let request = request(args);
-        let verified = engine::verify_by(opened.reader.as_ref(), &request, [&host, &gpudirect])?;
+    // Warns of missing rights once, and fails at once if the host cannot be read.
+    host::open_one(&args.host)?;
+    let [host, gpudirect] = [Stage::Host, Stage::Gpudirect].map(Selection::of_stage);
+    repeat::run(&args.repeat, every, || {
+        // Mounts may have changed since the last round.
+        let opened = host::open_again(&args.host)?;
+        let reader = opened.reader.as_ref();
+        let verified = engine::verify_by(reader, &request(args), [&host, &gpudirect])?;
+        warn_of_profile(verified.unusable.as_ref());
         let [host, gpudirect] = verified.report;
-        Ok(repeat::Round { facts: verified.facts, host, gpudirect })
+        let labels = worker_task::labels(&verified.facts, reader);
+        Ok(repeat::Round { labels, host, gpudirect })
     })
 }
 
@@ -221,8 +226,8 @@ fn no_profile() -> CliError {
 }
 
 /// Reports problems of the host's profile, and that the host was checked without it.
-pub(crate) fn warn_of_profile(verified: &VerifyOutcome) {
-    match &verified.unusable {
+pub(crate) fn warn_of_profile(unusable: Option<&EngineError>) {
+    match unusable {
         Some(EngineError::Profile(SourceError::Invalid(findings))) => {
             output::diagnostics(&output::findings(findings));
             output::warn("unusable profile on this host; checked without it");
@@ -249,7 +254,7 @@ fn verify_host(
 ) -> Result<Report, CliError> {
     let request = request(args);
     let verified = engine::verify(opened.reader.as_ref(), &request, selection)?;
-    warn_of_profile(&verified);
+    warn_of_profile(verified.unusable.as_ref());
     let has_profile = verified.loaded.is_some() || verified.unusable.is_some();
     if opened.reader.kind() == HostKind::Image && !has_profile {
         return Err(no_profile());

@@ -1,6 +1,7 @@
 //! `bedplate verify --every`: verifies again and again, and publishes both stages in files, for a container next to Node
 //! Problem Detector and Node Feature Discovery.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,16 +13,13 @@ use jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::block_on;
-use crate::cli::{CliError, Context as _, Exit, output};
+use crate::cli::{CliError, Context as _, Exit, conclude, output};
 use crate::report::verify::verdict_line;
-use bedplate_base::duration;
 use bedplate_base::terminal::one_line;
+use bedplate_base::{chain, duration};
 use bedplate_core::verify::{Answer, Report, Stage};
 use bedplate_daemon::checks;
 use bedplate_daemon::export::{self, Labels};
-use bedplate_daemon::worker_task;
-use bedplate_facts::Facts;
-use bedplate_host::Reader;
 
 /// Rounds that may fail before what was published expires.
 const VALID_ROUNDS: u32 = 3;
@@ -32,7 +30,7 @@ const SHORTEST: Duration = Duration::from_secs(10);
 #[derive(Debug, Args)]
 pub(crate) struct RepeatArgs {
     /// Verify again after this time, until terminated, and print each change of the answer.
-    #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with_all = ["json", "since_boot", "snapshot", "root", "demo"], help_heading = "Repeated runs")]
+    #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with_all = ["json", "since_boot", "snapshot", "root", "demo", "check", "skip", "stage", "fail_on", "verbose", "quiet", "cost"], help_heading = "Repeated runs")]
     pub every: Option<Duration>,
     /// Write the answer on each stage to DIR/host and DIR/gpudirect: end of validity in seconds since 1970, then
     /// `ready: …`, `not ready: …` or `unknown: …`.
@@ -50,9 +48,9 @@ fn interval(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a duration of at least 10s, such as `1m`".to_owned())
 }
 
-/// Result of one round: facts, and the report on each stage.
+/// Result of one round: facts for labels, and the report on each stage.
 pub(crate) struct Round {
-    pub facts: Facts,
+    pub labels: BTreeMap<String, String>,
     pub host: Report,
     pub gpudirect: Report,
 }
@@ -61,7 +59,6 @@ pub(crate) struct Round {
 pub(crate) fn run(
     args: &RepeatArgs,
     every: Duration,
-    reader: &dyn Reader,
     verify: impl Fn() -> Result<Round, CliError>,
 ) -> Result<Exit, CliError> {
     block_on(async {
@@ -72,11 +69,14 @@ pub(crate) fn run(
         loop {
             let round = verify();
             let until = Timestamp::now().checked_add(every.saturating_mul(VALID_ROUNDS));
-            publish(args, &round, until.unwrap_or(Timestamp::MAX), reader)?;
+            publish(args, &round, until.unwrap_or(Timestamp::MAX))?;
             let answers = Stage::ALL.map(|stage| format!("{stage}: {}", answer(&round, stage)));
             let now = answers.join("\n");
             if now != said {
                 output::lines(&format!("{now}\n"))?;
+                if let Err(error) = &round {
+                    conclude::print(error);
+                }
                 said = now;
             }
             tokio::select! {
@@ -94,7 +94,7 @@ fn answer(round: &Result<Round, CliError>, stage: Stage) -> String {
     match (round, stage) {
         (Ok(round), Stage::Host) => verdict_line(&round.host),
         (Ok(round), Stage::Gpudirect) => verdict_line(&round.gpudirect),
-        (Err(error), _) => format!("unknown: {}", one_line(&error.to_string())),
+        (Err(error), _) => format!("unknown: {}", one_line(&chain(error))),
     }
 }
 
@@ -102,7 +102,6 @@ fn publish(
     args: &RepeatArgs,
     round: &Result<Round, CliError>,
     until: Timestamp,
-    reader: &dyn Reader,
 ) -> Result<(), CliError> {
     if let Some(dir) = &args.conditions {
         for stage in Stage::ALL {
@@ -113,7 +112,7 @@ fn publish(
     let Some(file) = &args.labels else { return Ok(()) };
     let is_ready = |report: &Report| report.answer == Answer::Ready;
     let checks = round.as_ref().ok().map(|round| checks::public(&round.gpudirect));
-    let facts = round.as_ref().map(|round| worker_task::labels(&round.facts, reader));
+    let facts = round.as_ref().map(|round| round.labels.clone());
     let labels = Labels {
         until: Some(until),
         ready: round.as_ref().is_ok_and(|round| is_ready(&round.gpudirect)),
