@@ -89,7 +89,10 @@ pub fn check(
     if age < -CLOCK_TOLERANCE {
         return Err(NoVerdict::Future { at: format_utc(at) });
     }
-    let validity = status.fresh_until.map(|until| until.duration_since(at));
+    // Each heartbeat renews the status, also while an observation hangs in a driver: its length of validity counts from
+    // the evaluation.
+    let beat = status.heartbeat.zip(status.fresh_until);
+    let validity = beat.map(|(beat, until)| until.duration_since(beat));
     let limit = max_age.or(validity).unwrap_or(SignedDuration::MAX);
     // A daemon that hangs renews nothing: its verdict ends even if the caller accepts an older one.
     let is_renewed = status.fresh_until.is_none_or(|until| now < until);
@@ -126,7 +129,7 @@ pub fn report(status: &Status, stage: Stage) -> Report {
         Verdict::CannotTell => (Answer::CannotTell, Outcome::Unknown),
     };
     let of_stage = |checked: &&Checked| has_check(stage, checked);
-    let checks: Vec<&Checked> = status.checks.iter().flatten().filter(of_stage).collect();
+    let mut checks: Vec<&Checked> = status.checks.iter().flatten().filter(of_stage).collect();
     let decides = |checked: &&&Checked| match answer {
         Answer::Ready => false,
         Answer::NotReady => checked.fails(),
@@ -141,15 +144,16 @@ pub fn report(status: &Status, stage: Stage) -> Report {
         fix: None,
         recovery: Recovery::None,
     };
-    // Without a deciding check, the profile decides: it is not in effect, or unusable.
-    let is_of_profile = answer != Answer::Ready && decisive.is_empty();
-    if is_of_profile {
+    // Without a deciding check, the profile decides: it is not in effect, or unusable. Its own check may have passed: a
+    // device that is missing differs from earlier boots, not from the profile.
+    if answer != Answer::Ready && decisive.is_empty() {
+        checks.retain(|checked| checked.id != IN_EFFECT);
+        checks.insert(0, &profile);
         decisive.push(&profile);
     }
     let judged = |checked: &&Checked| find(&checked.id).map(|check| judged(check, checked));
     let id = |checked: &&Checked| find(&checked.id).map(|check| check.id);
     let warned = |checked: &&&Checked| checked.outcome == Outcome::Warn;
-    let listed = decisive.iter().filter(|_| is_of_profile).chain(&checks);
     Report {
         answer,
         reason: (answer != Answer::Ready).then(|| verdict.reason.clone()),
@@ -161,7 +165,7 @@ pub fn report(status: &Status, stage: Stage) -> Report {
         stage: Some(stage).filter(|stage| *stage != Stage::default()),
         image: false,
         needs_profile: false,
-        checks: listed.filter_map(judged).collect(),
+        checks: checks.iter().filter_map(judged).collect(),
     }
 }
 

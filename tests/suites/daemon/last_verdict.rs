@@ -57,6 +57,18 @@ fn last_verdict_follows_the_daemon() {
     assert!(said.contains("is not running"), "{said}");
 }
 
+/// Known since the daemon's first attempt, not unknown.
+#[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
+fn host_without_profile_is_not_ready() {
+    let mut rig = Rig::new();
+    rig.write("no-profile", "");
+    rig.start();
+    rig.until("no profile", |status| status.state == State::NoProfile);
+    until("published", || rig.last(&["-q"]).0 == Some(4));
+    assert_eq!(rig.last(&["-q", "--stage", "host"]).0, Some(4));
+}
+
 #[test]
 fn options_that_read_the_host_are_refused() {
     for other in [&["--check", "iommu"][..], &["--demo", "hgx"], &["-v"], &["--every", "1m"]] {

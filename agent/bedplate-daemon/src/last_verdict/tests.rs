@@ -24,6 +24,7 @@ fn converged(checks: &[Checked]) -> Status {
     let mut status = Status::starting("b".into());
     status.checks = Some(checks.to_vec());
     status.evaluated_at = Some(time("2026-03-03T03:08:00Z"));
+    status.heartbeat = status.evaluated_at;
     status.fresh_until = Some(time("2026-03-03T03:38:00Z"));
     status.update_verdict(None);
     status
@@ -63,6 +64,18 @@ fn unread_setting_is_unknown_on_its_stage() {
     assert_eq!(report(&status, Stage::Host).answer, Answer::CannotTell);
 }
 
+/// A missing device blocks a host that matches its profile: one check has one verdict.
+#[test]
+fn blocker_beside_passed_checks_is_named_once() {
+    let mut status = converged(&[checked("profile.in-effect", Outcome::Pass)]);
+    status.blockers = vec![KindId::Host.blocker("GPU", "missing", "reseat it")];
+    status.update_verdict(None);
+    let all = report(&status, Stage::Gpudirect);
+    assert_eq!((all.answer, &all.decided_by[..]), (Answer::NotReady, &["profile.in-effect"][..]));
+    let verdicts: Vec<Outcome> = all.checks.iter().map(|judged| judged.verdict).collect();
+    assert_eq!(verdicts, [Outcome::Fail]);
+}
+
 /// Without results of the checks, the host differs in settings of the host stage.
 #[test]
 fn host_stage_without_checks_is_not_ready() {
@@ -88,6 +101,16 @@ fn old_verdict_is_refused() {
     let early = "2026-03-03T03:00:00Z";
     assert!(matches!(at(None, early), Err(NoVerdict::Future { .. })));
     assert_eq!(at(None, "2026-03-03T03:07:30Z"), Ok(()), "a small step of the clock");
+}
+
+/// A daemon whose observations hang still publishes its heartbeat.
+#[test]
+fn heartbeat_alone_does_not_renew_a_verdict() {
+    let mut status = converged(&[]);
+    status.heartbeat = Some(time("2026-03-03T04:00:00Z"));
+    status.fresh_until = Some(time("2026-03-03T04:30:00Z"));
+    let late = check(&status, None, time("2026-03-03T04:01:00Z"));
+    assert!(matches!(late, Err(NoVerdict::TooOld { .. })), "{late:?}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Daemon {
                 }
                 self.observer.note_observed();
                 if newest && seen.is_some() {
-                    self.known.confirm();
+                    self.known.note_evaluated();
                     self.publish().await;
                 }
             }

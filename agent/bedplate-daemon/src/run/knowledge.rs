@@ -99,8 +99,8 @@ impl Knowledge {
             now.checked_add(SignedDuration::from_secs(2 * i64::from(self.interval_s()))).ok();
     }
 
-    /// Records that an observation outside the loop confirmed the status.
-    pub(super) fn confirm(&mut self) {
+    /// Records that the status follows from an observation that ended now, or was confirmed by it.
+    pub(super) fn note_evaluated(&mut self) {
         self.status.evaluated_at = Some(Timestamp::now());
     }
 
@@ -159,7 +159,7 @@ impl Knowledge {
                 log_message(journal::CONVERGED, &text);
             }
         }
-        self.status.evaluated_at = Some(Timestamp::now());
+        self.note_evaluated();
         let before = self.observation.replace(observation);
         self.fingerprint = self.signs();
         self.beat();

@@ -100,10 +100,15 @@ impl Daemon {
                 return self.observe_now().await;
             }
             self.known.beat();
+            let is_judged = self.known.status.checks.is_some();
+            if !is_judged {
+                // Only settings count, and none has a sign of a change.
+                self.known.note_evaluated();
+            }
             self.publish().await;
             // Most changes of error counters, kernel log and InfiniBand ports, which checks read, cause no event. The status
             // stays valid until such an observation finds a difference.
-            if self.known.status.checks.is_some() {
+            if is_judged {
                 self.observe_in_background();
             }
         }

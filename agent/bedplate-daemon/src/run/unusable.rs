@@ -41,6 +41,7 @@ impl Daemon {
         self.timers.retry = Some(Instant::now() + TRY_AGAIN);
         self.timers.decide_again = None;
         self.watches.set_own();
+        self.known.note_evaluated();
         self.known.beat();
         self.publish().await;
     }
