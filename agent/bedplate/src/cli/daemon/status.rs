@@ -49,7 +49,7 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "", value_parser = limit)]
     wait: Option<Limit>,
     /// Stage to wait for: `host` needs no GPU driver, `gpudirect` is everything.
-    #[arg(long, value_name = "STAGE", value_parser = one_of(&STAGES), default_value = "gpudirect", requires = "wait")]
+    #[arg(long, value_name = "STAGE", value_parser = one_of(&STAGES), default_value = "gpudirect", hide_possible_values = true, requires = "wait")]
     stage: Stage,
     /// Root directory of the daemon's files.
     #[arg(long, value_name = "DIR", default_value = "/", value_parser = crate::cli::daemon::absolute(), hide = true)]
