@@ -124,8 +124,8 @@ const UNITS: [(&str, &[&[&str]]); 5] = [
                 "write /run",
                 "write /run/bedplate",
                 "write /run/systemd/system",
-                "write /proc/1/root/usr",
-                "write /proc/1/root/etc",
+                "write /usr by way of process 1",
+                "write /etc by way of process 1",
                 "read /root by way of process 1",
                 "see the files of process 1",
                 "read the memory of process 1",
@@ -161,7 +161,7 @@ const FREE: [&str; 35] = [
     "write /var",
     "write /etc/systemd/system",
     "write /etc/bedplate",
-    "write /proc/1/root/usr",
+    "write /usr by way of process 1",
     "read /root",
     "read /etc/shadow",
     "read /root by way of process 1",
@@ -197,7 +197,7 @@ fn promises(case: &mut Case, machine: Machine) -> Result<()> {
     node.put(PROFILE_PATH, PASSTHROUGH)?;
     node.put_program("/usr/local/sbin/probe", PROBE)?;
     node.put_program("/usr/local/sbin/listener", LISTENER)?;
-    node.put("/root/secret", "secret\n")?;
+    node.ok("echo secret >~root/secret")?;
     node.ok(
         "ip link set lo up && systemd-run -q -p Type=forking /usr/local/sbin/listener && mkdir -p /run/bedplate /var/lib/bedplate/daemon /run/containerd && \
          touch /run/containerd/mounts",
