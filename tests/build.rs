@@ -73,6 +73,25 @@ const OTHERS: [&str; 10] = [
     "user-namespaces",
 ];
 
+/// Names for several prerequisites that tests need together.
+const GROUPS: [(&str, &[&str]); 2] = [
+    ("containers", &["crun", "root", "skopeo", "unshare"]),
+    (
+        "release",
+        &[
+            "BEDPLATE_ARM64_PROGRAM",
+            "apt-ftparchive",
+            "cargo-deb",
+            "cargo-generate-rpm",
+            "createrepo_c",
+            "gpg",
+            "minisign",
+            "rpmsign",
+            "strip",
+        ],
+    ),
+];
+
 /// Prerequisites that `tests/run` cannot install. Their tests are also ignored in CI.
 /// Debian 12 has no kubectl with Kustomize 5.
 const ON_REQUEST: [&str; 2] = ["BEDPLATE_GRUBBY", "kubectl"];
@@ -100,7 +119,8 @@ fn main() {
     println!("cargo::rustc-env=BEDPLATE_TESTS_WITHOUT={without}");
     let names = TOOLS.into_iter().chain(CARGO_TOOLS).chain(OTHERS).chain(ON_REQUEST);
     let names: Vec<&str> = names.collect();
-    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let groups = GROUPS.iter().map(|(name, _)| name);
+    let quoted: Vec<String> = names.iter().chain(groups).map(|name| format!("{name:?}")).collect();
     println!("cargo::rustc-check-cfg=cfg(has, values({}))", quoted.join(", "));
 
     let is_hidden = |name: &str| without.split_whitespace().any(|hidden| hidden == name);
@@ -108,7 +128,10 @@ fn main() {
         names.into_iter().partition(|name| !is_hidden(name) && is_there(name));
     missing.retain(|name| !ON_REQUEST.contains(name));
     let is_ci = env::var("CI").as_deref() == Ok("true");
-    for name in found.iter().chain(missing.iter().filter(|_| is_ci)) {
+    let has: Vec<&str> = found.iter().chain(missing.iter().filter(|_| is_ci)).copied().collect();
+    let has_all = |members: &[&str]| members.iter().all(|member| has.contains(member));
+    let groups = GROUPS.iter().filter(|(_, members)| has_all(members)).map(|(name, _)| name);
+    for name in has.iter().chain(groups) {
         println!("cargo::rustc-cfg=has={name:?}");
     }
     watch(&found, &missing);

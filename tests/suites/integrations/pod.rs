@@ -78,10 +78,7 @@ fn assert_rights(rights: &[String], expected: &[&str]) {
 const SYS_ADMIN: &str = "CapEff: 0000000000200000";
 
 #[test]
-#[cfg_attr(
-    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
-    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
-)]
+#[cfg_attr(not(has = "containers"), ignore = "needs crun, root, skopeo and unshare")]
 fn verify_reads_config_space_and_writes_its_volumes() {
     fixtures::root();
     let rights = rights(&daemon_set(), "verify");
@@ -93,10 +90,7 @@ fn verify_reads_config_space_and_writes_its_volumes() {
 }
 
 #[test]
-#[cfg_attr(
-    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
-    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
-)]
+#[cfg_attr(not(has = "containers"), ignore = "needs crun, root, skopeo and unshare")]
 fn snapshot_writes_only_its_volume() {
     fixtures::root();
     let rights = rights(&snapshot_job(), "snapshot");
@@ -107,10 +101,7 @@ fn snapshot_writes_only_its_volume() {
 
 /// The kernel shows 64 bytes of config space to processes without CAP_SYS_ADMIN.
 #[test]
-#[cfg_attr(
-    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
-    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
-)]
+#[cfg_attr(not(has = "containers"), ignore = "needs crun, root, skopeo and unshare")]
 fn unprivileged_verify_reads_64_bytes_of_config_space() {
     fixtures::root();
     let rights = rights(&unprivileged(), "verify");
@@ -123,10 +114,7 @@ fn unprivileged_verify_reads_64_bytes_of_config_space() {
 
 /// The program under test runs in the container, with the mounted profile.
 #[test]
-#[cfg_attr(
-    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
-    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
-)]
+#[cfg_attr(not(has = "containers"), ignore = "needs crun, root, skopeo and unshare")]
 fn program_plans_with_the_mounted_profile() {
     fixtures::root();
     let words = ["/usr/bin/bedplate", "plan", "--root=/host", "--profile=/profile/profile.toml"];
@@ -183,10 +171,7 @@ fn verdicts(pod: &Value, fake: bool) -> [(Option<i32>, String); 2] {
 
 /// The detector's container reads what `verify` writes, whichever users both have.
 #[test]
-#[cfg_attr(
-    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
-    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
-)]
+#[cfg_attr(not(has = "containers"), ignore = "needs crun, root, skopeo and unshare")]
 fn verdicts_of_verify_reach_the_detector() {
     fixtures::root();
     let expected = [(Some(0), "ready: fake\n".into()), (Some(1), "not ready: fake\n".into())];
@@ -197,10 +182,7 @@ fn verdicts_of_verify_reach_the_detector() {
 
 /// As above, with the program under test in place of the fake.
 #[test]
-#[cfg_attr(
-    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
-    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
-)]
+#[cfg_attr(not(has = "containers"), ignore = "needs crun, root, skopeo and unshare")]
 fn verdicts_of_the_program_reach_the_detector() {
     fixtures::root();
     for pod in [daemon_set(), unprivileged()] {
@@ -215,10 +197,7 @@ fn verdicts_of_the_program_reach_the_detector() {
 
 /// The Job's own command line writes a snapshot that the program reads.
 #[test]
-#[cfg_attr(
-    not(all(has = "crun", has = "root", has = "skopeo", has = "unshare")),
-    ignore = "needs crun, root, skopeo (its filter of system calls) and unshare"
-)]
+#[cfg_attr(not(has = "containers"), ignore = "needs crun, root, skopeo and unshare")]
 fn snapshot_of_the_job_is_valid() {
     fixtures::root();
     let shared = tempfile::tempdir().expect("a directory");

@@ -34,14 +34,7 @@ fn unpacked(directory: &Path) -> Value {
 
 #[test]
 #[cfg_attr(
-    not(all(
-        has = "BEDPLATE_ARM64_PROGRAM",
-        has = "arm64",
-        has = "crun",
-        has = "root",
-        has = "skopeo",
-        has = "unshare"
-    )),
+    not(all(has = "BEDPLATE_ARM64_PROGRAM", has = "arm64", has = "containers")),
     ignore = "needs BEDPLATE_ARM64_PROGRAM, `tests/vm/setup arm64`, crun, root, skopeo and unshare"
 )]
 fn image_runs_without_root_and_libraries() {

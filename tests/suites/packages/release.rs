@@ -50,20 +50,7 @@ fn unpack(root: &Path) {
 }
 
 #[test]
-#[cfg_attr(
-    not(all(
-        has = "BEDPLATE_ARM64_PROGRAM",
-        has = "apt-ftparchive",
-        has = "cargo-deb",
-        has = "cargo-generate-rpm",
-        has = "createrepo_c",
-        has = "gpg",
-        has = "minisign",
-        has = "rpmsign",
-        has = "strip"
-    )),
-    ignore = "needs BEDPLATE_ARM64_PROGRAM, apt-ftparchive, cargo-deb, cargo-generate-rpm, createrepo_c, gpg, minisign, rpmsign and strip"
-)]
+#[cfg_attr(not(has = "release"), ignore = "needs the tools of packaging/release")]
 fn releases_of_one_commit_are_the_same_bytes() {
     let publisher = Publisher::new();
     let mut check = publisher.command("packaging/check-reproducible");
@@ -91,22 +78,8 @@ fn releases_of_one_commit_are_the_same_bytes() {
 
 #[test]
 #[cfg_attr(
-    not(all(
-        has = "BEDPLATE_ARM64_PROGRAM",
-        has = "apt-ftparchive",
-        has = "cargo-deb",
-        has = "cargo-generate-rpm",
-        has = "createrepo_c",
-        has = "gpg",
-        has = "minisign",
-        has = "mmdebstrap",
-        has = "python3",
-        has = "root",
-        has = "rpmsign",
-        has = "strip",
-        has = "unshare"
-    )),
-    ignore = "needs BEDPLATE_ARM64_PROGRAM, apt-ftparchive, cargo-deb, cargo-generate-rpm, createrepo_c, gpg, minisign, mmdebstrap, python3, root, rpmsign, strip and unshare"
+    not(all(has = "release", has = "mmdebstrap", has = "python3", has = "root", has = "unshare")),
+    ignore = "needs the tools of packaging/release and mmdebstrap, python3, root, unshare"
 )]
 fn apt_installs_only_a_release_signed_by_its_key() {
     let publisher = Publisher::new();
@@ -170,22 +143,14 @@ Shell of the root.
 #[test]
 #[cfg_attr(
     not(all(
-        has = "BEDPLATE_ARM64_PROGRAM",
-        has = "apt-ftparchive",
-        has = "cargo-deb",
-        has = "cargo-generate-rpm",
-        has = "createrepo_c",
-        has = "gpg",
-        has = "minisign",
+        has = "release",
         has = "mmdebstrap",
         has = "python3",
         has = "root",
         has = "rpm",
-        has = "rpmsign",
-        has = "strip",
         has = "unshare"
     )),
-    ignore = "needs BEDPLATE_ARM64_PROGRAM, apt-ftparchive, cargo-deb, cargo-generate-rpm, createrepo_c, gpg, minisign, mmdebstrap, python3, root, rpm, rpmsign, strip and unshare"
+    ignore = "needs the tools of packaging/release and mmdebstrap, python3, root, rpm, unshare"
 )]
 fn dnf_installs_only_a_release_signed_by_its_key() {
     let publisher = Publisher::new();
@@ -231,20 +196,7 @@ fn dnf_installs_only_a_release_signed_by_its_key() {
 }
 
 #[test]
-#[cfg_attr(
-    not(all(
-        has = "BEDPLATE_ARM64_PROGRAM",
-        has = "apt-ftparchive",
-        has = "cargo-deb",
-        has = "cargo-generate-rpm",
-        has = "createrepo_c",
-        has = "gpg",
-        has = "minisign",
-        has = "rpmsign",
-        has = "strip"
-    )),
-    ignore = "needs BEDPLATE_ARM64_PROGRAM, apt-ftparchive, cargo-deb, cargo-generate-rpm, createrepo_c, gpg, minisign, rpmsign and strip"
-)]
+#[cfg_attr(not(has = "release"), ignore = "needs the tools of packaging/release")]
 fn commit_that_is_no_release_is_refused() {
     let publisher = Publisher::new();
     let tree = publisher.path("tree");
