@@ -14,7 +14,8 @@ pub const SCENARIOS: &[Scenario] = &[("container::verdict_of_the_host", verdict_
 
 const DAEMON_SET: &str = include_str!("../../../packaging/integrations/kubernetes/daemonset.yaml");
 /// Checks of the kernel log: the device cgroup keeps /dev/kmsg from containers (docs/integrations.md).
-const UNKNOWN_IN_CONTAINER: [&str; 3] = ["iommu.log", "modules.log", "pcie.log"];
+const UNKNOWN_IN_CONTAINER: [&str; 4] =
+    ["cmdline.rejected", "iommu.log", "modules.log", "pcie.log"];
 /// Directory of the bundle.
 const BUNDLE: &str = "/run/bundle";
 
