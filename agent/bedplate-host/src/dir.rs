@@ -68,11 +68,14 @@ impl DirReader {
 
     /// Creates a reader for the running machine through a mount of its root directory in a container. Resolves every path
     /// inside it. A path whose content depends on a namespace of the reading process is [`ReadError::Hidden`], unless the
-    /// namespace is the host's.
+    /// namespace is the host's. The own root directory is as [`DirReader::live`].
     ///
     /// # Errors
     /// [`ImageError`] if it cannot be opened, or is not the root directory of the running machine with /proc and /sys.
     pub fn mounted(directory: &Path) -> Result<Self, ImageError> {
+        if mounted::is_own_root(directory) {
+            return Ok(Self::live());
+        }
         Mounted::open(directory).map(|mounted| Self::new(Root::Mounted(mounted)))
     }
 

@@ -293,6 +293,16 @@ fn container_without_proc_reads_the_host() {
     assert_eq!(lines(&there), lines(&here), "{}", text(&there.stderr));
 }
 
+/// The link has the text `/`, which is the container's root.
+#[test]
+#[cfg_attr(not(all(has = "root", has = "unshare")), ignore = "needs root and unshare")]
+fn root_of_process_1_is_not_that_of_the_container() {
+    let host = Host::new();
+    let said = host.contain(&[], "", &[], &["plan", "--host-root", "/host/proc/1/root"]);
+    assert_eq!(said.status.code(), Some(1), "{}", text(&said.stdout));
+    assert!(text(&said.stderr).contains("cannot use --host-root"), "{}", text(&said.stderr));
+}
+
 #[test]
 fn own_root_equals_no_option() {
     let session = Session::new();

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use nix::fcntl::{OFlag, readlinkat};
 use nix::sys::statfs::{FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, fstatfs};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use super::below_mount::{open, text};
 use super::is_below;
@@ -160,6 +161,19 @@ impl Mounted {
         let fd = open(&self.root, path, OFlag::O_PATH | OFlag::O_NOFOLLOW).ok()?;
         Some(readlinkat(&fd, "").ok()?.to_string_lossy().into_owned())
     }
+}
+
+/// Whether the directory is the root directory of this process. `/proc/PID/root` has the path `/`, too, but another mount
+/// if PID has other mounts. `false` before Linux 5.8, which does not show the number of a mount.
+pub(super) fn is_own_root(directory: &Path) -> bool {
+    let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
+    let place = |path: &Path| {
+        let seen = statx(CWD, path, AtFlags::empty(), wanted).ok()?;
+        let known = StatxFlags::from_bits_retain(seen.stx_mask).contains(wanted);
+        known.then_some((seen.stx_mnt_id, seen.stx_ino))
+    };
+    let own = place(Path::new("/"));
+    own.is_some() && own == place(directory)
 }
 
 /// Checks that the procfs is complete and of the running kernel.

@@ -133,11 +133,8 @@ fn open_image(dir: &std::path::Path) -> Result<DirReader, CliError> {
     Ok(reader)
 }
 
-/// Opens the running host below its mount in a container. `/` is this machine itself.
+/// Opens the running host below its mount in a container.
 fn open_mounted(dir: &std::path::Path) -> Result<DirReader, CliError> {
-    if std::fs::canonicalize(dir).is_ok_and(|path| path == std::path::Path::new("/")) {
-        return Ok(DirReader::live());
-    }
     DirReader::mounted(dir).context("cannot use --host-root")
 }
 
