@@ -19,9 +19,10 @@ bedplate_base::named! {
     }
 }
 
-/// Checks that depend on a driver, in groups whose other checks do not.
-const OF_DRIVERS: [&str; 4] =
-    ["acs.groups", "limits.device-nodes", "limits.persistence", "topology.data-direct"];
+/// Checks that depend on a driver, in groups whose other checks do not. Most faults of `pcie.log` are over once the GPU
+/// driver was loaded again, which may wait for the host stage.
+const OF_DRIVERS: [&str; 5] =
+    ["acs.groups", "limits.device-nodes", "limits.persistence", "pcie.log", "topology.data-direct"];
 
 impl Stage {
     /// Returns the first stage that has this check.
@@ -86,6 +87,12 @@ mod tests {
     #[test]
     fn checks_of_drivers_exist() {
         assert!(OF_DRIVERS.iter().all(|id| find(id).is_some()));
+    }
+
+    /// Its faults end when the driver is loaded again, and a driver pod may wait for the host stage.
+    #[test]
+    fn host_stage_does_not_wait_for_a_reload_of_the_driver() {
+        assert_eq!(find("pcie.log").map(Stage::of_check), Some(Stage::Gpudirect));
     }
 
     #[test]
