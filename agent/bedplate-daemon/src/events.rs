@@ -9,6 +9,8 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::Sender;
 
@@ -70,6 +72,46 @@ pub(super) fn listen(
         }
     });
     Ok(())
+}
+
+/// Sends a trigger each time the clock is set (not while it is slewed): the age of earlier results is wrong then. The timer
+/// never ends; the kernel cancels it (timerfd_create(2), TFD_TIMER_CANCEL_ON_SET).
+///
+/// # Errors
+/// If the timer cannot be made.
+pub(crate) fn clock_set(to: Sender<Trigger>) -> std::io::Result<()> {
+    let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+    let timer = registered(Timer(TimerFd::new(ClockId::CLOCK_REALTIME, flags)?))?;
+    timer.get_ref().start()?;
+    tokio::spawn(async move {
+        while let Ok(mut ready) = timer.readable().await {
+            let Ok(ended) = ready.try_io(|timer| Ok(timer.get_ref().0.wait()?)) else { continue };
+            let is_set =
+                ended.is_err_and(|error| error.raw_os_error() == Some(Errno::ECANCELED as i32));
+            if !is_set || timer.get_ref().start().is_err() {
+                return;
+            }
+            let _ = to.try_send(Trigger { what: "the clock was set".into(), profile: false });
+        }
+    });
+    Ok(())
+}
+
+/// A timer that implements `AsRawFd` for the runtime.
+struct Timer(TimerFd);
+
+impl Timer {
+    fn start(&self) -> nix::Result<()> {
+        let flags =
+            TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
+        self.0.set(Expiration::OneShot(TimeSpec::new(i64::MAX, 0)), flags)
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
 }
 
 /// Registers a descriptor with the runtime.

@@ -227,7 +227,14 @@ fn judged(node: &Node) -> Result<()> {
     node.run("bedplate reconcile")?;
     node.expect(0, "bedplate status")?;
     until(node, "the target follows", "systemctl is-active bedplate-is-ready.target")?;
-    node.ok(&format!("! {}", metric("fail"))).map(drop)
+    node.ok(&format!("! {}", metric("fail")))?;
+
+    node.step("the clock is set: the age of the last verdict stays right");
+    for by in ["1 hour", "1 hour ago"] {
+        node.ok(&format!("date -s \"$(date -R -d '{by}')\""))?;
+        until(node, "a verdict", "bedplate verify --since-boot --quiet")?;
+    }
+    Ok(())
 }
 
 fn boot_file_put_back(node: &Node) -> Result<()> {

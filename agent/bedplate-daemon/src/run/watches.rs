@@ -34,6 +34,9 @@ impl Watches {
         let impaired = |what: &str, error: &std::io::Error| {
             log_message(journal::IMPAIRED, &format!("no {what} events: {error}"));
         };
+        if let Err(error) = events::clock_set(sender.clone()) {
+            impaired("clock", &error);
+        }
         let interfaces = InterfaceMonitor::new(sender.clone());
         let interfaces = interfaces.inspect_err(|error| impaired("link", error)).ok();
         let files = Files::new(sender.clone()).inspect_err(|error| impaired("file", error)).ok();
