@@ -81,6 +81,9 @@ pub fn check(
     max_age: Option<SignedDuration>,
     now: Timestamp,
 ) -> Result<Status, NoVerdict> {
+    if status.state == State::Stopped {
+        return Err(NoVerdict::DaemonGone);
+    }
     let status = before_short_work(status.clone(), now)?;
     let Some(at) = status.evaluated_at.filter(|_| status.state != State::Starting) else {
         return Err(NoVerdict::NotObserved);

@@ -138,7 +138,7 @@ pub struct Verdicts {
 pub struct Work {
     /// The action: `update-grub`, `write 7 to /sys/…/sriov_numvfs`.
     pub what: String,
-    /// Start time.
+    /// Start of the first of several actions without a pause.
     pub since: Timestamp,
 }
 

@@ -119,6 +119,14 @@ fn unobserved_host_has_no_verdict() {
     assert_eq!(check(&status, None, time(NOW)).map(drop), Err(NoVerdict::NotObserved));
 }
 
+/// It publishes its end while its process exists.
+#[test]
+fn ending_daemon_has_no_verdict() {
+    let mut status = converged(&[]);
+    status.stop();
+    assert_eq!(check(&status, None, time(NOW)).map(drop), Err(NoVerdict::DaemonGone));
+}
+
 #[test]
 fn long_work_hides_the_verdict_and_short_work_does_not() {
     let ready = converged(&[]);

@@ -86,9 +86,10 @@ impl Knowledge {
         self.observation.as_ref().map_or(INTERVAL_S, |observation| observation.agent.interval_s)
     }
 
-    /// Marks the start of work.
+    /// Marks the start of work, or its next step.
     pub(super) fn begin(&mut self, what: &str) {
-        self.work = Some(Work { what: what.to_owned(), since: Timestamp::now() });
+        let since = self.work.as_ref().map_or_else(Timestamp::now, |work| work.since);
+        self.work = Some(Work { what: what.to_owned(), since });
     }
 
     /// Renews the status: it is valid for two intervals from now.
