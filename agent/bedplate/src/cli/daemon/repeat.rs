@@ -65,18 +65,20 @@ pub(crate) fn run(
         // The first process of a container ignores signals without a handler.
         let mut ended = signal(SignalKind::terminate()).context("cannot wait for signals")?;
         let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
-        let mut said = String::new();
+        let mut said = Default::default();
         loop {
             let round = verify();
             let until = Timestamp::now().checked_add(every.saturating_mul(VALID_ROUNDS));
-            publish(args, &round, until.unwrap_or(Timestamp::MAX))?;
-            let answers = Stage::ALL.map(|stage| format!("{stage}: {}", answer(&round, stage)));
-            let now = answers.join("\n");
+            let until = until.unwrap_or(Timestamp::MAX);
+            publish_conditions(args, &round, until)?;
+            // The conditions go on, also while the disk of the host is full.
+            let labels = publish_labels(args, &round, until);
+            let answers = Stage::ALL.map(|stage| format!("{stage}: {}\n", answer(&round, stage)));
+            let errors = [round.as_ref().err(), labels.as_ref().err()];
+            let now = (answers.concat(), errors.map(|error| error.map(|error| chain(error))));
             if now != said {
-                output::lines(&format!("{now}\n"))?;
-                if let Err(error) = &round {
-                    conclude::print(error);
-                }
+                output::lines(&now.0)?;
+                errors.into_iter().flatten().for_each(conclude::print);
                 said = now;
             }
             tokio::select! {
@@ -98,17 +100,24 @@ fn answer(round: &Result<Round, CliError>, stage: Stage) -> String {
     }
 }
 
-fn publish(
+fn publish_conditions(
     args: &RepeatArgs,
     round: &Result<Round, CliError>,
     until: Timestamp,
 ) -> Result<(), CliError> {
-    if let Some(dir) = &args.conditions {
-        for stage in Stage::ALL {
-            let line = format!("{} {}\n", until.as_second(), answer(round, stage));
-            replace(&dir.join(stage.name()), &line)?;
-        }
+    let Some(dir) = &args.conditions else { return Ok(()) };
+    for stage in Stage::ALL {
+        let line = format!("{} {}\n", until.as_second(), answer(round, stage));
+        replace(&dir.join(stage.name()), &line)?;
     }
+    Ok(())
+}
+
+fn publish_labels(
+    args: &RepeatArgs,
+    round: &Result<Round, CliError>,
+    until: Timestamp,
+) -> Result<(), CliError> {
     let Some(file) = &args.labels else { return Ok(()) };
     let is_ready = |report: &Report| report.answer == Answer::Ready;
     let checks = round.as_ref().ok().map(|round| checks::public(&round.gpudirect));
