@@ -134,7 +134,7 @@ fn overlay_of_the_readme_builds_without_rights() {
     assert_eq!(verify["image"], "registry.internal.example/bedplate:0.1.0");
     let security = &verify["securityContext"];
     assert_eq!(security["capabilities"], json!({"drop": ["ALL"]}));
-    assert_eq!((&security["runAsNonRoot"], &security["runAsUser"]), (&json!(true), &json!(65532)));
+    assert_eq!((&security["runAsNonRoot"], &security["runAsUser"]), (&json!(true), &json!(65531)));
     let args = list(verify, "args");
     assert!(args.contains(&json!("--conditions=/conditions")), "{args:?}");
     assert!(!format!("{pod}").contains("labels"), "{pod}");
@@ -219,7 +219,7 @@ fn containers_have_the_listed_rights_only() {
     let job = of_kind(&job, "Job")[0]["spec"]["template"]["spec"].clone();
     for (pod, name, user, added) in [
         (&set, "verify", 0, Some(json!(["SYS_ADMIN"]))),
-        (&set, "node-problem-detector", 65532, None),
+        (&set, "node-problem-detector", 65530, None),
         (&job, "snapshot", 0, Some(json!(["SYS_ADMIN"]))),
     ] {
         assert_eq!(pod["automountServiceAccountToken"], false);

@@ -105,7 +105,7 @@ fn snapshot_writes_only_its_volume() {
 fn unprivileged_verify_reads_64_bytes_of_config_space() {
     fixtures::root();
     let rights = rights(&unprivileged(), "verify");
-    let start = ["CapEff: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2", "user 65532"];
+    let start = ["CapEff: 0000000000000000", "NoNewPrivs: 1", "Seccomp: 2", "user 65531"];
     // The host's /dev/shm is open to every user.
     let writes = ["writes /host/dev/shm", "writes /conditions"];
     assert_rights(&rights, &[&start[..], &writes].concat());
