@@ -85,11 +85,13 @@ pub(crate) fn clock_set(to: Sender<Trigger>) -> std::io::Result<()> {
     timer.get_ref().start()?;
     tokio::spawn(async move {
         while let Ok(mut ready) = timer.readable().await {
-            let Ok(ended) = ready.try_io(|timer| Ok(timer.get_ref().0.wait()?)) else { continue };
-            let is_set =
-                ended.is_err_and(|error| error.raw_os_error() == Some(Errno::ECANCELED as i32));
-            if !is_set || timer.get_ref().start().is_err() {
-                return;
+            let ended = ready.try_io(|timer| Ok(timer.get_ref().0.wait()?));
+            match ended {
+                // It would block.
+                Err(_) => continue,
+                // Cancelled.
+                Ok(Ok(())) if timer.get_ref().start().is_ok() => {}
+                Ok(_) => return,
             }
             let _ = to.try_send(Trigger { what: "the clock was set".into(), profile: false });
         }
