@@ -7,7 +7,7 @@ crate::named! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     pub enum Recovery {
-        /// Nothing beyond the fixes; jobs may stay on the host.
+        /// No more than the fixes, which may include a reboot; also if no action is known.
         #[default]
         None = "none",
         /// Take the host out of the scheduler; the next step requires operator action.

@@ -26,7 +26,8 @@ pub(crate) struct LastVerdictArgs {
         help_heading = "Last verdict"
     )]
     pub since_boot: bool,
-    /// Unknown if the verdict is older than this. The daemon confirms its verdict once per `interval` of the profile.
+    /// Unknown if the verdict is older than this. The daemon confirms its verdict once per `interval` of the profile
+    /// (default: 15m), so with less it is unknown at times.
     #[arg(long, value_name = "TIME", value_parser = age, requires = "since_boot", help_heading = "Last verdict")]
     max_age: Option<SignedDuration>,
     /// Root directory of the daemon's files.

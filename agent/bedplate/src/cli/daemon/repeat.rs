@@ -29,7 +29,7 @@ const SHORTEST: Duration = Duration::from_secs(10);
 /// Options of `bedplate verify` for repeated runs.
 #[derive(Debug, Args)]
 pub(crate) struct RepeatArgs {
-    /// Verify again after this time, until terminated, and print each change of the answer.
+    /// Verify again after this time (at least 10s), until terminated, and print each change of the answers on both stages.
     #[arg(long, value_name = "TIME", value_parser = interval, conflicts_with_all = ["json", "since_boot", "snapshot", "root", "demo", "check", "skip", "stage", "fail_on", "verbose", "quiet", "cost"], help_heading = "Repeated runs")]
     pub every: Option<Duration>,
     /// Write the answer on each stage to DIR/host and DIR/gpudirect: end of validity in seconds since 1970, then
