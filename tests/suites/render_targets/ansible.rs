@@ -65,28 +65,28 @@ impl Host {
         assert!(rendered.status.success(), "{}", text_of(&rendered));
         fs::write(host.at("site.yml"), PLAY).unwrap();
         for directory in
-            ["fail", "values", "bin", "root/boot/grub", "root/sys/module", "root/usr/local"]
+            ["fail", "values", "bin", "tree/boot/grub", "tree/sys/module", "tree/usr/local"]
         {
             fs::create_dir_all(host.at(directory)).unwrap();
         }
         // Unreadable files are not needed here.
-        let _ = Command::new("cp").args(["-a", "/etc"]).arg(host.at("root")).output().unwrap();
+        let _ = Command::new("cp").args(["-a", "/etc"]).arg(host.at("tree")).output().unwrap();
         for directory in
             ["default/grub.d", "modprobe.d", "modules-load.d", "sysctl.d", "udev/rules.d"]
         {
-            let _ = fs::remove_dir_all(host.at("root/etc").join(directory));
-            fs::create_dir_all(host.at("root/etc").join(directory)).unwrap();
+            let _ = fs::remove_dir_all(host.at("tree/etc").join(directory));
+            fs::create_dir_all(host.at("tree/etc").join(directory)).unwrap();
         }
-        fs::write(host.at("root/etc/default/grub"), "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
+        fs::write(host.at("tree/etc/default/grub"), "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
             .unwrap();
-        fs::write(host.at("root/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
+        fs::write(host.at("tree/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
         let release = release();
         for image in [
             format!("vmlinuz-{release}"),
             format!("initrd.img-{release}"),
             format!("initramfs-{release}.img"),
         ] {
-            fs::write(host.at("root/boot").join(image), "").unwrap();
+            fs::write(host.at("tree/boot").join(image), "").unwrap();
         }
         fs::write(host.at("args"), "ro quiet\n").unwrap();
         fs::write(host.at("values/kernel.numa_balancing"), "1\n").unwrap();
@@ -115,7 +115,7 @@ impl Host {
         fs::create_dir(self.at("fail")).unwrap();
         failing.iter().for_each(|name| fs::write(self.at("fail").join(name), "").unwrap());
         let binds = "for at in etc boot sys/module usr/local; do \
-                     mount --bind \"$HOST/root/$at\" \"/$at\" || exit 99; done\n\
+                     mount --bind \"$HOST/tree/$at\" \"/$at\" || exit 99; done\n\
                      exec \"$@\"";
         let path = std::env::var("PATH").unwrap();
         Command::new("unshare")
@@ -159,28 +159,28 @@ fn changed(output: &Output) -> bool {
 fn failed_step_is_done_by_the_next_run() {
     let playbook = playbook();
     let host = Host::new("debian");
-    let has_arguments = || host.read("root/boot/grub/grub.cfg").contains("iommu=pt");
+    let has_arguments = || host.read("tree/boot/grub/grub.cfg").contains("iommu=pt");
     let first = host.play(&playbook, &["update-grub"]);
     assert!(!first.status.success() && !has_arguments(), "{}", text_of(&first));
     let second = host.play(&playbook, &["update-initramfs"]);
     assert!(!second.status.success() && has_arguments(), "{}", text_of(&second));
-    let image = host.at("root/boot").join(format!("initrd.img-{}", release()));
-    let options = host.at("root/etc/modprobe.d/zz-bedplate.conf");
+    let image = host.at("tree/boot").join(format!("initrd.img-{}", release()));
+    let options = host.at("tree/etc/modprobe.d/zz-bedplate.conf");
     let age = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
     assert!(age(&image) < age(&options));
     // Failed steps for the running system do not block the rest, and are retried.
     let third = host.play(&playbook, &["systemctl", "sysctl"]);
     assert!(!third.status.success() && age(&image) > age(&options), "{}", text_of(&third));
     assert_eq!(host.read("values/kernel.numa_balancing"), "1\n");
-    assert!(!host.at("root/sys/module/ib_uverbs").exists());
+    assert!(!host.at("tree/sys/module/ib_uverbs").exists());
     let fourth = host.play(&playbook, &[]);
     assert!(fourth.status.success() && changed(&fourth), "{}", text_of(&fourth));
     assert_eq!(host.read("values/kernel.numa_balancing"), "0\n");
-    assert!(host.at("root/sys/module/ib_uverbs").exists());
+    assert!(host.at("tree/sys/module/ib_uverbs").exists());
     let fifth = host.play(&playbook, &[]);
     assert!(fifth.status.success() && !changed(&fifth), "{}", text_of(&fifth));
     // A menu without the arguments is noticed, whatever its origin.
-    fs::write(host.at("root/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
+    fs::write(host.at("tree/boot/grub/grub.cfg"), "linux /vmlinuz quiet\n").unwrap();
     let sixth = host.play(&playbook, &[]);
     assert!(sixth.status.success() && has_arguments(), "{}", text_of(&sixth));
 }
@@ -193,19 +193,19 @@ fn failed_step_is_done_by_the_next_run() {
 fn entries_of_rhel_are_read_back() {
     let playbook = playbook();
     let host = Host::new("rhel");
-    fs::create_dir_all(host.at("root/etc/kernel")).unwrap();
-    fs::write(host.at("root/etc/kernel/cmdline"), "ro quiet\n").unwrap();
+    fs::create_dir_all(host.at("tree/etc/kernel")).unwrap();
+    fs::write(host.at("tree/etc/kernel/cmdline"), "ro quiet\n").unwrap();
     let first = host.play(&playbook, &["grubby"]);
     assert!(!first.status.success() && host.read("args") == "ro quiet\n", "{}", text_of(&first));
     let second = host.play(&playbook, &[]);
     assert!(second.status.success(), "{}", text_of(&second));
     assert!(host.read("args").contains("iommu=pt"), "{}", host.read("args"));
     let age = |path: &str| fs::metadata(host.at(path)).unwrap().modified().unwrap();
-    assert!(age("root/etc/kernel/cmdline") >= age("root/etc/default/grub"));
+    assert!(age("tree/etc/kernel/cmdline") >= age("tree/etc/default/grub"));
     let third = host.play(&playbook, &[]);
     assert!(third.status.success() && !changed(&third), "{}", text_of(&third));
     // An operator's later edit of /etc/default/grub must reach the older file.
-    let line = host.at("root/etc/kernel/cmdline");
+    let line = host.at("tree/etc/kernel/cmdline");
     fs::write(&line, host.read("args")).unwrap();
     let file = fs::File::options().write(true).open(&line).unwrap();
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
@@ -214,5 +214,5 @@ fn entries_of_rhel_are_read_back() {
     fs::write(host.at("args"), "ro quiet\n").unwrap();
     let fifth = host.play(&playbook, &[]);
     assert!(fifth.status.success() && changed(&fifth), "{}", text_of(&fifth));
-    assert!(age("root/etc/kernel/cmdline") < age("root/etc/default/grub"));
+    assert!(age("tree/etc/kernel/cmdline") < age("tree/etc/default/grub"));
 }

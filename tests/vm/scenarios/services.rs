@@ -68,7 +68,7 @@ fn ready_target_follows_verdict(case: &mut Case) -> Result<()> {
     node.ok("systemctl start bedplate")?;
     until(&node, "active again", IS_READY)?;
     uninstaller(&node)?;
-    node.ok("sh /root/bedplate/install.sh --uninstall")?;
+    node.ok("sh /usr/local/src/bedplate/install.sh --uninstall")?;
     for target in [LATCH, IS_READY] {
         check!(node.run(target)?.status != 0, "active after the uninstall: {target}");
     }
@@ -79,7 +79,10 @@ fn ready_target_follows_verdict(case: &mut Case) -> Result<()> {
 fn uninstaller(node: &Node) -> Result<()> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     for file in ["install.sh", "packaging/scripts/drop-ins.sh"] {
-        node.put(&format!("/root/bedplate/{file}"), std::fs::read(format!("{root}/{file}"))?)?;
+        node.put(
+            &format!("/usr/local/src/bedplate/{file}"),
+            std::fs::read(format!("{root}/{file}"))?,
+        )?;
     }
     Ok(())
 }
@@ -98,7 +101,8 @@ fn state_directory_lost(case: &mut Case) -> Result<()> {
         check!(!text.contains("has no record of changes"), "{command}:\n{text}");
     }
     uninstaller(&node)?;
-    let shown = node.run("COLUMNS=500 sh /root/bedplate/install.sh --uninstall --revert 2>&1")?;
+    let shown =
+        node.run("COLUMNS=500 sh /usr/local/src/bedplate/install.sh --uninstall --revert 2>&1")?;
     check!(shown.stdout.contains(OWN), "install.sh --uninstall --revert:\n{}", shown.stdout);
     check!(!shown.stdout.contains("has no record of changes"), "{}", shown.stdout);
     Ok(())

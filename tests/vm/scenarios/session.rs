@@ -110,8 +110,8 @@ fn apply(ops: &Operator) -> Result<()> {
         &["+ iommu=pt", "then run update-grub", "Cold reboot required", fix],
     )?;
     node.ok(&format!("printf '\n[modules]\ngpudirect = \"none\"\n' >>{PROFILE_PATH}"))?;
-    node.put("/root/stand-ins.toml", guest::STAND_INS)?;
-    node.ok(&format!("cat /root/stand-ins.toml >>{PROFILE_PATH}"))?;
+    node.put("/var/tmp/stand-ins.toml", guest::STAND_INS)?;
+    node.ok(&format!("cat /var/tmp/stand-ins.toml >>{PROFILE_PATH}"))?;
     ops.types(3, "bedplate apply --yes", &["… run update-grub", "waiting for a reboot"])?;
     guest::assert_acs_and_vfs(node, "1")?;
     check!(guest::grub_lines(node)?[0].contains(" iommu=pt"), "grub.cfg lacks iommu=pt");

@@ -95,11 +95,11 @@ const BREAKS: &[Break] = &[
     },
     Break {
         what: "an invented argument in the next boot's entry",
-        how: "cp -p /boot/grub/grub.cfg /root/grub.cfg && sed -i -E \
+        how: "cp -p /boot/grub/grub.cfg /var/tmp/grub.cfg && sed -i -E \
               '/^[[:space:]]*linux[[:space:]]/ s/$/ pcie_acs_override=downstream/' /boot/grub/grub.cfg",
         check: "cmdline.harmful",
         named: "pcie_acs_override",
-        undo: "mv /root/grub.cfg /boot/grub/grub.cfg",
+        undo: "mv /var/tmp/grub.cfg /boot/grub/grub.cfg",
     },
     Break {
         what: "configured, and update-grub was forgotten",
