@@ -91,6 +91,20 @@ fn invalid_profile_is_unknown_and_explained() {
     assert!(errors.contains("bad.toml:2"), "{errors}");
 }
 
+/// A full disk must not take the conditions with it.
+#[test]
+fn labels_that_cannot_be_written_are_reported_beside_the_conditions() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(dir.path().join("labels")).expect("ours");
+    let running = Running::start(dir.path(), &[]);
+    for stage in ["host", "gpudirect"] {
+        wait_for(&dir.path().join(stage));
+    }
+    let (status, errors) = running.terminate();
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(errors.contains("labels: "), "{errors}");
+}
+
 #[test]
 fn interval_and_files_are_checked() {
     for args in [

@@ -230,3 +230,23 @@ impl Knowledge {
         files.filter(gone).map(String::as_str).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A caller may use an earlier verdict for a short time of work, not of each step.
+    #[test]
+    fn steps_without_a_pause_have_one_start() {
+        let (root, status) = (Path::new("/nowhere"), Status::starting("b".into()));
+        let mut known = Knowledge::new(root, status, KnownDevices::default());
+        let start = |known: &Knowledge| known.work.as_ref().map(|work| work.since);
+        known.begin("observing the host");
+        let first = start(&known);
+        known.begin("applying the profile");
+        assert_eq!(start(&known), first);
+        known.work = None;
+        known.begin("observing the host");
+        assert_ne!(start(&known), first);
+    }
+}

@@ -65,7 +65,7 @@ pub(crate) fn run(
         // The first process of a container ignores signals without a handler.
         let mut ended = signal(SignalKind::terminate()).context("cannot wait for signals")?;
         let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
-        let mut said = Default::default();
+        let mut said = (String::new(), [None, None]);
         loop {
             let round = verify();
             let until = Timestamp::now().checked_add(every.saturating_mul(VALID_ROUNDS));
