@@ -93,7 +93,7 @@ fn invalid_profile_is_unknown_and_explained() {
 
 /// A full disk must not take the conditions with it.
 #[test]
-fn labels_that_cannot_be_written_are_reported_beside_the_conditions() {
+fn unwritable_labels_are_reported_with_conditions() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(dir.path().join("labels")).expect("ours");
     let running = Running::start(dir.path(), &[]);

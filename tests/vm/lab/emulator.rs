@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::machine::Arch;
-use super::{Result, fail, gpu};
+use super::{Result, fail, patched_qemu};
 
 /// QEMU and bedplate for one architecture.
 pub(super) struct Emulator {
@@ -37,9 +37,9 @@ impl Emulator {
             None => build(arch, dir, &sources.join("../..").canonicalize()?)?,
         };
         // The name contains the GPU's id: a copy with another id must not be reused.
-        let copy = dir.join(format!("qemu-with-gpu-{:04x}-{}", arch.gpu(), arch.name()));
+        let copy = dir.join(format!("patched-qemu-{:04x}-{}", arch.gpu(), arch.name()));
         Ok(Self {
-            qemu: gpu::stand_in(&stock, &copy, arch.gpu())?,
+            qemu: patched_qemu::patched(&stock, &copy, arch.gpu())?,
             version: String::from_utf8_lossy(&version)
                 .lines()
                 .next()

@@ -230,7 +230,7 @@ impl Machine {
     pub fn arguments(&self, dir: &Path, sockets: &Path) -> Vec<String> {
         let mut line = Line::default();
         line.flag("-nodefaults").flag("-no-user-config");
-        // The program may be a copy (see `gpu`), which searches for its data only next to itself.
+        // The program may be a copy (see `patched_qemu`), which searches for its data only next to itself.
         for data in ["/usr/share/qemu", "/usr/share/seabios", "/usr/lib/ipxe/qemu"] {
             line.pair("-L", data);
         }

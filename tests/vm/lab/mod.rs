@@ -7,9 +7,9 @@
 pub mod agent;
 pub mod case;
 mod emulator;
-mod gpu;
 pub mod machine;
 pub mod node;
+mod patched_qemu;
 pub mod qmp;
 mod tally;
 
