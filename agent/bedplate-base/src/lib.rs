@@ -10,6 +10,7 @@ mod error_chain;
 pub mod kernel_prefix;
 pub mod lossless_text;
 pub mod mask;
+pub mod memory_size;
 mod named;
 mod reading;
 mod recovery;

@@ -7,9 +7,8 @@ use crate::plan::{Blocker, Note, Rationale, Unknown, UpToDate};
 use bedplate_base::value::{AcsBits, ModuleName, PciAddress, RegisterBits};
 use bedplate_cmdline::Token;
 
-pub use crate::kind::sriov::section::{
-    PfSelector, SriovCount, SriovRule, VfDriver, WantedAttributes,
-};
+pub use crate::kind::selector::FunctionSelector;
+pub use crate::kind::sriov::section::{SriovCount, SriovRule, VfDriver, WantedAttributes};
 
 /// A kernel argument that must or must not be on the command line, in the profile's spelling (`iommu=pt`,
 /// `pci=realloc`).
@@ -38,6 +37,8 @@ pub enum ArgSource {
     Acs,
     /// `[cmdline]`, which lists it.
     Cmdline,
+    /// `[cpu]`, through its governor.
+    Cpu,
     /// `[iommu]`, through its mode.
     Iommu,
 }

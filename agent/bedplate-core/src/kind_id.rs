@@ -10,14 +10,20 @@ bedplate_base::named! {
         Acs = "acs",
         /// The kernel command line.
         Cmdline = "cmdline",
+        /// Frequency and idle states of CPUs.
+        Cpu = "cpu",
         /// cuFile's settings.
         Cufile = "cufile",
         /// The machine itself, managed by no resource type.
         Host = "host",
+        /// Huge pages of the running kernel.
+        HugePages = "hugepages",
         /// Kernel modules.
         Modules = "modules",
         /// NCCL's settings.
         Nccl = "nccl",
+        /// Device control of PCI Express functions.
+        Pcie = "pcie",
         /// The profile itself, managed by no resource type.
         Profile = "profile",
         /// SR-IOV VFs.

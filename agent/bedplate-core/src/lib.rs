@@ -24,6 +24,7 @@ pub mod readback;
 pub mod reboot_hold;
 pub mod reboot_record;
 pub mod record;
+mod register;
 pub mod restore_policy;
 pub mod revert;
 pub mod seal;

@@ -126,7 +126,7 @@ impl Item {
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
-    /// Resource type (`cmdline`, `modules`, `sysctl`, `acs`, `sriov`, `nccl`, `cufile`).
+    /// Resource type (`cmdline`, `modules`, `sysctl`, `cpu`, `hugepages`, `acs`, `pcie`, `sriov`, `nccl`, `cufile`).
     pub kind: KindId,
     /// File, setting, or device that is changed.
     #[serde(flatten)]

@@ -270,6 +270,27 @@ pub(crate) fn thorough(config: &dyn ConfigSpace) -> Result<ExtendedCapabilities,
     Ok(all)
 }
 
+/// Device control register of a PCI Express function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceControlRegister {
+    /// Offset in config space.
+    pub offset: u16,
+    /// Value.
+    pub value: u16,
+}
+
+/// Reads device control; `Absent`: not a PCI Express function.
+pub fn device_control(config: &dyn ConfigSpace) -> Reading<DeviceControlRegister> {
+    let read = |pcie: Pcie| {
+        let offset = pcie.offset + 0x08;
+        match dword(config, offset, CapError::Unprivileged)? as u16 {
+            u16::MAX => Err(CapError::NoAnswer),
+            value => Ok(DeviceControlRegister { offset, value }),
+        }
+    };
+    reading(pcie(config).and_then(|found| found.map(read).transpose()))
+}
+
 /// Control registers of a PCI Express function and its link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Control {

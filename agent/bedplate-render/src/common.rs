@@ -236,8 +236,8 @@ pub(super) mod tests {
     use bedplate_base::value::{AcsBits, ModuleName, RegisterBits};
     use bedplate_base::{CpuVendor, Reading};
     use bedplate_core::desired::{
-        AcsPersistence, ArgSource, DesiredAcs, DesiredCmdline, DesiredModules, KernelArg,
-        PfSelector, SriovRule, WantedAcs, WantedModule, WantedOption, WantedVfs,
+        AcsPersistence, ArgSource, DesiredAcs, DesiredCmdline, DesiredModules, FunctionSelector,
+        KernelArg, SriovRule, WantedAcs, WantedModule, WantedOption, WantedVfs,
     };
     use bedplate_core::kind;
     use bedplate_core::plan::Rationale;
@@ -328,7 +328,7 @@ pub(super) mod tests {
         let profile = of_text(&format!("schema = 1\nname = \"hgx\"\n{sections}"));
         let mut build = kind::contributions(&profile, &machine(), desired).unwrap();
         build.vfs.extend(desired.sriov.iter().map(|wanted| SriovRule {
-            select: PfSelector { address: Some(wanted.pf), ..PfSelector::default() },
+            select: FunctionSelector { address: Some(wanted.pf), ..FunctionSelector::default() },
             vfs: SriovCount::Number(wanted.count),
             ..wanted.rule.clone()
         }));

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use bedplate_base::value::PciId;
-use bedplate_core::desired::{PfSelector, SriovCount, SriovRule, VfDriver};
+use bedplate_core::desired::{FunctionSelector, SriovCount, SriovRule, VfDriver};
 use bedplate_core::image_config::{ImageConfig, Registration};
 
 use super::agent;
@@ -77,7 +77,7 @@ const MELLANOX: PciId = PciId(0x15b3);
 
 /// Derives the VF's device id from the PF's, because the plugin selects VFs (Linux
 /// drivers/net/ethernet/mellanox/mlx5/core/main.c).
-fn vf_device(select: &PfSelector) -> Option<PciId> {
+fn vf_device(select: &FunctionSelector) -> Option<PciId> {
     let vf = match select.device?.0 {
         pf @ (0x1011 | 0x1013 | 0x1015 | 0x1017 | 0x1019 | 0x101b) => pf + 1,
         0x101d | 0x101f | 0x1021 | 0x1023 | 0x1025 | 0x1027 | 0xa2d6 | 0xa2dc | 0xa2df => 0x101e,
@@ -91,7 +91,8 @@ fn vf_device(select: &PfSelector) -> Option<PciId> {
 fn cannot(rule: &SriovRule, build: &ImageConfig) -> Option<&'static str> {
     let select = &rule.select;
     if select.address.is_some() {
-        let by_address = PfSelector { address: select.address, ..PfSelector::default() };
+        let by_address =
+            FunctionSelector { address: select.address, ..FunctionSelector::default() };
         return (*select != by_address)
             .then_some("the plugin cannot combine a PF's address with other selectors");
     }
@@ -123,7 +124,9 @@ fn resource(group: &Group<'_>, name: &str) -> Value {
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             json!({ "rootDevices": addresses })
         }
-        Pfs::Selected(PfSelector { interface: Some(name), .. }) => json!({ "pfNames": [name] }),
+        Pfs::Selected(FunctionSelector { interface: Some(name), .. }) => {
+            json!({ "pfNames": [name] })
+        }
         Pfs::Selected(select) => {
             let id = |id: Option<PciId>| id.iter().map(ToString::to_string).collect::<Vec<_>>();
             json!({ "vendors": id(select.vendor), "devices": id(vf_device(select)) })

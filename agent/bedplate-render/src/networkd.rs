@@ -2,7 +2,7 @@
 //! (systemd.link(5), since 251).
 
 use bedplate_base::value::vf::{VfAttributes, VfLinkState, VlanProtocol};
-use bedplate_core::desired::{PfSelector, SriovRule, VfDriver};
+use bedplate_core::desired::{FunctionSelector, SriovRule, VfDriver};
 use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::sriov;
 
@@ -75,7 +75,7 @@ fn cannot(rule: &SriovRule) -> Option<&'static str> {
     if select.numa_node.is_some() {
         return Some("systemd.link(5) cannot match NUMA nodes");
     }
-    (*select == PfSelector::default())
+    (*select == FunctionSelector::default())
         .then_some("the file would replace 99-default.link for every interface")
 }
 
@@ -93,7 +93,7 @@ fn matches(group: &Group<'_>) -> Vec<(String, String)> {
 
 /// Formats a selector as `[Match]` lines. 75-net-description.rules sets the ids of its PCI function as properties of an
 /// interface.
-fn selected(select: &PfSelector) -> String {
+fn selected(select: &FunctionSelector) -> String {
     let ids = [("ID_VENDOR_ID", select.vendor), ("ID_MODEL_ID", select.device)];
     let ids: Vec<String> =
         ids.iter().filter_map(|(name, id)| Some(format!("{name}=0x{}", (*id)?))).collect();

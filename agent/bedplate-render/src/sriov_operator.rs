@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use bedplate_core::desired::{PfSelector, SriovCount, SriovRule, VfDriver};
+use bedplate_core::desired::{FunctionSelector, SriovCount, SriovRule, VfDriver};
 use bedplate_core::image_config::{ImageConfig, Setting};
 
 use super::agent::undecided_registration;
@@ -146,7 +146,7 @@ fn cannot(rule: &SriovRule) -> Option<&'static str> {
     if select.interface.as_deref().is_some_and(|name| !is_one(name)) {
         return Some("a nicSelector accepts interface names, not patterns");
     }
-    (*select == PfSelector::default()).then_some("a nicSelector must not be empty")
+    (*select == FunctionSelector::default()).then_some("a nicSelector must not be empty")
 }
 
 fn selector(group: &Group<'_>) -> Value {

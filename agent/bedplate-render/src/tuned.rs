@@ -48,6 +48,13 @@ fn render(build: &ImageConfig, options: &Options) -> Result<RenderResult, Render
                 .to_owned(),
         );
     }
+    // TuneD's own profiles set a governor at every boot, which overrides the argument.
+    let governor = build.arguments.iter().find_map(|argument| {
+        argument.token.as_str().strip_prefix("cpufreq.default_governor=").map(str::to_owned)
+    });
+    let governor: Vec<String> =
+        governor.map(|name| format!("governor={name}")).into_iter().collect();
+    sections.push_str(&section("cpu", &governor));
     sections.push_str(&section("modules", &modules(build)));
     sections.push_str(&section("sysctl", &sysctls(build)));
     if !sections.is_empty() {
@@ -149,6 +156,16 @@ mod tests {
         );
         assert!(listed("blacklist module nouveau"));
         assert!(rendered.notes.iter().any(|note| note.contains("`nomodeset`")));
+    }
+
+    #[test]
+    fn governor_is_argument_and_setting() {
+        let profile = with_profile("[cpu]\ngovernor = \"performance\"\n", &empty_desired());
+        let rendered = render(&profile, &Options::default()).unwrap();
+        let text = &rendered.file(PROFILE).unwrap().text;
+        let sections = "\n[bootloader]\ncmdline_bedplate=+cpufreq.default_governor=performance\n\n[cpu]\n\
+                        governor=performance\n";
+        assert!(text.ends_with(sections), "{text}");
     }
 
     #[test]

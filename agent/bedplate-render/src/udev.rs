@@ -1,6 +1,6 @@
 //! Target `udev`: rules that create VFs as soon as their PF has its driver.
 
-use bedplate_core::desired::{PfSelector, SriovRule, VfDriver};
+use bedplate_core::desired::{FunctionSelector, SriovRule, VfDriver};
 use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::sriov;
 
@@ -132,7 +132,7 @@ fn matches(group: &Group<'_>) -> Vec<String> {
 }
 
 /// Formats a selector as udev keys. sysfs has the ids as `0x15b3` (Linux drivers/pci/pci-sysfs.c).
-fn selected(select: &PfSelector) -> String {
+fn selected(select: &FunctionSelector) -> String {
     let keys = [
         select.address.map(|address| format!("KERNEL==\"{address}\"")),
         select.vendor.map(|id| format!("ATTR{{vendor}}==\"0x{id}\"")),
@@ -140,7 +140,8 @@ fn selected(select: &PfSelector) -> String {
         select.driver.as_ref().map(|driver| format!("DRIVER==\"{driver}\"")),
         select.numa_node.map(|node| format!("ATTR{{numa_node}}==\"{node}\"")),
         // Any device that supports VFs and is not a VF itself.
-        Some("ATTR{sriov_totalvfs}!=\"0\"".to_owned()).filter(|_| *select == PfSelector::default()),
+        Some("ATTR{sriov_totalvfs}!=\"0\"".to_owned())
+            .filter(|_| *select == FunctionSelector::default()),
     ];
     keys.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -1,7 +1,7 @@
 //! VF rules for targets: by selector, so that one rendering fits every node of a pool, or by address.
 
 use bedplate_base::value::PciAddress;
-use bedplate_core::desired::{PfSelector, SriovCount, SriovRule, VfDriver, WantedVfs};
+use bedplate_core::desired::{FunctionSelector, SriovCount, SriovRule, VfDriver, WantedVfs};
 use bedplate_core::image_config::ImageConfig;
 use bedplate_core::kind::sriov;
 
@@ -11,7 +11,7 @@ use super::{Inexpressible, Options};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Pfs<'a> {
     /// Those that it selects.
-    Selected(&'a PfSelector),
+    Selected(&'a FunctionSelector),
     /// These addresses.
     Addresses(Vec<PciAddress>),
 }
@@ -75,7 +75,7 @@ pub(super) fn groups<'a>(
 }
 
 /// Whether both may select the same PF.
-fn may_overlap(one: &PfSelector, other: &PfSelector) -> bool {
+fn may_overlap(one: &FunctionSelector, other: &FunctionSelector) -> bool {
     fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
         matches!((one, other), (Some(one), Some(other)) if one != other)
     }
@@ -94,7 +94,8 @@ fn of_host<'a>(
 ) -> Result<Vec<Group<'a>>, Inexpressible> {
     let groups = pinned(build, rule);
     let first = build.vfs_of_host.iter().find(|wanted| wanted.rule.name == rule.name);
-    let select = PfSelector { address: first.map(|wanted| wanted.pf), ..PfSelector::default() };
+    let select =
+        FunctionSelector { address: first.map(|wanted| wanted.pf), ..FunctionSelector::default() };
     let by_address = SriovRule { select, ..rule.clone() };
     if groups.is_empty() && rule.vfs != SriovCount::Number(0) {
         return Err(inexpressible(rule, "it selects no PF of the host given for the addresses"));
@@ -177,7 +178,7 @@ fn selected<'a>(
         return Err(lost(why));
     }
     let pfs = match rule.select {
-        PfSelector {
+        FunctionSelector {
             address: Some(address),
             vendor: None,
             device: None,

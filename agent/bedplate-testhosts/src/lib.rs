@@ -11,6 +11,7 @@ mod device_files;
 pub mod fixture;
 mod function;
 mod machine;
+mod memory;
 mod nic;
 mod nodes;
 mod spec;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::memory;
 use super::spec::{HostSpec, IommuState, Loader, Machine, ModuleState, Nvidia};
 use bedplate_base::CpuVendor;
 use bedplate_facts::iort;
@@ -10,6 +11,8 @@ use bedplate_host::kmsg::Line;
 use bedplate_host::snapshot::{Node, Snapshot};
 use bedplate_host::{KernelLog, snapshot_paths};
 
+/// Memory of every machine, in KiB.
+const MEMORY_KIB: u64 = 2_113_384_448;
 /// NVIDIA driver version on machines with the driver.
 const NVIDIA_VERSION: &str = "570.133.20";
 
@@ -144,8 +147,9 @@ pub(crate) fn running(spec: &HostSpec, snapshot: &mut Snapshot) {
     put(snapshot, "/sys/devices/system/cpu/online", online);
     put(snapshot, "/sys/devices/system/node/online", nodes);
     node_cpus(spec, (online, nodes), snapshot);
-    let memory = "MemTotal:       2113384448 kB\nMemFree:        2001119404 kB\n";
-    put(snapshot, "/proc/meminfo", memory);
+    let memory = format!("MemTotal:       {MEMORY_KIB} kB\nMemFree:        2001119404 kB\n");
+    put(snapshot, "/proc/meminfo", &memory);
+    memory::nodes(spec, (nodes, count(nodes)), MEMORY_KIB, snapshot);
     put(snapshot, "/proc/sys/kernel/osrelease", &format!("{}\n", spec.kernel));
     put(snapshot, "/proc/sys/kernel/random/boot_id", "00000000-0000-4000-8000-000000000001\n");
     // On by default on machines with more than one node (mm/mempolicy.c, check_numabalancing_enable).
@@ -214,12 +218,15 @@ fn cpu(spec: &HostSpec) -> (String, &'static str, &'static str) {
     }
 }
 
+/// Returns the number of members of a range from 0: `0-3`.
+fn count(range: &str) -> u32 {
+    let last = range.trim().rsplit('-').next().and_then(|last| last.parse().ok());
+    last.map_or(1, |last: u32| last + 1)
+}
+
 /// Adds CPUs and socket of each node: an equal share. With two threads per core, second threads are numbered after all
 /// first ones.
 fn node_cpus(spec: &HostSpec, (online, nodes): (&str, &str), snapshot: &mut Snapshot) {
-    let count = |range: &str| -> u32 {
-        range.trim().rsplit('-').next().and_then(|last| last.parse().ok()).map_or(1, |n: u32| n + 1)
-    };
     let (cpus, nodes) = (count(online), count(nodes));
     let threads = if spec.cpu_vendor() == CpuVendor::Arm { 1 } else { 2 };
     let share = cpus / threads / nodes;

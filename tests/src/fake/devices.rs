@@ -10,6 +10,8 @@ use std::path::Path;
 pub struct Habits {
     /// Maximum number of VFs created, regardless of the request.
     pub most_vfs: Option<u16>,
+    /// Maximum number of huge pages of each size on a node.
+    pub most_pages: Option<u64>,
     /// Bits of 16-bit registers that cannot be changed.
     pub hard_wired: u16,
     /// VF attributes that the PF's driver cannot set, by name.
@@ -35,6 +37,9 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
         )
         .map_err(said);
     }
+    if let Some(pool) = path.strip_suffix("/nr_hugepages") {
+        return hugepages(root, habits, pool, value);
+    }
     if path.ends_with("/drivers_probe") {
         return super::nic::probe(root, value).map_err(said);
     }
@@ -52,6 +57,22 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
     let shown =
         if path.ends_with("/driver_override") && value.is_empty() { "(null)" } else { value };
     show(&file, shown).map_err(said)
+}
+
+/// Behaves as mm/hugetlb.c for pages that nobody uses: more pages are free pages.
+fn hugepages(root: &Path, habits: &Habits, pool: &str, value: &str) -> Result<(), String> {
+    let file = |name: &str| super::at(root, &format!("{pool}/{name}"));
+    let read = |name: &str| -> Result<u64, String> {
+        let text = fs::read_to_string(file(name)).map_err(|error| error.to_string())?;
+        text.trim().parse().map_err(|_| "EINVAL".to_owned())
+    };
+    let (now, free) = (read("nr_hugepages")?, read("free_hugepages")?);
+    let wanted: u64 = value.parse().map_err(|_| "EINVAL".to_owned())?;
+    let wanted = wanted.min(habits.most_pages.unwrap_or(u64::MAX).max(now));
+    let left = (free + wanted).checked_sub(now).ok_or("pages in use become surplus pages")?;
+    let said = |error: io::Error| error.to_string();
+    show(&file("free_hugepages"), &left.to_string()).map_err(said)?;
+    show(&file("nr_hugepages"), &wanted.to_string()).map_err(said)
 }
 
 /// Changes the value that an attribute shows. Writes in place: an attribute is never truncated, even if its writer is

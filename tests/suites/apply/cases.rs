@@ -189,3 +189,16 @@ fn kernel_parameters_are_set_and_restored() {
         assert_eq!(case.machine.text(path).trim_end(), original);
     }
 }
+
+#[test]
+fn huge_pages_that_the_kernel_provides_stay() {
+    const COUNT: &str = "/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages";
+    let directory = bedplate_tests::data("cases/hugepages-set");
+    let mut case = Case::open(&directory, false).unwrap();
+    case.machine.habits.most_pages = Some(600);
+    let (_, report) = case.apply();
+    assert!(!report.succeeded(), "{report:?}");
+    assert_eq!(case.machine.text(COUNT).trim_end(), "600");
+    case.revert();
+    assert_eq!(case.machine.text(COUNT).trim_end(), "512");
+}

@@ -14,10 +14,12 @@ mod daemon;
 mod fat;
 mod guest;
 mod hold;
+mod hugepages;
 mod image;
 mod iommu;
 mod modules;
 mod packages;
+mod pcie;
 mod provision;
 mod reboot;
 mod revert;
@@ -64,6 +66,8 @@ fn all() -> Vec<Scenario> {
         provision::SCENARIOS,
         image::SCENARIOS,
         acs::SCENARIOS,
+        hugepages::SCENARIOS,
+        pcie::SCENARIOS,
         sriov::SCENARIOS,
         vf::SCENARIOS,
         modules::SCENARIOS,

@@ -42,7 +42,9 @@ use bedplate_facts::pci::Acs;
 use bedplate_facts::topology::{Role, Topology};
 use bedplate_host::HostKind;
 
-use super::{Context, Kind, Privacy, Watch, WriteScope, cmdline, no_labels, some_of};
+use super::{
+    Context, Kind, Privacy, RegisterScope, Watch, WriteScope, cmdline, no_labels, some_of,
+};
 
 pub(crate) use guests::guests_exposed;
 pub(crate) use isolation::isolation_gone;
@@ -55,7 +57,7 @@ pub(crate) use topo_override::pairs_in_different_groups;
 /// Name of this resource type.
 pub const NAME: KindId = KindId::Acs;
 /// Name of the register that this resource type writes.
-pub const CONTROL: &str = "ACS control";
+const CONTROL: &str = "ACS control";
 /// Arguments of earlier runs that stay if no new one can be computed.
 const KEPT: [&str; 2] = ["pci=config_acs", "pci=disable_acs_redir"];
 
@@ -68,7 +70,17 @@ pub(crate) const KIND: Kind = Kind {
     contribute: image::contribute,
     watch,
     recorded: &[],
-    owns: WriteScope { registers: true, ..WriteScope::NONE },
+    owns: WriteScope {
+        // Any bit of extended config space (PCI Express Base Specification, 7.2.2).
+        registers: Some(RegisterScope {
+            name: CONTROL,
+            offsets: (0x100, 0x1000),
+            bits: u16::MAX,
+            is_own: None,
+            format: |bits| format_bits(AcsBits(bits.value)),
+        }),
+        ..WriteScope::NONE
+    },
     files: &[],
     privacy: Privacy::OPEN,
     labels: no_labels,

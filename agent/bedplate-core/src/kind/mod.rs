@@ -4,13 +4,19 @@
 
 pub mod acs;
 pub mod cmdline;
+pub mod cpu;
 pub mod cufile;
 mod drop_in;
+pub mod hugepages;
+mod lockdown;
 pub mod modules;
 pub mod nccl;
 mod own_file;
+pub mod pcie;
 mod pending_tools;
+pub mod selector;
 pub mod sriov;
+mod still_set;
 pub mod sysctl;
 mod target_file;
 mod write_scope;
@@ -23,12 +29,16 @@ use crate::profile::model::Profile;
 pub(crate) use bedplate_base::some_of;
 use bedplate_facts::Facts;
 use bedplate_host::Reader;
+pub(crate) use lockdown::register_lockdown;
 pub(crate) use own_file::{FileTool, OwnFile, OwnMark};
 pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
 use serde::{Deserialize, Serialize};
+pub(crate) use still_set::{registers_still_set, still_set};
 pub(crate) use target_file::{TargetFile, removed};
-pub(crate) use write_scope::{WriteScope, kind_of_command, kind_of_tool};
-pub use write_scope::{is_own_word, outside_write_scope};
+pub(crate) use write_scope::{
+    RegisterScope, WriteScope, kind_of_command, kind_of_tool, owns_register,
+};
+pub use write_scope::{format_register, is_own_word, outside_write_scope};
 
 /// Input to a resource type's planner.
 pub struct Context<'a> {
@@ -97,6 +107,8 @@ pub enum RecordMode {
     Names,
     /// Whether the path exists.
     Presence,
+    /// The whole file, if a profile in /etc/bedplate contains this key: for files of which a host has thousands.
+    IfSet(&'static str),
 }
 
 /// Paths whose change may be drift.
@@ -124,6 +136,10 @@ impl Watch {
     }
 }
 
+/// Time limit in seconds for writes to /sys and /proc/sys that return at once, as most do. vm.nr_hugepages searches for its
+/// pages during the write.
+pub(crate) const WRITE_LIMIT_S: u32 = 60;
+
 /// Returns the resolver for a resource type with machine-independent sections.
 fn nothing_to_resolve(_: &Profile, _: &Facts, _: &Ledger, _: &mut Desired) {}
 
@@ -133,8 +149,19 @@ fn no_labels(_: &Facts, _: &dyn Reader) -> Vec<(&'static str, String)> {
 }
 
 /// All resource types, in the order in which plans show and apply them. ACS ports depend on the planned command line.
-pub const KINDS: &[Kind] =
-    &[cmdline::KIND, modules::KIND, sysctl::KIND, acs::KIND, sriov::KIND, nccl::KIND, cufile::KIND];
+/// Huge pages are last: the kernel may search for them for minutes, and the network must not wait for that.
+pub const KINDS: &[Kind] = &[
+    cmdline::KIND,
+    modules::KIND,
+    sysctl::KIND,
+    cpu::KIND,
+    acs::KIND,
+    pcie::KIND,
+    sriov::KIND,
+    nccl::KIND,
+    cufile::KIND,
+    hugepages::KIND,
+];
 
 /// Returns the privacy of a resource type; `Privacy::OPEN` for an id without an entry, because its plans quote nothing.
 pub fn privacy(id: KindId) -> Privacy {

@@ -11,8 +11,9 @@ use super::sysctl::key::Key;
 use crate::ledger::{FileRecord, FileState, Ledger, SettingRecord};
 use crate::plan::KindId;
 use crate::setting::{SetConfigBits, SettingChange};
-use bedplate_host::FileMeta;
+use bedplate_base::value::RegisterBits;
 use bedplate_host::symlink::is_plain;
+use bedplate_host::{FileMeta, Reader};
 
 /// Scope of a resource type's changes, in this version or an earlier one: a ledger may be older than the program. `*`
 /// matches any part of one component.
@@ -22,23 +23,72 @@ pub struct WriteScope {
     pub files: &'static [&'static str],
     /// Files of the running kernel; a trailing `**` matches any number of components.
     pub attributes: &'static [&'static str],
-    /// Whether it writes registers, all of them in extended config space.
-    pub registers: bool,
+    /// Registers in config space.
+    pub registers: Option<RegisterScope>,
     /// Whether it sets VF attributes and eswitch modes.
     pub nics: bool,
     /// Tools: the program, then a pattern for each argument. The last pattern matches any number of arguments.
     pub tools: &'static [&'static [&'static str]],
 }
 
+/// Whether an action is on a resource type's register of a host.
+type IsOwn = fn(&dyn Reader, &SetConfigBits) -> Result<bool, String>;
+
+/// Registers that a resource type writes.
+#[derive(Debug, Clone, Copy)]
+pub struct RegisterScope {
+    /// Name in plans and in the ledger.
+    pub name: &'static str,
+    /// First offset, and the one after the last.
+    pub offsets: (u16, u16),
+    /// Bits.
+    pub bits: u16,
+    /// Whether a register of a host is one of them, if the offset does not tell. Fails if the host cannot be read.
+    pub is_own: Option<IsOwn>,
+    /// Formats bits of the register, as in plans.
+    pub format: fn(RegisterBits) -> String,
+}
+
+impl RegisterScope {
+    fn contains(&self, action: &SetConfigBits) -> bool {
+        let (first, end) = self.offsets;
+        (first..end).contains(&action.offset) && action.bits.mask & !self.bits == 0
+    }
+}
+
+/// Formats bits of a register for operators; those of an unknown register in hexadecimal digits.
+pub fn format_register(name: &str, bits: RegisterBits) -> String {
+    let mut scopes = KINDS.iter().filter_map(|kind| kind.owns.registers);
+    match scopes.find(|scope| scope.name == name) {
+        Some(scope) => (scope.format)(bits),
+        None => format!("{:04x}", bits.value),
+    }
+}
+
+/// Whether a recorded register is one that its resource type writes on this host. The ledger has its offset, but a replaced
+/// device, or a forged record, may have another register there.
+///
+/// # Errors
+/// Reason why the register cannot be read.
+pub(crate) fn owns_register(
+    reader: &dyn Reader,
+    kind: KindId,
+    action: &SetConfigBits,
+) -> Result<bool, String> {
+    let scope = KINDS.iter().find(|one| one.id == kind).and_then(|one| one.owns.registers);
+    match scope.filter(|scope| scope.contains(action)) {
+        Some(RegisterScope { is_own: Some(is_own), .. }) => is_own(reader, action),
+        scope => Ok(scope.is_some()),
+    }
+}
+
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
-/// Range of extended config space (PCI Express Base Specification, 7.2.2).
-const EXTENDED: std::ops::Range<u16> = 0x100..0x1000;
 
 impl WriteScope {
     /// Empty scope.
     pub const NONE: WriteScope =
-        WriteScope { files: &[], attributes: &[], registers: false, nics: false, tools: &[] };
+        WriteScope { files: &[], attributes: &[], registers: None, nics: false, tools: &[] };
 
     fn file(&self, path: &str) -> bool {
         self.files.iter().any(|pattern| matches(pattern, path))
@@ -85,17 +135,18 @@ pub(crate) fn kind_of_command(argv: &[String]) -> Option<KindId> {
     KINDS.iter().find(|kind| kind.owns.tool(argv)).map(|kind| kind.id)
 }
 
-/// Whether a word can only be bedplate's: the name of a resource type, a tool or a fixed tool argument, or the path of a
-/// file, directory or attribute that a resource type writes.
+/// Whether a word can only be bedplate's: the name of a resource type, of a register, of a tool or a fixed tool argument, or
+/// the path of a file, directory or attribute that a resource type writes.
 pub fn is_own_word(word: &str) -> bool {
     KINDS.iter().any(|kind| {
-        let WriteScope { tools, .. } = kind.owns;
+        let WriteScope { tools, registers, .. } = kind.owns;
         let of_tool = |pattern: &&str| match pattern.starts_with('/') {
             true => matches(pattern, word),
             false => **pattern == *word,
         };
         let of_tools = tools.iter().flat_map(|tool| tool.iter()).any(of_tool);
-        kind.id.name() == word || of_tools || kind.owns.writes(word)
+        let of_registers = registers.is_some_and(|scope| scope.name == word);
+        kind.id.name() == word || of_tools || of_registers || kind.owns.writes(word)
     })
 }
 
@@ -129,8 +180,10 @@ pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
         Some(format!("entry for {path}, which bedplate never writes"))
     };
     let register = || {
-        let good = |offset: &u16| any(&|owns| owns.registers) && EXTENDED.contains(offset);
-        let record = ledger.registers.values().find(|record| !good(&record.action.offset))?;
+        let foreign = |record: &&SettingRecord<SetConfigBits>| {
+            !any(&|owns| owns.registers.is_some_and(|scope| scope.contains(&record.action)))
+        };
+        let record = ledger.registers.values().find(foreign)?;
         let SetConfigBits { address, offset, .. } = &record.action;
         Some(format!("entry for register {offset:#x} of {address}, which bedplate never writes"))
     };
@@ -198,7 +251,7 @@ mod tests {
     const OWNS: WriteScope = WriteScope {
         files: &["/etc/a.d/*.conf", "/boot/efi/EFI/*/grub.cfg"],
         attributes: &["/proc/sys/**", "/sys/bus/pci/devices/*/sriov_numvfs"],
-        registers: false,
+        registers: None,
         nics: false,
         tools: &[&["make", "-o", "/boot/*"], &["kargs", "--*"], &["bare"]],
     };
@@ -247,5 +300,27 @@ mod tests {
             assert!(!tool(line), "{line}");
         }
         assert!(!OWNS.tool(&[]));
+    }
+
+    #[test]
+    fn ledger_may_name_only_bits_of_device_control() {
+        let foreign = |kind, offset, mask| {
+            let action = SetConfigBits {
+                address: "0000:19:00.0".parse().unwrap(),
+                offset,
+                bits: RegisterBits { mask, value: 0 },
+                before: mask,
+                register: "device control".into(),
+            };
+            let mut ledger = Ledger::default();
+            let now = RegisterBits::whole(mask);
+            ledger.begin_setting(&action, kind, "this boot", &now);
+            outside_write_scope(&ledger).is_some()
+        };
+        assert!(!foreign(KindId::Pcie, 0x68, 0x7010));
+        // Bus master enable is in the command register; bit 15 of device control starts a reset.
+        for (offset, mask) in [(0x04, 0x0010), (0x68, 0x8000), (0x68, 0x00e0), (0x3e, 0x0010)] {
+            assert!(foreign(KindId::Pcie, offset, mask), "{offset:#x} {mask:#x}");
+        }
     }
 }

@@ -45,6 +45,12 @@ pub enum DeviceRole {
     Port,
     /// A physical function of a network adapter with virtual functions.
     Pf,
+    /// A GPU.
+    Gpu,
+    /// A network adapter.
+    Nic,
+    /// Another PCI function.
+    Function,
 }
 
 impl fmt::Display for DeviceRole {
@@ -52,6 +58,9 @@ impl fmt::Display for DeviceRole {
         f.write_str(match self {
             DeviceRole::Port => "port",
             DeviceRole::Pf => "PF",
+            DeviceRole::Gpu => "GPU",
+            DeviceRole::Nic => "NIC",
+            DeviceRole::Function => "function",
         })
     }
 }

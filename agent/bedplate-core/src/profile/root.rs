@@ -128,9 +128,19 @@ root! {
     /// Kernel parameters of sysctl(8), now and at every boot.
     sysctl: crate::kind::sysctl::section::Sysctl;
 
+    /// Frequency governor and idle states of CPUs. Both shorten the time until a CPU reacts, at the cost of power.
+    cpu: crate::kind::cpu::section::CpuPower;
+
+    /// Huge pages of the running kernel, by NUMA node. GPUDirect RDMA needs none; DPDK and storage clients do.
+    hugepages: crate::kind::hugepages::section::Hugepages;
+
     /// PCIe Access Control Services: whether traffic between a GPU and a NIC below one switch stays in the switch or is
     /// redirected to the root complex.
     acs: crate::kind::acs::section::Acs;
+
+    /// Size of read requests and relaxed ordering of GPUs and NICs. Their registers return to the firmware's values at every
+    /// boot; bedplate sets them again.
+    pcie: crate::kind::pcie::section::Pcie;
 
     /// Virtual functions of network cards.
     sriov: crate::kind::sriov::section::Sriov;

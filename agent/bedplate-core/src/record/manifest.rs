@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use super::Recorder;
-use crate::kind::RecordMode::{self, Names, Presence, Whole};
+use crate::kind::RecordMode::{self, IfSet, Names, Presence, Whole};
 use crate::kind::modules::topo_check;
 use crate::kind::{KINDS, cmdline};
 use crate::ledger::Ledger;
@@ -61,10 +61,14 @@ const ATTRIBUTES: [&str; 4] = ["driver_override", "sriov_offset", "sriov_stride"
 pub(crate) fn read_all(recorder: &Recorder) {
     observe(recorder, Depth::Plan);
     let facts = observe(recorder, Depth::Everything);
+    let profiles = profiles(recorder);
     for (pattern, take) in KINDS.iter().flat_map(|kind| kind.recorded).chain(PATHS) {
+        if matches!(take, IfSet(key) if !profiles.contains(key)) {
+            continue;
+        }
         for path in expand(recorder, pattern) {
             match take {
-                Whole => drop(recorder.read(&path)),
+                Whole | IfSet(_) => drop(recorder.read(&path)),
                 Names => drop(recorder.list(&path)),
                 Presence => drop(recorder.exists(&path)),
             }
@@ -108,6 +112,14 @@ pub(crate) fn read_all(recorder: &Recorder) {
     flow_control::read(recorder, tree, &ports, Library::file_of_host(&facts));
     let _ = of_plugins(recorder, tree);
     vfs::read(recorder, tree);
+}
+
+/// Returns the texts of the host's profiles.
+fn profiles(recorder: &Recorder) -> String {
+    let patterns = PATHS.iter().map(|(pattern, _)| *pattern);
+    let patterns = patterns.filter(|pattern| pattern.starts_with("/etc/bedplate/"));
+    let paths = patterns.flat_map(|pattern| expand(recorder, pattern));
+    paths.filter_map(|path| recorder.text(&path).ok()).collect()
 }
 
 /// Returns the paths that match a pattern.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{FORCE, GONE, GUESTS, RevertPlan, Step};
-use crate::apply::action::register;
-use crate::kind::{acs, sriov};
+use crate::kind::{acs, hugepages, owns_register, sriov};
 use crate::ledger::{Ledger, SettingRecord};
+use crate::plan::KindId;
+use crate::register;
 use crate::setting::{SetConfigBits, SetEswitch, SetVf, SettingChange, VfKey, WriteAttribute};
 use bedplate_base::chain;
 use bedplate_base::value::vf::VfAttributes;
@@ -15,6 +16,8 @@ use bedplate_host::{Reader, symlink};
 
 /// Fix for a PF without an interface.
 const NO_INTERFACE: &str = "load its network driver, or move the interface back from its network namespace, then run again";
+/// Fix for huge pages in use.
+const IN_USE: &str = "end the programs that use huge pages, then run again";
 /// Time limit in seconds for removing or creating VFs, for any number (handbook §5.1).
 const VFS_LIMIT_S: u32 = 600;
 
@@ -38,7 +41,13 @@ impl Planner<'_> {
         let eswitches = ledger.eswitches.values();
         let mut eswitches: BTreeMap<PciAddress, SetEswitch> =
             eswitches.filter_map(|record| self.reversed_eswitch(plan, record)).collect();
-        for record in ledger.attributes.values() {
+        // Fewer huge pages of one size first: they free the memory for more of another.
+        let mut attributes: Vec<_> = ledger.attributes.values().collect();
+        attributes.sort_by_key(|record| {
+            let WriteAttribute { before, after, .. } = &record.action;
+            record.kind == KindId::HugePages && hugepages::is_more(after, before)
+        });
+        for record in attributes {
             self.plan_attribute(plan, record, &mut eswitches);
         }
         eswitches.into_values().for_each(|action| self.plan_eswitch(plan, action));
@@ -91,6 +100,9 @@ impl Planner<'_> {
             Err(error) => return plan.refuse(path, error.to_string(), "run as root"),
         };
         let Some(action) = self.reversed(plan, record, &now) else { return };
+        if let Some(reason) = hugepages::use_of_pages(self.reader, &action) {
+            return plan.refuse(path, reason, IN_USE);
+        }
         let counted = action.counts_vfs_of();
         let pf = counted.filter(|_| now != "0");
         if let Some(users) =
@@ -116,6 +128,17 @@ impl Planner<'_> {
         if !self.is_of_this_boot(plan, &subject, &record.boot) {
             return;
         }
+        match owns_register(self.reader, record.kind, &record.action) {
+            Ok(true) => {}
+            Ok(false) => return plan.notes.push(format!("{subject} is gone, including its value")),
+            Err(reason) => return plan.refuse(subject, reason, "run as root"),
+        }
+        if !self.force
+            && record.kind != acs::NAME
+            && let Some(reason) = guest_of((self.facts)(), record.action.address)
+        {
+            return plan.refuse(subject, reason, GUESTS);
+        }
         let now = match register::read(self.reader, &record.action) {
             Ok(now) => RegisterBits::whole(now),
             Err(error) => return plan.refuse(subject, chain(&error), "run as root"),
@@ -124,6 +147,7 @@ impl Planner<'_> {
         // A state that apply refuses above a function assigned to a VM is not restored either.
         let lost = AcsBits(action.before & !action.bits.value);
         if !self.force
+            && record.kind == acs::NAME
             && !lost.is_empty()
             && let Some(reason) = acs::guests_exposed((self.facts)(), action.address, lost)
         {
@@ -247,6 +271,16 @@ impl Planner<'_> {
         let around = [Step::Attribute(remove), Step::Eswitch(action), Step::Attribute(make)];
         plan.steps.extend(around);
     }
+}
+
+/// Returns why a function's registers belong to a VM. `None` for bridges, which VMs do not get.
+fn guest_of(facts: &Facts, address: PciAddress) -> Option<String> {
+    let tree = match facts.pci.optional() {
+        Ok(tree) => tree?,
+        Err(why) => return Some(format!("cannot tell whether a VM has the function: {why}")),
+    };
+    let is_guests = tree.get(address).is_some_and(|function| tree.may_be_a_guests(function));
+    is_guests.then(|| "assigned to a VM, or possibly: its guest owns the register".to_owned())
 }
 
 /// Whether the VF exists without a driver.

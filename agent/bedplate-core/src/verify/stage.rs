@@ -42,17 +42,12 @@ impl Stage {
         }
     }
 
-    /// Returns the first stage that has the settings of a resource type. Modules cannot be loaded before their driver is
-    /// installed, and nccl.conf and cufile.json depend on ports and modules.
+    /// Returns the first stage that has the settings of a resource type: the host, unless they depend on drivers. Modules
+    /// cannot be loaded before their driver is installed, and nccl.conf and cufile.json depend on ports and modules.
     pub fn of_kind(kind: KindId) -> Stage {
         match kind {
             KindId::Modules | KindId::Nccl | KindId::Cufile => Stage::Gpudirect,
-            KindId::Acs
-            | KindId::Cmdline
-            | KindId::Host
-            | KindId::Profile
-            | KindId::Sriov
-            | KindId::Sysctl => Stage::Host,
+            _ => Stage::Host,
         }
     }
 

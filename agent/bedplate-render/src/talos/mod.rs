@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use bedplate_base::value::{ModuleName, PciAddress};
 use bedplate_cmdline::Token;
-use bedplate_core::desired::{PfSelector, SriovRule, VfDriver};
+use bedplate_core::desired::{FunctionSelector, SriovRule, VfDriver};
 use bedplate_core::image_config::{ConfigFile, ImageConfig, Setting};
 
 use super::agent::undecided_registration;
@@ -240,7 +240,8 @@ fn vf_counts(group: &Group<'_>) -> Vec<(String, String)> {
 }
 
 fn cannot(rule: &SriovRule) -> Option<&'static str> {
-    let by_address = PfSelector { address: rule.select.address, ..PfSelector::default() };
+    let by_address =
+        FunctionSelector { address: rule.select.address, ..FunctionSelector::default() };
     (rule.select.address.is_none() || rule.select != by_address)
         .then_some("machine.sysfs selects devices only by PCI address")
 }

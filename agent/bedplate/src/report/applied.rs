@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::style::{BAD, FAINT, GOOD, HEAD, WARN, paint};
 use super::text::{FEW, folded, summary};
-use bedplate_base::value::AcsBits;
+use bedplate_base::value::RegisterBits;
 use bedplate_base::{counted, format_utc_text};
 use bedplate_core::apply::{ApplyReport, ChangeReport, Outcome, Restored};
-use bedplate_core::kind::acs;
+use bedplate_core::kind::format_register;
 use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::{Action, Change, Note, Plan};
 use bedplate_core::revert::{Refused, RevertPlan, RevertReport, Step, StepOutcome};
@@ -243,7 +243,8 @@ fn step_words(step: &Step) -> String {
     match step {
         Step::Attribute(WriteAttribute { before, after, .. }) => format!("{before} → {after}"),
         Step::Register(SetConfigBits { register, before, bits: after, .. }) => {
-            format!("{} → {}", bits(register, *before), bits(register, after.value))
+            let before = RegisterBits { value: *before, ..*after };
+            format!("{} → {}", format_register(register, before), format_register(register, *after))
         }
         Step::Vf(SetVf { after, .. }) if after.is_empty() => {
             "driver: none → selected by the kernel".to_owned()
@@ -254,14 +255,6 @@ fn step_words(step: &Step) -> String {
         Step::File { after: None, .. } => "removed".to_owned(),
         Step::Tool { .. } => String::new(),
         Step::Directory { .. } => "removed if empty".to_owned(),
-    }
-}
-
-/// Formats a register's bits in the same way as the plan.
-fn bits(register: &str, value: u16) -> String {
-    match register {
-        acs::CONTROL => format!("{} ({value:04x})", AcsBits(value)),
-        _ => format!("{value:04x}"),
     }
 }
 

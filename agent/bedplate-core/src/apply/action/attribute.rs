@@ -2,6 +2,7 @@
 
 use super::setting::Writable;
 use super::{StepError, Store};
+use crate::kind::hugepages;
 use crate::setting::{SettingValue, WriteAttribute, to_write};
 
 impl Writable for WriteAttribute {
@@ -11,6 +12,11 @@ impl Writable for WriteAttribute {
 
     fn diff(&self) -> String {
         format!("-{path}: {}\n+{path}: {}\n", self.before, self.after, path = self.path)
+    }
+
+    /// The kernel provides as many huge pages as it can. Programs can use those.
+    fn keeps_part(&self) -> bool {
+        self.path.ends_with("/nr_hugepages") && hugepages::is_more(&self.before, &self.after)
     }
 
     fn read(&self, store: &Store) -> Result<String, StepError> {
@@ -25,6 +31,10 @@ impl Writable for WriteAttribute {
         let now = self.read(store)?;
         match value.differing(&now) {
             None => Ok(()),
+            Some(wanted) if self.keeps_part() => Err(StepError::new(format!(
+                "{}: the kernel provided {now} of {wanted} pages; they stay",
+                self.path
+            ))),
             Some(written) => {
                 Err(StepError::new(format!("{}: wrote {written:?}, read back {now:?}", self.path)))
             }

@@ -2,9 +2,9 @@
 
 use super::setting::Writable;
 use super::{StepError, Store};
+use crate::register;
 use crate::setting::{SetConfigBits, SettingChange};
 use bedplate_base::value::RegisterBits;
-use bedplate_host::Reader;
 
 impl Writable for SetConfigBits {
     fn describe(&self) -> String {
@@ -23,13 +23,13 @@ impl Writable for SetConfigBits {
     }
 
     fn read(&self, store: &Store) -> Result<RegisterBits, StepError> {
-        read(store.reader, self).map(RegisterBits::whole)
+        Ok(RegisterBits::whole(register::read(store.reader, self)?))
     }
 
     fn write(&self, store: &mut Store, bits: &RegisterBits) -> Result<(), StepError> {
-        let written = bits.applied_to(read(store.reader, self)?);
+        let written = bits.applied_to(register::read(store.reader, self)?);
         store.writer.write_config(self.address, self.offset, written)?;
-        let now = read(store.reader, self)?;
+        let now = register::read(store.reader, self)?;
         match (now ^ written) & bits.mask {
             0 => Ok(()),
             stuck => Err(StepError::new(format!(
@@ -37,18 +37,5 @@ impl Writable for SetConfigBits {
                 self.name()
             ))),
         }
-    }
-}
-
-/// Reads the whole register.
-pub(crate) fn read(reader: &dyn Reader, action: &SetConfigBits) -> Result<u16, StepError> {
-    let SetConfigBits { address, offset, .. } = *action;
-    let mut bytes = [0; 2];
-    match reader.config(address)?.read(offset, &mut bytes)? {
-        2 => Ok(u16::from_le_bytes(bytes)),
-        // Unprivileged readers see 64 bytes.
-        _ => Err(StepError::new(format!(
-            "config space of {address} ends before offset {offset:#x}: run as root"
-        ))),
     }
 }

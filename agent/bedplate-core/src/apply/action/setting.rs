@@ -16,6 +16,11 @@ pub(crate) trait Writable: Recorded + 'static {
         true
     }
 
+    /// Whether a value that was only partly reached stays, and is not undone.
+    fn keeps_part(&self) -> bool {
+        false
+    }
+
     /// Returns lines of a patch, as [`Operation::diff`] does.
     fn diff(&self) -> String;
 
@@ -87,6 +92,12 @@ impl<C: Writable> Operation for C {
     ) -> Result<(), StepError> {
         let now = self.read(store)?;
         let Some(left) = left(self, &now)? else { return Ok(()) };
+        if self.keeps_part() {
+            let result = self.write(store, &left);
+            let now = self.read(store)?;
+            store.ledger.settle_setting(self, &now);
+            return result;
+        }
         undo.push(Box::new(Reversed(self.with(left.clone(), now.limited_to(&left)))));
         self.write(store, &left)
     }

@@ -2,17 +2,13 @@
 //! boot. Pure.
 
 use super::{NAME, Port, format_bits};
+use crate::kind::register_lockdown;
 use crate::plan::{Effect, KindPlan, Pending};
 
 impl Port<'_> {
     /// Returns the reason why the register cannot be written at runtime, if any.
     pub(super) fn lockdown(&self) -> Option<String> {
-        let lockdown = self.context.facts.os.lockdown.known().map(String::as_str)?;
-        matches!(lockdown, "integrity" | "confidentiality").then(|| {
-            format!(
-                "kernel lockdown ({lockdown}) refuses every write to PCI config space (Linux drivers/pci/pci-sysfs.c; handbook §3.1)"
-            )
-        })
+        register_lockdown(self.context.facts)
     }
 
     /// Plans a port that cannot be written.

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::Obstacle;
-use super::page_size::{self, bytes};
+use super::page_size;
 use crate::kind::Context;
 use crate::plan::KindPlan;
+use bedplate_base::memory_size;
 
 /// Source of the rules.
 const SOURCE: &str = "linux Documentation/admin-guide/mm/hugetlbpage.rst";
@@ -68,14 +69,14 @@ pub(crate) fn asked<'a>(
     let value = |token: &'a str, name: &str| token.strip_prefix(name)?.strip_prefix('=');
     if let Some(size) = tokens.clone().filter_map(|token| value(token, "default_hugepagesz")).last()
     {
-        default = bytes(size);
+        default = memory_size::parse(size);
     }
     // A count applies to the size before it. The last count of a size takes effect.
     let mut size = default;
     let mut pages: BTreeMap<u128, u128> = BTreeMap::new();
     for token in tokens {
         if let Some(text) = value(token, "hugepagesz").or(value(token, "default_hugepagesz")) {
-            size = bytes(text);
+            size = memory_size::parse(text);
         } else if let Some(text) = value(token, "hugepages") {
             pages.insert(size?, count(text)?);
         }

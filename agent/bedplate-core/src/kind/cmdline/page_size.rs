@@ -2,7 +2,7 @@
 
 use super::Obstacle;
 use crate::plan::Note;
-use bedplate_base::{Arch, Reading};
+use bedplate_base::{Arch, Reading, memory_size};
 use bedplate_facts::Facts;
 use bedplate_facts::kernel_config::kernel_config;
 use bedplate_host::Reader;
@@ -125,12 +125,7 @@ fn of_arm(reader: &dyn Reader, facts: &Facts) -> Result<&'static Pages, String> 
 
 /// Formats sizes as `2M, 512M or 16G`.
 fn named(sizes: &[u128]) -> String {
-    let text = |size: &u128| match *size {
-        size if size >= G => format!("{}G", size / G),
-        size if size >= M => format!("{}M", size / M),
-        size => format!("{}K", size / K),
-    };
-    let all: Vec<String> = sizes.iter().map(text).collect();
+    let all: Vec<String> = sizes.iter().map(|size| memory_size::format(*size)).collect();
     match all.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
         _ => all.concat(),
@@ -142,21 +137,9 @@ fn sizes_asked<'a>(tokens: impl Iterator<Item = &'a str>) -> Vec<(&'a str, u128)
     let size = |token: &'a str| {
         let (name, value) = token.split_once('=')?;
         let is_size = matches!(name, "hugepagesz" | "default_hugepagesz");
-        is_size.then(|| bytes(value)).flatten().map(|size| (token, size))
+        is_size.then(|| memory_size::parse(value)).flatten().map(|size| (token, size))
     };
     tokens.filter_map(size).collect()
-}
-
-/// Parses a size (`2M`, `1G`) as the kernel's memparse() does.
-pub(super) fn bytes(text: &str) -> Option<u128> {
-    let (number, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
-        b'K' => (&text[..text.len() - 1], 10),
-        b'M' => (&text[..text.len() - 1], 20),
-        b'G' => (&text[..text.len() - 1], 30),
-        b'T' => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
-    };
-    number.parse::<u32>().ok().map(|number| u128::from(number) << shift)
 }
 
 #[cfg(test)]

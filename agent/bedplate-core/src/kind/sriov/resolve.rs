@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use glob::Pattern;
-
-use crate::desired::{Desired, PfSelector, SriovCount, SriovRule, WantedVfs};
+use crate::desired::{Desired, SriovCount, SriovRule, WantedVfs};
+use crate::kind::selector::{self, Claims};
 use crate::kind::some_of;
 use crate::ledger::Ledger;
 use crate::plan::{Blocker, Device, DeviceRole, Note, Rationale, Subject, Unknown};
@@ -98,14 +97,6 @@ fn rule_name(rule: &SriovRule) -> String {
     format!("rule {}", rule.name)
 }
 
-/// Whether a selector matches a function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum SelectorMatch {
-    Yes,
-    No,
-    CannotTell(String),
-}
-
 /// Returns PFs by rule. Includes physical NICs without SR-IOV, so that the plan can report why they get no VFs.
 fn claims<'a>(
     rules: &[SriovRule],
@@ -114,28 +105,18 @@ fn claims<'a>(
 ) -> Vec<Vec<&'a Function>> {
     let candidate =
         |f: &&Function| !f.is_vf() && !f.is_bridge() && (f.is_nic() || f.sriov != Reading::Absent);
-    let mut claims = vec![Vec::new(); rules.len()];
-    let mut matches = vec![0usize; rules.len()];
-    for function in tree.functions.values().filter(candidate) {
-        let mut free = true;
-        for (n, rule) in rules.iter().enumerate() {
-            match selects(&rule.select, function) {
-                SelectorMatch::No => continue,
-                SelectorMatch::Yes if free => claims[n].push(function),
-                SelectorMatch::CannotTell(reason) if free => {
-                    resolved.unknown(
-                        Device::new(DeviceRole::Pf, function.address),
-                        format!("cannot tell whether {} selects it: {reason}", rule_name(rule)),
-                    );
-                }
-                SelectorMatch::Yes | SelectorMatch::CannotTell(_) => {}
-            }
-            matches[n] += 1;
-            free = false;
-        }
+    let Claims { functions, matches, undecided } =
+        selector::claims(rules, tree.functions.values().filter(candidate), |pf| {
+            pf.numa_node.clone()
+        });
+    for (function, rule, reason) in undecided {
+        resolved.unknown(
+            Device::new(DeviceRole::Pf, function.address),
+            format!("cannot tell whether rule {rule} selects it: {reason}"),
+        );
     }
     for (n, rule) in rules.iter().enumerate() {
-        match (matches[n], claims[n].len()) {
+        match (matches[n], functions[n].len()) {
             (0, _) => {
                 resolved.note(rule_name(rule), "selects no PF on this machine; creates no VFs")
             }
@@ -145,27 +126,7 @@ fn claims<'a>(
             _ => {}
         }
     }
-    claims
-}
-
-fn selects(select: &PfSelector, function: &Function) -> SelectorMatch {
-    let is = |wanted: Option<PciId>, found: PciId| wanted.is_none_or(|wanted| wanted == found);
-    let fits = is(select.vendor, function.vendor)
-        && is(select.device, function.device)
-        && select.address.is_none_or(|address| address == function.address)
-        && select.driver.as_ref().is_none_or(|driver| function.driver.as_ref() == Some(driver))
-        && select.interface.as_ref().is_none_or(|glob| matches_any(glob, &function.net));
-    match (&function.numa_node, select.numa_node) {
-        _ if !fits => SelectorMatch::No,
-        (_, None) => SelectorMatch::Yes,
-        (Reading::Known(found), Some(wanted)) if *found == wanted => SelectorMatch::Yes,
-        (Reading::Known(_) | Reading::Absent, Some(_)) => SelectorMatch::No,
-        (Reading::Unknown(reason), Some(_)) => SelectorMatch::CannotTell(reason.to_string()),
-    }
-}
-
-fn matches_any(glob: &str, names: &[String]) -> bool {
-    Pattern::new(glob).is_ok_and(|pattern| names.iter().any(|name| pattern.matches(name)))
+    functions
 }
 
 /// Adds the VFs that a rule requests on its PFs.

@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kind::selector::{FunctionRule, FunctionSelector, SelectTable, read_rules};
 use crate::plan::Rationale;
-use crate::section::{
-    Checked, Checker, Pattern, Printer, Reason, Rule, Spanned, key_of, section, toml_text,
-};
+use crate::section::{Checker, Printer, Reason, Spanned, key_of, section, toml_text};
 use bedplate_base::value::vf::EswitchMode;
-use bedplate_base::value::{PciAddress, PciId};
 
 mod attributes;
 
@@ -75,30 +73,13 @@ pub enum VfDriver {
     Named(String),
 }
 
-/// Conditions that select the PFs of one `[[sriov.devices]]` entry; all given ones must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PfSelector {
-    /// PCI vendor.
-    pub vendor: Option<PciId>,
-    /// PCI device.
-    pub device: Option<PciId>,
-    /// Driver name.
-    pub driver: Option<String>,
-    /// Glob on a network interface name.
-    pub interface: Option<String>,
-    /// Exact address.
-    pub address: Option<PciAddress>,
-    /// NUMA node.
-    pub numa_node: Option<i32>,
-}
-
 /// One `[[sriov.devices]]`; creates no VFs by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SriovRule {
     /// Name, unique in the profile; a later file replaces the rule by it.
     pub name: String,
     /// Selected PFs.
-    pub select: PfSelector,
+    pub select: FunctionSelector,
     /// Number of VFs.
     pub vfs: SriovCount,
     /// VF driver.
@@ -172,43 +153,6 @@ pub struct DeviceEntry {
     pub source: Option<Spanned<String>>,
 }
 
-/// `select` of a `[[sriov.devices]]`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct SelectTable {
-    /// PCI vendor id, hexadecimal.
-    #[cfg_attr(feature = "schemars", schemars(example = &"15b3", regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"), extend("x-source" = "pci.ids")))]
-    pub vendor: Option<Spanned<String>>,
-
-    /// PCI device id, hexadecimal.
-    #[cfg_attr(feature = "schemars", schemars(
-        example = &"1021",
-        regex(pattern = r"^(0x)?[0-9A-Fa-f]{1,4}$"),
-        extend("x-source" = "drivers/net/ethernet/mellanox/mlx5/core/main.c; pci.ids")
-    ))]
-    pub device: Option<Spanned<String>>,
-
-    /// Name of the bound driver.
-    #[cfg_attr(feature = "schemars", schemars(example = &"mlx5_core"))]
-    pub driver: Option<String>,
-
-    /// Shell pattern on the name of a network interface of the function.
-    #[cfg_attr(feature = "schemars", schemars(example = &"ens*np0"))]
-    pub interface: Option<Spanned<String>>,
-
-    /// One PCI address.
-    #[cfg_attr(feature = "schemars", schemars(
-        example = &"0000:17:00.0",
-        regex(pattern = r"^([0-9A-Fa-f]{1,8}:)?[0-9A-Fa-f]{1,2}:[01]?[0-9A-Fa-f]\.[0-7]$")
-    ))]
-    pub address: Option<Spanned<String>>,
-
-    /// NUMA node; -1 selects functions for which the firmware gave none.
-    #[cfg_attr(feature = "schemars", schemars(range(min = -1), example = 0))]
-    pub numa_node: Option<i32>,
-}
-
 /// Number of virtual functions.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -233,36 +177,32 @@ pub enum VfsWord {
 
 fn read_devices(section: &mut Sriov, files: Vec<SriovFile>, checker: &mut Checker<'_>) {
     for file in files {
-        let mut names: Vec<Spanned<String>> = Vec::new();
-        for entry in file.devices.into_iter().flatten() {
-            let name = entry.name.clone();
-            if name.value.trim().is_empty() {
-                let message = "a rule's name cannot be empty";
-                checker.error(name.place, "bad-name", message, "", None);
-                continue;
-            }
-            if let Some(first) = names.iter().find(|own| **own == name) {
-                let message = format!("two rules in this file are called `{}`", name.value);
-                let help = "give each rule its own name: a later file replaces rules by it";
-                let (at, with) = ((name.place, "again here"), (first.place, "first here"));
-                checker.clash("duplicate", message, at, with, Some(help));
-                continue;
-            }
-            let rule = rule(checker, entry);
-            match section.rules.iter_mut().find(|own| own.name == name.value) {
-                Some(own) => rule.into_iter().for_each(|rule| *own = rule),
-                None => section.rules.extend(rule),
-            }
-            names.push(name);
-        }
+        read_rules(&mut section.rules, file.devices.unwrap_or_default(), checker);
+    }
+}
+
+impl FunctionRule for SriovRule {
+    type Entry = DeviceEntry;
+
+    fn name_of(entry: &DeviceEntry) -> &Spanned<String> {
+        &entry.name
+    }
+
+    fn read(checker: &mut Checker<'_>, entry: DeviceEntry) -> Option<Self> {
+        rule(checker, entry)
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn select(&self) -> &FunctionSelector {
+        &self.select
     }
 }
 
 fn rule(checker: &mut Checker<'_>, entry: DeviceEntry) -> Option<SriovRule> {
-    let select = match entry.select {
-        Some(conditions) => select(checker, conditions),
-        None => Some(PfSelector::default()),
-    };
+    let select = FunctionSelector::read(checker, "sriov.devices", entry.select);
     let vfs = match entry.vfs {
         Vfs::Number(number) => SriovCount::Number(number),
         Vfs::Word(VfsWord::Max) => SriovCount::Max,
@@ -303,21 +243,6 @@ fn vf_driver(checker: &mut Checker<'_>, text: Spanned<String>) -> Option<VfDrive
     }
 }
 
-fn select(checker: &mut Checker<'_>, select: SelectTable) -> Option<PfSelector> {
-    let before = checker.errors();
-    let interface = "sriov.devices.select.interface";
-    let selector = PfSelector {
-        vendor: select.vendor.and_then(|id| checker.parse(&id, "bad-pci-id")),
-        device: select.device.and_then(|id| checker.parse(&id, "bad-pci-id")),
-        driver: select.driver,
-        interface: select.interface.and_then(|at| Checked::<Pattern>::read(checker, interface, at)),
-        address: select.address.and_then(|at| checker.parse(&at, "bad-pci-address")),
-        numa_node: select.numa_node,
-    };
-    // A rule without one of its conditions would select too much.
-    (checker.errors() == before).then_some(selector)
-}
-
 fn show_rules(section: &Sriov, out: &mut Printer<'_>) {
     for rule in &section.rules {
         show_rule(rule, out);
@@ -329,20 +254,8 @@ fn show_rule(rule: &SriovRule, out: &mut Printer<'_>) {
     out.entry("sriov.devices");
     let key = key_of("sriov.devices", &rule.name);
     out.line(&format!("name = {}", toml_text(&rule.name)), Some(&key));
-    let select = &rule.select;
-    let conditions: Vec<String> = [
-        select.vendor.map(|id| format!("vendor = {}", toml_text(&id))),
-        select.device.map(|id| format!("device = {}", toml_text(&id))),
-        select.driver.as_ref().map(|driver| format!("driver = {}", toml_text(driver))),
-        select.interface.as_ref().map(|name| format!("interface = {}", toml_text(name))),
-        select.address.map(|address| format!("address = {}", toml_text(&address))),
-        select.numa_node.map(|node| format!("numa_node = {node}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if !conditions.is_empty() {
-        out.line(&format!("select = {{ {} }}", conditions.join(", ")), None);
+    if let Some(line) = rule.select.to_toml() {
+        out.line(&line, None);
     }
     let vfs = match rule.vfs {
         SriovCount::Number(number) => number.to_string(),

@@ -6,13 +6,9 @@ use super::NAME;
 use super::conf::PATH;
 use super::key::{Key, folded};
 use super::section::Setting;
-use crate::kind::Context;
+use crate::kind::{Context, WRITE_LIMIT_S, still_set};
 use crate::plan::{Action, Change, Effect, Item, KindPlan};
 use crate::setting::WriteAttribute;
-use bedplate_host::boot_id;
-
-/// Time limit of a write in seconds. Most writes return at once; vm.nr_hugepages searches for its pages during the write.
-const LIMIT_S: u32 = 60;
 
 /// Compares the running values with `wanted`.
 pub(super) fn plan(context: &Context, wanted: &[Setting], section: &mut KindPlan) {
@@ -58,25 +54,17 @@ pub(crate) fn left_behind(
     file: &BTreeMap<Key, String>,
     section: &mut KindPlan,
 ) {
-    let in_file = file.keys().map(|key| (key.clone(), String::new()));
-    let written = context.ledger.attributes.iter().filter_map(|(path, record)| {
-        let stays = record.kind == NAME
-            && boot_id::read(context.reader).is_ok_and(|boot| boot == record.boot)
-            && context.reader.attribute(path).is_ok_and(|now| record.is_ours(&now));
-        let before = format!(" (previously {})", folded(&record.action.before));
-        stays.then(|| Some((Key::of_path(path)?, before)))?
-    });
-    let mut stays: BTreeMap<Key, String> = in_file.collect();
+    let in_file = file.keys().map(|key| (key.clone(), None));
+    let written = still_set::left_behind(context, NAME)
+        .filter_map(|(path, before)| Some((Key::of_path(path)?, Some(folded(before)))));
+    let mut stays: BTreeMap<Key, Option<String>> = in_file.collect();
     stays.extend(written);
     stays.retain(|key, _| wanted.iter().all(|setting| setting.key != *key));
-    section.notes.extend(stays.into_iter().map(|(key, before)| {
-        NAME.note(
-            key.to_string(),
-            format!(
-                "the running value stays until the next boot; the profile no longer sets it{before}"
-            ),
-        )
-    }));
+    section.notes.extend(
+        stays
+            .into_iter()
+            .map(|(key, before)| NAME.note(key.to_string(), still_set::text(before.as_deref()))),
+    );
 }
 
 fn change(setting: &Setting, now: String) -> Change {
@@ -88,7 +76,7 @@ fn change(setting: &Setting, now: String) -> Change {
     };
     let item = Item::new("running", Some(&folded(&now)), Some(&setting.value), &setting.why);
     let path = setting.key.path();
-    let write = WriteAttribute { path, before: now, after, limit_s: LIMIT_S };
+    let write = WriteAttribute { path, before: now, after, limit_s: WRITE_LIMIT_S };
     let actions = vec![Action::WriteAttribute(write)];
     NAME.change(&subject, subject.as_str(), vec![item], Effect::Now, actions)
 }

@@ -1,7 +1,7 @@
 //! Matchers of lints that need more than one line, one function each.
 
 use super::{Arg, LintMatch, Parameter, View, lint_ids};
-use crate::desired::{PfSelector, SriovRule};
+use crate::desired::{FunctionSelector, SriovRule};
 use crate::kind::sriov::section::SriovManaged;
 use crate::profile::model::{AcsPolicy, IommuMode, PciIdPair, RebootPolicy, VfDriver};
 use crate::profile::sections::reboot::is_open;
@@ -246,7 +246,7 @@ fn rules(view: &View<'_>, test: impl Fn(&SriovRule) -> bool) -> Vec<LintMatch> {
 }
 
 pub(super) fn vfs_everywhere(view: &View<'_>) -> Vec<LintMatch> {
-    rules(view, |rule| rule.select == PfSelector::default())
+    rules(view, |rule| rule.select == FunctionSelector::default())
 }
 
 pub(super) fn vf_in_switchdev(view: &View<'_>) -> Vec<LintMatch> {

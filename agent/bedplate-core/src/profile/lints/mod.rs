@@ -2,6 +2,8 @@
 //! *absent* lists are never a finding.
 
 mod find;
+mod running;
+mod running_table;
 mod table;
 
 use std::collections::BTreeMap;
@@ -46,6 +48,11 @@ impl Lint {
     }
 }
 
+/// Returns all lints, in the order in which they get a place.
+fn all() -> impl Iterator<Item = &'static Lint> {
+    running_table::LINTS.iter().chain(table::LINTS)
+}
+
 /// Returns the findings of all lints in a merged profile, in the order of the files. Each place has one finding, of the
 /// first lint that matches it.
 pub(super) fn lint(
@@ -55,7 +62,7 @@ pub(super) fn lint(
 ) -> Vec<Diagnostic> {
     let view = View::new(profile, origins);
     let mut found: Vec<(Place, Diagnostic)> = Vec::new();
-    for lint in table::LINTS {
+    for lint in all() {
         for hit in (lint.find)(&view) {
             if !found.iter().any(|(place, _)| *place == hit.place) {
                 found.push((hit.place, lint.diagnostic(sources, &hit)));
@@ -73,7 +80,7 @@ pub fn is_reminder(id: &str) -> bool {
 
 /// Returns the ids of all lints.
 pub fn lint_ids() -> Vec<&'static str> {
-    table::LINTS.iter().map(|lint| lint.id).collect()
+    all().map(|lint| lint.id).collect()
 }
 
 /// A kernel argument, split into name and value.

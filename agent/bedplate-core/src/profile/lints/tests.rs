@@ -33,6 +33,10 @@ fn iommu_samples() -> Vec<(&'static str, String)> {
             format!("match.arch = \"aarch64\"\n{}", args("\"intel_idle.max_cstate=1\"")),
         ),
         ("x86-only-on-arm", format!("match.cpu_vendor = \"arm\"\n{}", args("\"pci=nocrs\""))),
+        (
+            "intel-idle-on-amd",
+            format!("match.cpu_vendor = \"amd\"\n{}", args("\"intel_idle.max_cstate=0\"")),
+        ),
         ("arm-only-on-x86", format!("match.cpu_vendor = \"amd\"\n{}", args("\"arm64.nosve\""))),
         ("arm-only-on-x86", format!("match.arch = \"x86_64\"\n{}", args("\"kpti=off\""))),
         (
@@ -112,6 +116,39 @@ fn module_samples() -> Vec<(&'static str, String)> {
 
 fn other_samples() -> Vec<(&'static str, String)> {
     vec![
+        ("payload-policy", args("\"pci=pcie_bus_perf\"")),
+        (
+            "payload-policy",
+            format!("pcie.max_read_request = 4096\n{}", args("\"pci=pcie_bus_peer2peer\"")),
+        ),
+        (
+            "hugepages-by-argument",
+            format!(
+                "hugepages.per_node = {{ \"1G\" = 8 }}\n{}",
+                args("\"hugepagesz=1G\", \"hugepages=16\"")
+            ),
+        ),
+        (
+            "governor-twice",
+            format!(
+                "cpu.governor = \"performance\"\n{}",
+                args("\"cpufreq.default_governor=powersave\"")
+            ),
+        ),
+        (
+            "read-request-against-policy",
+            format!("pcie.max_read_request = 4096\n{}", args("\"pci=pcie_bus_perf\"")),
+        ),
+        ("read-request-small", "pcie.max_read_request = 128".into()),
+        (
+            "pcie-without-source",
+            "[[pcie.devices]]\nname = \"a\"\nselect = { driver = \"nvme\" }\nmax_read_request = 1024"
+                .into(),
+        ),
+        (
+            "hugepages-twice",
+            "hugepages.per_node = { \"2M\" = 8 }\nsysctl.set = { \"vm.nr_hugepages\" = 8 }".into(),
+        ),
         ("reboot-cold", args("\"reboot=cold\"")),
         ("nccl-folklore", "[nccl]\nset = { NCCL_IB_GID_INDEX = 3 }".to_owned()),
         ("nccl-switched-off", "[nccl]\nset = { NCCL_IB_DISABLE = 1 }".to_owned()),

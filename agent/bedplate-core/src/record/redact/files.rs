@@ -120,6 +120,9 @@ fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
         {
             lines(text, locked_memory)
         }
+        _ if path.starts_with("/sys/devices/system/node/") && name == "meminfo" => {
+            lines(text, |line| line.contains(" MemTotal:").then(|| line.to_owned()))
+        }
         _ if within("gids") => gid(text, words),
         _ if name == "node_guid" => words.identity(text),
         _ if name == "modules.dep" => {

@@ -4,11 +4,11 @@
 use serde_json::Value;
 
 use super::masker::{Masker, Style};
-use crate::kind::{acs, is_own_word};
+use crate::kind::is_own_word;
 use bedplate_base::value::PciAddress;
 
-/// bedplate's own words: tags of a file's state, eswitch modes, the register that it writes.
-const WORDS: [&str; 5] = ["absent", "file", "legacy", "switchdev", acs::CONTROL];
+/// bedplate's own words: tags of a file's state, eswitch modes.
+const WORDS: [&str; 4] = ["absent", "file", "legacy", "switchdev"];
 
 /// Returns the ledger's text without possible secrets; `None`: it cannot be parsed.
 pub(crate) fn redacted(text: &str, words: &mut Masker) -> Option<String> {

@@ -104,10 +104,12 @@ fn string(keys: &[String], text: &str, words: &mut Masker) -> String {
         ["reboot" | "agent", ..] => {
             text.split_inclusive(' ').map(|word| timed(word, words)).collect()
         }
-        ["match", ..] | ["sriov", ..] => match listed(text) {
-            true => words.identities(text),
-            false => words.mask(text),
-        },
+        ["match", ..] | ["sriov", ..] | [.., "select", _] | [_, "devices", "name"] => {
+            match listed(text) {
+                true => words.identities(text),
+                false => words.mask(text),
+            }
+        }
         _ if mask::is_name(text) || profile::is_schema_word(text) => text.to_owned(),
         _ => words.mask(text),
     }

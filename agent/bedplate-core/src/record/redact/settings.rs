@@ -6,7 +6,7 @@ use bedplate_facts::superchip::SMMU_SVA;
 
 /// Keeps the required settings of a kernel's build, including its command line.
 pub(super) fn kernel_setting(line: &str, words: &mut Masker) -> Option<String> {
-    const READ: [&str; 13] = [
+    const READ: [&str; 14] = [
         SMMU_SVA,
         "CONFIG_ARM64_4K_PAGES",
         "CONFIG_ARM64_16K_PAGES",
@@ -20,6 +20,7 @@ pub(super) fn kernel_setting(line: &str, words: &mut Masker) -> Option<String> {
         "CONFIG_AMD_MEM_ENCRYPT_ACTIVE_BY_DEFAULT",
         "CONFIG_DMABUF_MOVE_NOTIFY",
         "CONFIG_PCI_P2PDMA",
+        "CONFIG_PCIE_BUS_PERFORMANCE",
     ];
     // This line proves that the option is off. Without any line, the option is unknown.
     let off = line.trim().strip_prefix("# ").and_then(|rest| rest.strip_suffix(" is not set"));

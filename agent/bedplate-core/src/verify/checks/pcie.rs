@@ -42,7 +42,7 @@ pub(crate) const MRRS: Check = Check {
     needs_root: true,
     what: "Max_Read_Request_Size of RDMA NICs of one model is the same, and more than 128 bytes.",
     why: "Small requests slow down a NIC's reads from GPUs and memory; a NIC that differs from its siblings is the slow one. \
-          Drivers and firmware set the size; `pci=pcie_bus_perf` and `pcie_bus_peer2peer` lower it.",
+          Drivers and firmware set the size; `pci=pcie_bus_perf` lowers it.",
     source: "handbook §1.4, §7",
     how: "device control, bits 14:12, of each PF in config space (root only)",
     judge: mrrs,

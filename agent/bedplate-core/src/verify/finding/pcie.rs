@@ -58,14 +58,14 @@ impl PcieFinding {
             Self::ReadRequestsSmall { nics } => text(
                 "NIC {}: read requests are smaller than possible",
                 named(nics, "NICs"),
-                "remove `pci=pcie_bus_perf` and `pci=pcie_bus_peer2peer` from the command line. Not there? Reload the NIC's \
-                 driver, which sets it, or run `setpci -s ADDRESS CAP_EXP+8.w=5000:7000` for 4,096 bytes until the next reset",
+                "remove `pci=pcie_bus_perf` from the command line. Not there? Set [pcie] max_read_request = 4096 in the profile \
+                 (NICs of other vendors than NVIDIA: by a rule under [[pcie.devices]]), run `bedplate apply`",
             ),
             Self::RelaxedOrderingOff { nics } => text(
                 "NIC {}: relaxed ordering is off",
                 named(nics, "NICs"),
-                "check `dmesg | grep 'Relaxed Ordering'`: if Linux disabled it for the root port, leave it. Otherwise, \
-                 enable \"PCIe Relaxed Ordering\" in the firmware setup",
+                "check `dmesg | grep 'Relaxed Ordering'`: if Linux disabled it for the root port, leave it. Otherwise, set \
+                 [pcie] relaxed_ordering = true in the profile, run `bedplate apply`",
             ),
         }
     }

@@ -7,7 +7,7 @@ mod resolving;
 
 use super::section::{Sriov, SriovManaged};
 use super::*;
-use crate::desired::{PfSelector, SriovCount, SriovRule};
+use crate::desired::{FunctionSelector, SriovCount, SriovRule};
 use crate::kind::plan_alone;
 use crate::ledger::Ledger;
 use crate::plan::{Action, Change, Effect, Rationale};
@@ -20,7 +20,7 @@ const PF: &str = "0000:24:00.0";
 const NUMVFS: &str = "/sys/bus/pci/devices/0000:24:00.0/sriov_numvfs";
 const AUTOPROBE: &str = "/sys/bus/pci/devices/0000:24:00.0/sriov_drivers_autoprobe";
 
-fn rule(name: &str, select: PfSelector, vfs: SriovCount) -> SriovRule {
+fn rule(name: &str, select: FunctionSelector, vfs: SriovCount) -> SriovRule {
     let why = vec![Rationale::new("asked for", "site.toml:9")];
     SriovRule { name: name.into(), select, vfs, why, ..SriovRule::default() }
 }
@@ -31,7 +31,7 @@ fn profile(rules: Vec<SriovRule>) -> Sriov {
 
 /// One rule for the PF at 24:00.0.
 fn single_rule(count: u16, vf_driver: VfDriver) -> Sriov {
-    let select = PfSelector { address: Some(at(PF)), ..PfSelector::default() };
+    let select = FunctionSelector { address: Some(at(PF)), ..FunctionSelector::default() };
     profile(vec![SriovRule { vf_driver, ..rule("fabric", select, SriovCount::Number(count)) }])
 }
 

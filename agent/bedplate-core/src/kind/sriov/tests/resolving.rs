@@ -3,8 +3,12 @@ use super::*;
 use bedplate_base::value::PciId;
 use bedplate_testhosts::fixture::hgx;
 
-fn cx7() -> PfSelector {
-    PfSelector { vendor: Some(PciId(0x15b3)), device: Some(PciId(0x1021)), ..PfSelector::default() }
+fn cx7() -> FunctionSelector {
+    FunctionSelector {
+        vendor: Some(PciId(0x15b3)),
+        device: Some(PciId(0x1021)),
+        ..FunctionSelector::default()
+    }
 }
 
 #[test]
@@ -12,14 +16,17 @@ fn selectors_match_only_pfs_and_first_rule_wins() {
     let mut machine = lab();
     machine.vf("0000:24:10.0", PF).sriov = Reading::Absent;
     machine.get("0000:22:00.0").vendor = PciId(0x15b3);
-    let vendor = PfSelector { vendor: Some(PciId(0x15b3)), ..PfSelector::default() };
-    let table: [(&str, PfSelector); 6] = [
-        ("interface", PfSelector { interface: Some("net*24*".into()), ..PfSelector::default() }),
-        ("node", PfSelector { numa_node: Some(1), ..vendor.clone() }),
-        ("driver", PfSelector { driver: Some("ice".into()), ..PfSelector::default() }),
+    let vendor = FunctionSelector { vendor: Some(PciId(0x15b3)), ..FunctionSelector::default() };
+    let table: [(&str, FunctionSelector); 6] = [
+        (
+            "interface",
+            FunctionSelector { interface: Some("net*24*".into()), ..FunctionSelector::default() },
+        ),
+        ("node", FunctionSelector { numa_node: Some(1), ..vendor.clone() }),
+        ("driver", FunctionSelector { driver: Some("ice".into()), ..FunctionSelector::default() }),
         ("vendor", vendor.clone()),
-        ("late", PfSelector { address: Some(at(PF)), ..vendor.clone() }),
-        ("broken", PfSelector { interface: Some("[".into()), ..PfSelector::default() }),
+        ("late", FunctionSelector { address: Some(at(PF)), ..vendor.clone() }),
+        ("broken", FunctionSelector { interface: Some("[".into()), ..FunctionSelector::default() }),
     ];
     let rules = table.map(|(name, select)| rule(name, select, SriovCount::Number(2))).to_vec();
     let resolved = resolve(&profile(rules.clone()), &machine.facts());
@@ -77,7 +84,7 @@ fn max_is_what_the_firmware_allows() {
 fn firmware_limit_blocker_names_the_command() {
     let mut machine = lab();
     let blocker = |machine: &Machine, vfs| {
-        let select = PfSelector { address: Some(at(PF)), ..PfSelector::default() };
+        let select = FunctionSelector { address: Some(at(PF)), ..FunctionSelector::default() };
         let resolved = resolve(&profile(vec![rule("fabric", select, vfs)]), &machine.facts());
         assert_eq!((resolved.vfs.len(), resolved.blockers.len()), (0, 1), "{resolved:?}");
         resolved.blockers[0].clone()
@@ -103,7 +110,7 @@ fn nics_without_sriov_are_skipped_if_others_have_it() {
     let mut machine = lab();
     let plain = machine.nic("0000:00:1f.6", None);
     (plain.vendor, plain.sriov) = (PciId(0x8086), Reading::Absent);
-    let every = profile(vec![rule("every", PfSelector::default(), SriovCount::Number(2))]);
+    let every = profile(vec![rule("every", FunctionSelector::default(), SriovCount::Number(2))]);
     let resolved = resolve(&every, &machine.facts());
     assert_eq!((resolved.vfs.len(), resolved.blockers.len(), resolved.notes.len()), (3, 0, 1));
     assert_eq!(resolved.notes[0].subject, "PF 0000:00:1f.6");
