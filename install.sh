@@ -83,8 +83,8 @@ files() {
     [ -f "$file" ] || continue
     if [ -x "$file" ]; then
       echo "755 $file /usr/lib/bedplate/${file##*/}"
-      # Kustomize reads the plugin next to its kustomization.yaml.
-      case $file in */kubernetes/*) echo "755 $file /usr/share/bedplate/${file#packaging/}" ;; esac
+      # Kustomize reads the plugin next to its kustomization.yaml, as data.
+      case $file in */kubernetes/*) echo "644 $file /usr/share/bedplate/${file#packaging/}" ;; esac
     else
       echo "644 $file /usr/share/bedplate/${file#packaging/}"
     fi

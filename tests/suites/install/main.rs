@@ -65,7 +65,7 @@ fn uninstall_removes_all_installed_files() {
         ("/usr/lib/bedplate/bedplate-health", 0o755),
         ("/usr/lib/bedplate/bedplate-prolog", 0o755),
         ("/usr/share/bedplate/integrations/slurm/slurm.conf", 0o644),
-        ("/usr/share/bedplate/integrations/kubernetes/bedplate-condition", 0o755),
+        ("/usr/share/bedplate/integrations/kubernetes/bedplate-condition", 0o644),
         ("/usr/share/bedplate/integrations/kubernetes/unprivileged/kustomization.yaml", 0o644),
         ("/usr/share/bedplate/systemd/bedplate-worker@.service.d/network.conf", 0o644),
         ("/usr/share/bash-completion/completions/bedplate", 0o644),
