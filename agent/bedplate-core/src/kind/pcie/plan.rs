@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::targets::{Target, Targets, role, targets};
-use super::{CONTROL, NAME, RELAXED_ORDERING, payload_policy, read_request};
+use super::{CONTROL, NAME, READ_REQUEST, RELAXED_ORDERING, payload_policy};
 use crate::kind::{Context, register_lockdown, registers_still_set, some_of};
 use crate::plan::{Action, Change, Deferred, Device, Effect, Item, KindPlan, Rationale, Subject};
 use crate::setting::SetConfigBits;
@@ -28,7 +28,11 @@ pub(super) fn plan(context: &Context) -> KindPlan {
             return section;
         }
     };
-    let is_target = |action: &SetConfigBits| targets.contains_key(&action.address);
+    // A part that the profile dropped stays, too, while it sets the other one.
+    let is_target = |action: &SetConfigBits| {
+        let target = targets.get(&action.address);
+        target.is_some_and(|target| action.bits.mask & !target.bits().mask == 0)
+    };
     section.notes.extend(registers_still_set(context, NAME, is_target));
     plan_targets(context, targets, &mut section);
     section
@@ -56,13 +60,14 @@ fn plan_targets(context: &Context, targets: Targets, section: &mut KindPlan) {
     for (address, target) in targets {
         let Some(function) = tree.get(address) else { continue };
         let endpoint = Endpoint { context, tree, function, target, limit: &limit };
-        let (groups, reason, fix) = match endpoint.plan(section) {
-            Ok(()) => continue,
-            Err(Obstacle::Unknown(reason)) => (&mut unread, reason, ""),
-            Err(Obstacle::Refused(reason, fix)) => (&mut refused, reason, fix),
-            Err(Obstacle::Skipped(reason)) => (&mut skipped, reason, ""),
-        };
-        groups.entry((reason, fix)).or_default().push(function);
+        for obstacle in endpoint.plan(section) {
+            let (groups, reason, fix) = match obstacle {
+                Obstacle::Unknown(reason) => (&mut unread, reason, ""),
+                Obstacle::Refused(reason, fix) => (&mut refused, reason, fix),
+                Obstacle::Skipped(reason) => (&mut skipped, reason, ""),
+            };
+            groups.entry((reason, fix)).or_default().push(function);
+        }
     }
     for ((reason, _), some) in unread {
         section.unknowns.push(NAME.unknown(subject(&some), reason));
@@ -118,44 +123,38 @@ struct Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    fn plan(&self, section: &mut KindPlan) -> Result<(), Obstacle> {
-        let found = super::read(self.context.reader, self.function.address);
+    /// Plans each part of the register that differs, and returns why other parts stay.
+    fn plan(&self, section: &mut KindPlan) -> Vec<Obstacle> {
         let name = || subject(&[self.function]).to_string();
-        let Some(found) = found.map_err(Obstacle::Unknown)? else {
-            let text = "skipped: not a PCI Express function";
-            section.notes.push(NAME.note(name(), text));
-            return Ok(());
+        let found = match super::read(self.context.reader, self.function.address) {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                let text = "skipped: not a PCI Express function";
+                section.notes.push(NAME.note(name(), text));
+                return Vec::new();
+            }
+            Err(reason) => return vec![Obstacle::Unknown(reason)],
         };
-        let bits = self.bits();
+        let bits = self.target.bits();
         if bits.are_in(found.value) {
             let state = format(RegisterBits { value: found.value, ..bits });
             section.unchanged.push(NAME.up_to_date(name(), state));
-            return Ok(());
+            return Vec::new();
         }
-        self.check_owner()?;
-        for mask in [super::READ_REQUEST, RELAXED_ORDERING] {
+        if let Err(obstacle) = self.check_owner() {
+            return vec![obstacle];
+        }
+        let mut obstacles = Vec::new();
+        for mask in [READ_REQUEST, RELAXED_ORDERING] {
             let bits = bits.limited_to(mask);
             if bits.mask != 0 && !bits.are_in(found.value) {
-                self.check(mask)?;
-                section.changes.push(self.change(found, bits));
+                match self.check(mask) {
+                    Ok(()) => section.changes.push(self.change(found, bits)),
+                    Err(obstacle) => obstacles.push(obstacle),
+                }
             }
         }
-        Ok(())
-    }
-
-    /// Returns the desired bits.
-    fn bits(&self) -> RegisterBits {
-        let size = self.target.max_read_request.map(read_request);
-        let ordering = self.target.relaxed_ordering.map(|granted| RegisterBits {
-            mask: RELAXED_ORDERING,
-            value: if granted { RELAXED_ORDERING } else { 0 },
-        });
-        let none = RegisterBits { mask: 0, value: 0 };
-        let parts = [size, ordering].into_iter().flatten();
-        parts.fold(none, |all, part| RegisterBits {
-            mask: all.mask | part.mask,
-            value: all.value | part.value,
-        })
+        obstacles
     }
 
     /// Fails if the register is not the host's to write, or nothing uses the function.
@@ -264,7 +263,7 @@ fn describe(mask: u16, value: u16) -> (&'static str, String) {
 
 /// Formats the bits of the mask.
 pub(super) fn format(bits: RegisterBits) -> String {
-    let parts = [super::READ_REQUEST, RELAXED_ORDERING].into_iter();
+    let parts = [READ_REQUEST, RELAXED_ORDERING].into_iter();
     let parts = parts.filter(|mask| bits.mask & mask != 0).map(|mask| {
         let (name, value) = describe(mask, bits.value);
         format!("{name} {value}")

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::NAME;
 use super::section::{Pcie, PcieRule};
+use super::{NAME, RELAXED_ORDERING, read_request};
 use crate::kind::selector::{self, Claims};
 use crate::kind::some_of;
 use crate::plan::{DeviceRole, KindPlan, Rationale};
 use bedplate_base::Reading;
-use bedplate_base::value::{PciAddress, PciId};
+use bedplate_base::value::{PciAddress, PciId, RegisterBits};
 use bedplate_facts::Facts;
 use bedplate_facts::pci::{Function, PciTree};
 use bedplate_facts::topology::Topology;
@@ -27,6 +27,22 @@ pub(super) struct Target {
     pub is_named: bool,
     /// Reasons.
     pub why: Vec<Rationale>,
+}
+
+impl Target {
+    /// Returns the desired bits of device control.
+    pub(super) fn bits(&self) -> RegisterBits {
+        let size = self.max_read_request.map(read_request);
+        let ordering = self.relaxed_ordering.map(|granted| RegisterBits {
+            mask: RELAXED_ORDERING,
+            value: if granted { RELAXED_ORDERING } else { 0 },
+        });
+        let parts = [size, ordering].into_iter().flatten();
+        parts.fold(RegisterBits { mask: 0, value: 0 }, |all, part| RegisterBits {
+            mask: all.mask | part.mask,
+            value: all.value | part.value,
+        })
+    }
 }
 
 /// Functions by address.

@@ -126,6 +126,7 @@ fn dropped_section_is_noted_until_next_boot() {
     };
     assert_eq!(plan("").notes.len(), 1);
     assert_eq!(plan("[pcie]\nmax_read_request = 4096").notes, []);
+    assert_eq!(plan("[pcie]\nrelaxed_ordering = true").notes.len(), 1, "the other key alone");
 }
 
 #[test]
@@ -143,6 +144,14 @@ fn limit_of_payload_policy_concerns_read_requests_only() {
         let size = plan_on(&off, "pcie = { max_read_request = 4096 }");
         assert_eq!(size.blockers.len(), usize::from(is_refused), "{more}: {size:?}");
     }
+}
+
+#[test]
+fn refused_part_does_not_hide_the_other() {
+    let nic = "read-request = 512\nrelaxed-ordering = false";
+    let section = plan_on(&host("", nic, "cmdline = 'pci=pcie_bus_perf'"), BOTH);
+    assert_eq!(writes(&section), [(NIC.parse().unwrap(), bits(0x0010, 0x0010))]);
+    assert_eq!(section.blockers.len(), 1, "{section:?}");
 }
 
 #[test]
