@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::{FORCE, GONE, GUESTS, RevertPlan, Step};
 use crate::kind::{acs, hugepages, owns_register, sriov};
 use crate::ledger::{Ledger, SettingRecord};
-use crate::plan::KindId;
 use crate::register;
 use crate::setting::{SetConfigBits, SetEswitch, SetVf, SettingChange, VfKey, WriteAttribute};
 use bedplate_base::chain;
@@ -44,8 +43,8 @@ impl Planner<'_> {
         // Fewer huge pages of one size first: they free the memory for more of another.
         let mut attributes: Vec<_> = ledger.attributes.values().collect();
         attributes.sort_by_key(|record| {
-            let WriteAttribute { before, after, .. } = &record.action;
-            record.kind == KindId::HugePages && hugepages::is_more(after, before)
+            let WriteAttribute { before, after, .. } = record.action.clone();
+            hugepages::adds_pages(&record.action.with(after, before))
         });
         for record in attributes {
             self.plan_attribute(plan, record, &mut eswitches);

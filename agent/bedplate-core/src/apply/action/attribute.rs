@@ -16,7 +16,7 @@ impl Writable for WriteAttribute {
 
     /// The kernel provides as many huge pages as it can. Programs can use those.
     fn keeps_part(&self) -> bool {
-        self.path.ends_with("/nr_hugepages") && hugepages::is_more(&self.before, &self.after)
+        hugepages::adds_pages(self)
     }
 
     fn read(&self, store: &Store) -> Result<String, StepError> {

@@ -77,10 +77,12 @@ pub(crate) fn use_of_pages(reader: &dyn Reader, action: &WriteAttribute) -> Opti
     }
 }
 
-/// Whether a number of pages grows from one value to the other; `false` for other values.
-pub(crate) fn is_more(from: &str, to: &str) -> bool {
+/// Whether an action requests more pages of a node than `before`.
+pub(crate) fn adds_pages(action: &WriteAttribute) -> bool {
     let number = |text: &str| text.trim().parse::<u64>();
-    matches!((number(from), number(to)), (Ok(from), Ok(to)) if to > from)
+    let values = (number(&action.before), number(&action.after));
+    Pool::of_path(&action.path).is_some()
+        && matches!(values, (Ok(before), Ok(after)) if after > before)
 }
 
 /// Returns the NUMA nodes with CPUs and memory. GPU memory and CXL memory are nodes without CPUs.

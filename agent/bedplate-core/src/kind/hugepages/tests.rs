@@ -209,6 +209,19 @@ fn pages_in_use_are_not_reverted() {
 }
 
 #[test]
+fn only_more_pages_of_a_node_stay_in_part() {
+    let write = |path: &str, before: &str, after: &str| {
+        let (path, before, after) = (path.to_owned(), before.to_owned(), after.to_owned());
+        WriteAttribute { path, before, after, limit_s: 60 }
+    };
+    let pool = format!("{SYSTEM}/node0/hugepages/hugepages-2048kB/nr_hugepages");
+    assert!(adds_pages(&write(&pool, "3", "8")));
+    assert!(!adds_pages(&write(&pool, "8", "3")));
+    // Kernel parameters are undone as a whole.
+    assert!(!adds_pages(&write("/proc/sys/vm/nr_hugepages", "3", "8")));
+}
+
+#[test]
 fn numbers_on_all_nodes_are_watched() {
     let profile = of_text(
         "schema = 1\n[hugepages]\nper_node = { \"2M\" = 8 }\nnodes = { \"4\" = { \"1G\" = 1 } }\n",
