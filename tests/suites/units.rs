@@ -154,14 +154,16 @@ fn units_stay_confined_with_drop_ins() {
     };
     let daemons = ["fleetlock.conf", "no-user-namespace.conf"].map(str::to_owned);
     assert_eq!(names("bedplate.service"), daemons.into(), "each has its limit");
-    let workers = ["cold-reboot.conf", "network.conf", "vf-attributes.conf"].map(str::to_owned);
+    let workers = ["cold-reboot.conf", "limits.conf", "network.conf", "vf-attributes.conf"];
+    let workers = workers.map(str::to_owned);
     assert_eq!(names("bedplate-worker@.service"), workers.into(), "each has its limit");
     let lock = "bedplate.service.d/fleetlock.conf";
     let namespace = "bedplate.service.d/no-user-namespace.conf";
     let network = "bedplate-worker@.service.d/network.conf";
     let cold = "bedplate-worker@.service.d/cold-reboot.conf";
     let attributes = "bedplate-worker@.service.d/vf-attributes.conf";
-    let cases: [(&str, &[&str], u32); 10] = [
+    let limits = "bedplate-worker@.service.d/limits.conf";
+    let cases: [(&str, &[&str], u32); 12] = [
         ("bedplate.service", &[lock], 15),
         ("bedplate.service", &[namespace], 13),
         ("bedplate.service", &[lock, namespace], 17),
@@ -171,7 +173,9 @@ fn units_stay_confined_with_drop_ins() {
         ("bedplate-worker@.service", &[cold], 27),
         ("bedplate-worker@.service", &[attributes], 28),
         ("bedplate-loader@.service", &[attributes], 31),
-        ("bedplate-worker@.service", &[network, cold, attributes], 31),
+        ("bedplate-worker@.service", &[limits], 26),
+        ("bedplate-boot.service", &["bedplate-boot.service.d/limits.conf"], 31),
+        ("bedplate-worker@.service", &[network, cold, attributes, limits], 32),
     ];
     let root = tempfile::tempdir().expect("a directory");
     let dir = root.path().display().to_string();

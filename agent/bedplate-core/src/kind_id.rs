@@ -18,6 +18,8 @@ bedplate_base::named! {
         Host = "host",
         /// Huge pages of the running kernel.
         HugePages = "hugepages",
+        /// Limits of services that start jobs, and of sessions.
+        Limits = "limits",
         /// Kernel modules.
         Modules = "modules",
         /// NCCL's settings.

@@ -3,6 +3,7 @@
 mod action;
 pub mod allowed_lints;
 mod content;
+mod deferred;
 mod json_form;
 mod ledger_corrections;
 mod next_boot;
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use crate::kind_id::KindId;
 pub use action::{Action, Check, ToolUndo};
 pub use content::FileContent;
+pub use deferred::Deferred;
+pub(crate) use deferred::FIRST_BOOT;
 pub(crate) use ledger_corrections::{Orphan, SettledTool};
 pub(crate) use next_boot::EntryBefore;
 pub use next_boot::NextBoot;
@@ -73,25 +76,6 @@ impl Rationale {
     }
 }
 
-/// Event that a change of the running machine waits for in an image.
-pub(crate) const FIRST_BOOT: &str =
-    "bedplate runs on the booted machine (daemon, boot service or `bedplate apply`)";
-
-/// Reason why a change is shown but cannot be made on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Deferred {
-    /// Event that it waits for.
-    pub until: String,
-}
-
-impl Deferred {
-    /// Defers a change of the machine that cannot be made in an image.
-    pub(crate) fn to_first_boot() -> Self {
-        Deferred { until: FIRST_BOOT.to_owned() }
-    }
-}
-
 /// One line of a change for display: a kernel parameter, a module, a port's bits, a VF count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -126,7 +110,8 @@ impl Item {
 pub struct Change {
     /// Stable name within the plan, `kind/subject`.
     pub id: String,
-    /// Resource type (`cmdline`, `modules`, `sysctl`, `cpu`, `hugepages`, `acs`, `pcie`, `sriov`, `nccl`, `cufile`).
+    /// Resource type (`cmdline`, `modules`, `sysctl`, `cpu`, `hugepages`, `limits`, `acs`, `pcie`, `sriov`,
+    /// `nccl`, `cufile`).
     pub kind: KindId,
     /// File, setting, or device that is changed.
     #[serde(flatten)]
@@ -241,6 +226,17 @@ impl KindId {
             owns: None,
             deferred: None,
         }
+    }
+
+    /// Builds a change of the machine that an image cannot make, and that bedplate makes at every boot.
+    pub(crate) fn deferred_change(
+        self,
+        name: &str,
+        subject: impl Into<Subject>,
+        items: Vec<Item>,
+    ) -> Change {
+        let change = self.change(name, subject, items, Effect::EveryBoot, Vec::new());
+        Change { deferred: Some(Deferred::to_first_boot()), ..change }
     }
 
     /// Builds an obstacle that requires operator action.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::kind::cmdline::{KERNEL_CMDLINE, SDBOOTUTIL_PATH, SED_SPECIAL};
+use super::kind::limits::restore_fault;
 use super::kind::sysctl::key::Key;
 use bedplate_cmdline::boot::grub_default;
 use bedplate_host::Reader;
@@ -12,6 +13,7 @@ const CONTROLS: &str = "would restore control characters, which programs read as
 const COMMANDS: &str =
     "would restore lines other than `options`, `blacklist`, `alias` and `softdep`";
 const SCRIPT: &str = "would restore script lines other than plain settings of GRUB_ variables";
+const LIMITS: &str = "would restore lines other than limits of memory, stacks and tasks";
 const PROGRAM: &str = "would restore a kernel parameter that names a program";
 const SED: &str = "would restore `|`, `&` or a backslash, which sdbootutil passes to sed";
 
@@ -36,6 +38,7 @@ pub fn refusal(path: &str, content: &[u8], now: Option<&[u8]>) -> Option<&'stati
         _ if path.starts_with("/etc/modprobe.d/") => modprobe,
         _ if path.starts_with("/etc/sysctl.d/") => sysctl,
         _ if path.starts_with("/etc/default/") => grub,
+        _ if path.starts_with("/etc/systemd/") || path.starts_with("/etc/security/") => limits,
         _ => return None,
     };
     if now == Some(content) {
@@ -83,6 +86,12 @@ fn sysctl(content: &str, now: &str) -> Option<&'static str> {
     has_new(content.lines().filter(names_program), &there).then_some(PROGRAM)
 }
 
+fn limits(content: &str, now: &str) -> Option<&'static str> {
+    let there: BTreeSet<&str> = now.lines().collect();
+    let faults = content.lines().filter(|line| restore_fault(line));
+    has_new(faults, &there).then_some(LIMITS)
+}
+
 fn grub(content: &str, now: &str) -> Option<&'static str> {
     let is_variable = |name: &str| name.starts_with("GRUB_");
     let code = |text: &str| grub_default::parse(text).other_lines(&is_variable);
@@ -99,6 +108,8 @@ mod tests {
     const MODPROBE: &str = "/etc/modprobe.d/zz-bedplate.conf";
     const SYSCTL: &str = "/etc/sysctl.d/zz-bedplate.conf";
     const GRUB: &str = "/etc/default/grub";
+    const UNIT: &str = "/etc/systemd/system/slurmd.service.d/zz-bedplate.conf";
+    const SESSIONS: &str = "/etc/security/limits.d/zz-bedplate.conf";
 
     fn is_refused(path: &str, content: &str, now: Option<&str>) -> bool {
         refusal(path, content.as_bytes(), now.map(str::as_bytes)).is_some()
@@ -113,6 +124,12 @@ mod tests {
             (MODPROBE, "remove nvidia x\n"),
             (MODPROBE, "include /tmp/x\n"),
             (MODPROBE, "options a b=1 \\\\\ninstall nvidia x\n"),
+            (UNIT, "[Service]\nExecStartPre=/x\n"),
+            (UNIT, "[Unit]\nLimitMEMLOCK=1\n"),
+            (UNIT, "[Service]\nLimitMEMLOCK=1 \\\nx\n"),
+            (UNIT, "[Service]\nLimitMEMLOCK=/x\n"),
+            (SESSIONS, "* - chroot /x\n"),
+            (SESSIONS, "mallory - memlock\n"),
             (SYSCTL, "kernel.core_pattern=|/x\n"),
             (SYSCTL, "# x\rkernel.core_pattern=|/x\n"),
             (SYSCTL, "# x\0kernel.core_pattern=|/x\n"),

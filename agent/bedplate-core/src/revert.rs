@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::apply::{find_file, saved_content};
-use crate::kind::{self, cmdline, modules};
+use crate::kind::{self, cmdline, limits, modules};
 use crate::ledger::{FileRecord, FileState, Ledger, PendingTool};
 use crate::orphans::orphans;
 use crate::plan::{FileContent, Orphan};
@@ -150,6 +150,12 @@ fn plan_files(
         for tool in record.readers.iter().filter(|tool| source.makes(tool)) {
             tools.entry(tool.clone()).or_default();
         }
+    }
+    if tools.keys().any(|tool| limits::is_reload(&tool.argv))
+        && let Some(why) = limits::reload_hindrance(reader)
+    {
+        tools.retain(|tool, _| !limits::is_reload(&tool.argv));
+        plan.notes.push(format!("systemd reads the restored files at the next boot: {why}"));
     }
     for orphan in orphans {
         orphan::plan(plan, reader, &orphan, force);

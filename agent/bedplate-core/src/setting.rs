@@ -6,8 +6,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use bedplate_base::ReadError;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use bedplate_base::value::{PciAddress, RegisterBits};
+use bedplate_facts::limits::{self, SHM};
+use bedplate_host::Reader;
 
 /// A value of a setting. It may be partial: some bits, some attributes.
 pub trait SettingValue: Clone + PartialEq {
@@ -58,7 +61,19 @@ pub trait SettingChange: Clone {
     }
 }
 
-/// Writes a sysfs attribute, and reads it back.
+/// Reads an attribute that [`WriteAttribute`] may name.
+///
+/// # Errors
+/// The attribute cannot be read.
+pub(crate) fn read_attribute(reader: &dyn Reader, path: &str) -> Result<String, ReadError> {
+    match path {
+        SHM => limits::shm_size(reader),
+        _ => reader.attribute(path),
+    }
+}
+
+/// Writes a sysfs attribute, and reads it back. /dev/shm stands for the size of the file system mounted there, in the form
+/// of its mount option: `67108864k`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WriteAttribute {

@@ -34,6 +34,7 @@ mod process;
 pub mod rdma;
 pub mod rebar;
 pub mod scan;
+pub mod service_processes;
 pub mod storage;
 pub mod superchip;
 mod system;

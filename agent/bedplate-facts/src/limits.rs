@@ -1,19 +1,21 @@
 //! Limits and non-hardware requirements of jobs: locked memory, shared memory, device nodes, and two settings of the
-//! kernel and the driver. Read from files; no process is inspected.
+//! kernel and the driver.
 
 use std::collections::BTreeMap;
 
 use super::pci::PciTree;
+use super::service_processes::{self, RunningService, ServiceProcess};
 use super::system::{MEMINFO, meminfo_bytes};
 use super::systemd_units::{self, Setting};
 use bedplate_base::OptionalRead as _;
-use bedplate_base::{ReadError, Reading};
+use bedplate_base::{ReadError, Reading, ResourceLimit};
 use bedplate_host::Reader;
+pub use bedplate_host::SHM;
 
 /// Services that start job processes. For pods that is the container runtime, not kubelet. Without a
 /// containerd.service, dockerd runs its own containerd.
-const LAUNCHERS: [&str; 7] =
-    ["slurmd", "containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
+const LAUNCHERS: [&str; 8] =
+    ["slurmd", "containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent", "rke2-server"];
 /// Session limits that pam_limits sets (limits.conf(5)).
 const LIMITS: &str = "/etc/security/limits.conf";
 const LIMITS_D: &str = "/etc/security/limits.d";
@@ -21,8 +23,6 @@ const LIMITS_D: &str = "/etc/security/limits.d";
 pub const HUGE_PAGES: &str = "/sys/kernel/mm/hugepages";
 /// List of mounts.
 pub const MOUNTS: &str = "/proc/mounts";
-/// POSIX shared memory.
-pub const SHM: &str = "/dev/shm";
 /// Socket that exists while nvidia-persistenced runs.
 pub const PERSISTENCED: &str = "/run/nvidia-persistenced/socket";
 
@@ -58,6 +58,21 @@ pub struct Launcher {
     pub unit: String,
     /// `LimitMEMLOCK`; `Absent`: not set.
     pub memlock: Reading<Setting>,
+    /// Its processes; `Absent`: it does not run.
+    pub running: Reading<RunningService>,
+}
+
+/// Programs that start jobs, by the name of their process.
+pub const PROGRAMS: [&str; 4] = ["slurmd", "containerd", "dockerd", "crio"];
+
+impl Launcher {
+    /// Returns the running process that starts jobs; of several the one with the smallest limit of locked memory. `None`: it
+    /// does not run, or is not visible.
+    pub fn starter(&self) -> Option<&ServiceProcess> {
+        let processes = &self.running.known()?.processes;
+        let starts_jobs = |process: &&ServiceProcess| PROGRAMS.contains(&process.program.as_str());
+        processes.iter().filter(starts_jobs).min_by_key(|process| process.memlock)
+    }
 }
 
 /// A mount of shared memory.
@@ -111,7 +126,9 @@ fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {
     for name in LAUNCHERS {
         let Some(unit) = systemd_units::service(reader, name)? else { continue };
         let memlock = setting(systemd_units::of_service(reader, name, &unit, "LimitMEMLOCK"));
-        found.push(Launcher { name, unit, memlock });
+        let running = Reading::from_result(service_processes::of_service(reader, name))
+            .and_then(Reading::from_option);
+        found.push(Launcher { name, unit, memlock, running });
     }
     if found.iter().any(|launcher| launcher.name == "containerd") {
         found.retain(|launcher| launcher.name != "docker");
@@ -119,29 +136,78 @@ fn launchers(reader: &dyn Reader) -> Result<Vec<Launcher>, ReadError> {
     Ok(found)
 }
 
-/// Reads limits.conf, then limits.d by name (pam_limits(8)). The last line for all users wins.
 fn session_memlock(reader: &dyn Reader) -> Result<Option<Setting>, ReadError> {
+    session_limit(reader, "memlock")
+}
+
+/// Returns the soft limit that pam_limits(8) sets for all users: limits.conf, then limits.d by name. The last line wins, and
+/// a hard limit also lowers the soft one.
+///
+/// # Errors
+/// A file or directory cannot be read.
+pub fn session_limit(reader: &dyn Reader, item: &str) -> Result<Option<Setting>, ReadError> {
     let names = reader.list(LIMITS_D).optional()?.unwrap_or_default();
     let files = names.iter().filter(|name| name.ends_with(".conf"));
     let files = files.map(|name| format!("{LIMITS_D}/{name}"));
-    let mut found = None;
+    let (mut soft, mut hard) = (None, None);
     for path in [LIMITS.to_owned()].into_iter().chain(files) {
         let Some(bytes) = reader.read(&path).optional()? else { continue };
         for line in String::from_utf8_lossy(&bytes).lines() {
-            if let Some(value) = memlock_of_everybody(line) {
-                found = Some(Setting { value: value.to_owned(), path: path.clone() });
+            let Some((kind, value)) = limit_of_everybody(line, item) else { continue };
+            let found = Some(Setting { value: value.to_owned(), path: path.clone() });
+            if kind != "hard" {
+                soft.clone_from(&found);
+            }
+            if kind != "soft" {
+                hard = found;
             }
         }
     }
-    Ok(found)
+    let amount = |setting: &Option<Setting>| {
+        setting.as_ref().and_then(|setting| ResourceLimit::parse_kib(&setting.value))
+    };
+    let is_lower =
+        amount(&hard).is_some_and(|hard| hard < amount(&soft).unwrap_or(ResourceLimit::Unlimited));
+    Ok(if is_lower { hard } else { soft })
 }
 
-/// Parses `* soft memlock unlimited`; `-` sets both limits.
-pub fn memlock_of_everybody(line: &str) -> Option<&str> {
+/// Parses `* soft memlock unlimited` into `soft` and `unlimited`; `-` sets both limits.
+pub fn limit_of_everybody<'a>(line: &'a str, item: &str) -> Option<(&'a str, &'a str)> {
     let mut words = line.split('#').next()?.split_whitespace();
     let (who, kind, what) = (words.next()?, words.next()?, words.next()?);
     let value = words.next()?;
-    (who == "*" && matches!(kind, "soft" | "-") && what == "memlock").then_some(value)
+    (who == "*" && matches!(kind, "soft" | "hard" | "-") && what == item).then_some((kind, value))
+}
+
+/// Size of [`SHM`], as the kernel shows it: `67108864k`. Without a size of its own it is half of memory, rounded down to
+/// pages of 64 KiB (mm/shmem.c, shmem_default_max_blocks).
+///
+/// # Errors
+/// The mounts or the size of memory cannot be read; no tmpfs is mounted there.
+pub fn shm_size(reader: &dyn Reader) -> Result<String, ReadError> {
+    let failed = |path: &str, reason: &str| ReadError::Failed {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let bytes = match mounted(&reader.text(MOUNTS)?) {
+        Some(Shm { kind, size: Some(bytes) }) if kind == "tmpfs" => bytes,
+        Some(Shm { kind, size: None }) if kind == "tmpfs" => {
+            let memory = meminfo_bytes(&reader.text(MEMINFO)?, "MemTotal");
+            share_of_memory(memory.ok_or_else(|| failed(MEMINFO, "no MemTotal in kB"))?, 50)
+        }
+        Some(_) => return Err(failed(SHM, "no tmpfs")),
+        None => return Err(ReadError::NotFound { path: SHM.to_owned() }),
+    };
+    Ok(format!("{}k", bytes >> 10))
+}
+
+/// Largest page in bytes: tmpfs rounds sizes up to whole pages.
+pub const PAGE: u64 = 64 << 10;
+
+/// Returns a percentage of memory in bytes, rounded down to [`PAGE`].
+pub fn share_of_memory(bytes: u64, percent: u8) -> u64 {
+    let share = u128::from(bytes) * u128::from(percent) / 100;
+    u64::try_from(share).unwrap_or(bytes) / PAGE * PAGE
 }
 
 /// Returns the mount on /dev/shm. Of several mounts only the last is visible.
@@ -212,16 +278,12 @@ mod tests {
 
     #[test]
     fn limits_of_single_users_are_ignored() {
-        assert_eq!(memlock_of_everybody("*  -  memlock unlimited # RDMA"), Some("unlimited"));
-        assert_eq!(memlock_of_everybody("* soft memlock 65536"), Some("65536"));
-        for line in [
-            "# * soft memlock 1",
-            "@hpc - memlock unlimited",
-            "* hard memlock 1",
-            "* soft nofile 1",
-            "",
-        ] {
-            assert_eq!(memlock_of_everybody(line), None, "{line}");
+        let memlock = |line| limit_of_everybody(line, "memlock");
+        assert_eq!(memlock("*  -  memlock unlimited # RDMA"), Some(("-", "unlimited")));
+        assert_eq!(memlock("* soft memlock 65536"), Some(("soft", "65536")));
+        assert_eq!(limit_of_everybody("* hard stack 8192", "stack"), Some(("hard", "8192")));
+        for line in ["# * soft memlock 1", "@hpc - memlock unlimited", "* soft nofile 1", ""] {
+            assert_eq!(memlock(line), None, "{line}");
         }
     }
 }

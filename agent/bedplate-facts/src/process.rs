@@ -7,7 +7,8 @@ use bedplate_host::Reader;
 /// Root directory of a driver container (NVIDIA GPU Operator). The container shares the host's process ids.
 const DRIVER_CONTAINER: &str = "/run/nvidia/driver";
 /// Directories of units' control groups: cgroup v2, and v1's named hierarchy.
-const SLICES: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
+pub const SLICES: [&str; 2] =
+    ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
 /// Length of the process name in the kernel, in bytes (TASK_COMM_LEN, without its NUL).
 const COMM: usize = 15;
 

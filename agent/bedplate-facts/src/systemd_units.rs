@@ -31,7 +31,7 @@ pub struct Setting {
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadError> {
+pub fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>, ReadError> {
     fragment(reader, &UNITS, &format!("{name}.service"))
 }
 
@@ -39,13 +39,18 @@ pub(crate) fn service(reader: &dyn Reader, name: &str) -> Result<Option<String>,
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn of_service(
+pub fn of_service(
     reader: &dyn Reader,
     name: &str,
     unit: &str,
     key: &str,
 ) -> Result<Option<Setting>, ReadError> {
-    let drop_ins = [format!("{name}.service.d"), "service.d".to_owned()];
+    // Names cut after each dash are prefixes of several units (systemd.unit(5)).
+    let cut = name.match_indices('-').rev().map(|(at, _)| format!("{}.service.d", &name[..=at]));
+    let drop_ins: Vec<String> = std::iter::once(format!("{name}.service.d"))
+        .chain(cut)
+        .chain(["service.d".to_owned()])
+        .collect();
     let files = files(reader, Some(unit.to_owned()), &UNITS, &drop_ins)?;
     last(reader, &files, "Service", key)
 }
@@ -208,6 +213,11 @@ mod tests {
         assert_eq!(found.value, "64K");
         assert_eq!(found.path, "/etc/systemd/system/slurmd.service.d/b.conf");
         assert_eq!(of_manager(&files, "DefaultLimitMEMLOCK"), Ok(None));
+        let unit = "/etc/systemd/system/k3s-agent.service";
+        let cut = "/etc/systemd/system/k3s-.service.d/a.conf";
+        let files = Files::new(&[(unit, ""), (cut, "[Service]\nLimitMEMLOCK=1G\n")]);
+        let found = of_service(&files, "k3s-agent", unit, "LimitMEMLOCK").unwrap().unwrap();
+        assert_eq!(found.path, cut);
     }
 
     #[test]

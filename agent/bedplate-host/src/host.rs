@@ -49,6 +49,8 @@ pub trait ConfigSpace {
     fn read(&self, offset: u16, buffer: &mut [u8]) -> Result<usize, ReadError>;
 }
 
+/// Mount point of POSIX shared memory (shm_overview(7)).
+pub const SHM: &str = "/dev/shm";
 /// Directory of bedplate's persistent state, inside the host.
 pub const STATE_DIRECTORY: &str = "/var/lib/bedplate";
 /// Directory of the daemon's own files, the only one on a disk that it may write. Its siblings decide what runs as
@@ -339,7 +341,8 @@ pub trait Writer {
     /// did.
     fn restore_cut_short(&mut self, path: &str) -> Result<bool, WriteError>;
 
-    /// Writes a sysfs attribute in one write(2), limited to `limit_s` seconds.
+    /// Writes a sysfs attribute in one write(2), limited to `limit_s` seconds. For [`SHM`], sets the size of the file system
+    /// mounted there.
     fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError>;
 
     /// Writes a 16-bit register of config space in one write(2) of two bytes.

@@ -34,7 +34,7 @@ pub mod write;
 pub use dir::{DirReader, ImageError, ImageRoot};
 pub use host::{
     ConfigSpace, DAEMON_DIRECTORY, Expected, FileMeta, HostKind, ModifiedAt, NicCause, NicError,
-    ReadCost, Reader, STATE_DIRECTORY, ToolEnd, ToolOutput, WriteError, Writer,
+    ReadCost, Reader, SHM, STATE_DIRECTORY, ToolEnd, ToolOutput, WriteError, Writer,
 };
 pub use kmsg::{KernelLog, LineFilter};
 pub use lock::{LOCK, LockError};

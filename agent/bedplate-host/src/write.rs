@@ -22,7 +22,9 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
 
 use super::image::{ImageError, ImageRoot};
-use super::{Expected, FileMeta, NicError, ToolOutput, WriteError, Writer, grub_mkconfig, tool};
+use super::{
+    Expected, FileMeta, NicError, SHM, ToolOutput, WriteError, Writer, grub_mkconfig, tool,
+};
 use bedplate_base::value::PciAddress;
 use bedplate_base::value::vf::{EswitchMode, VfAttributes};
 use error_text::Fault;
@@ -172,7 +174,11 @@ impl Writer for DirWriter {
     }
 
     fn write_attribute(&mut self, path: &str, value: &str, limit_s: u32) -> Result<(), WriteError> {
-        self.attribute(path, value, limit_s).map_err(|fault| fault.about("write", path))
+        match path {
+            SHM => self.shm_size(value),
+            _ => self.attribute(path, value, limit_s),
+        }
+        .map_err(|fault| fault.about("write", path))
     }
 
     fn write_config(

@@ -56,6 +56,8 @@ pub(crate) const TARGET: Target = Target::new(
         "files/etc/modprobe.d/zz-bedplate.conf",
         "files/etc/modules-load.d/bedplate.conf",
         "files/etc/sysctl.d/zz-bedplate.conf",
+        "files/etc/systemd/system/{service}.service.d/zz-bedplate.conf",
+        "files/etc/security/limits.d/zz-bedplate.conf",
         "files/etc/nccl.conf",
         "files/etc/cufile.json",
         "files/etc/udev/rules.d/70-bedplate-sriov.rules",
@@ -138,25 +140,28 @@ fn steps(build: &ImageConfig, host: &Host, options: &Options) -> Result<Vec<Step
             is_live: true,
         });
     }
-    if host.sets_sysctls {
-        let set = build.settings().filter_map(|setting| match setting {
-            // The kernel puts tabs between numbers. A missing key belongs to a missing device.
-            Setting::Sysctl { key, value } => Some(format!(
-                "if now=$(sysctl -n {} 2>/dev/null); then\n  [ \"$(printf '%s' \"$now\" | tr '\\t' ' ')\" = {} ] || exit 1\nfi\n",
-                in_shell_single_quotes(key),
-                in_shell_single_quotes(value),
-            )),
-            _ => None,
-        });
-        steps.push(Step {
-            id: "sysctls",
-            name: "Apply kernel parameters",
-            test: set.collect(),
-            argv: vec!["sysctl", "--system"],
-            is_live: true,
-        });
-    }
+    steps.extend(host.sets_sysctls.then(|| apply_sysctls(build)));
     Ok(steps)
+}
+
+/// Returns the step that applies kernel parameters.
+fn apply_sysctls(build: &ImageConfig) -> Step {
+    let set = build.settings().filter_map(|setting| match setting {
+        // The kernel puts tabs between numbers. A missing key belongs to a missing device.
+        Setting::Sysctl { key, value } => Some(format!(
+            "if now=$(sysctl -n {} 2>/dev/null); then\n  [ \"$(printf '%s' \"$now\" | tr '\\t' ' ')\" = {} ] || exit 1\nfi\n",
+            in_shell_single_quotes(key),
+            in_shell_single_quotes(value),
+        )),
+        _ => None,
+    });
+    Step {
+        id: "sysctls",
+        name: "Apply kernel parameters",
+        test: set.collect(),
+        argv: vec!["sysctl", "--system"],
+        is_live: true,
+    }
 }
 
 fn script(build: &ImageConfig, steps: &[Step]) -> String {

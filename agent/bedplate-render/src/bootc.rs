@@ -41,6 +41,8 @@ pub(crate) const TARGET: Target = Target::new(
         "usr/lib/modprobe.d/zz-bedplate.conf",
         "usr/lib/modules-load.d/bedplate.conf",
         "usr/lib/sysctl.d/zz-bedplate.conf",
+        "etc/systemd/system/{service}.service.d/zz-bedplate.conf",
+        "etc/security/limits.d/zz-bedplate.conf",
         "etc/nccl.conf",
         "etc/cufile.json",
         "usr/lib/udev/rules.d/70-bedplate-sriov.rules",

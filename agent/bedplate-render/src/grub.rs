@@ -28,6 +28,8 @@ pub(crate) const TARGET: Target = Target::new(
         "etc/modprobe.d/zz-bedplate.conf",
         "etc/modules-load.d/bedplate.conf",
         "etc/sysctl.d/zz-bedplate.conf",
+        "etc/systemd/system/{service}.service.d/zz-bedplate.conf",
+        "etc/security/limits.d/zz-bedplate.conf",
         "etc/nccl.conf",
         "etc/cufile.json",
         "etc/bedplate/profile.toml",

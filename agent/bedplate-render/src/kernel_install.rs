@@ -25,6 +25,8 @@ pub(crate) const TARGET: Target = Target::new(
         "etc/modprobe.d/zz-bedplate.conf",
         "etc/modules-load.d/bedplate.conf",
         "etc/sysctl.d/zz-bedplate.conf",
+        "etc/systemd/system/{service}.service.d/zz-bedplate.conf",
+        "etc/security/limits.d/zz-bedplate.conf",
         "etc/nccl.conf",
         "etc/cufile.json",
         "etc/udev/rules.d/70-bedplate-sriov.rules",

@@ -11,6 +11,9 @@ use super::{GrubFamily, Options, OutFile, RenderError, RenderResult, grub, grub_
 /// Path on the host of RHEL's script for the boot entries.
 const GRUBBY: &str = "usr/local/sbin/bedplate-grubby.sh";
 
+/// Directory of units.
+const UNITS: &str = "/etc/systemd/system/";
+
 /// A host to provision.
 pub(super) struct Host {
     /// Files, at their paths.
@@ -73,6 +76,13 @@ impl Host {
             host.rest.notes.push(
                 "the arguments take effect at the next boot: reboot the host yourself, or with `bedplate reboot \
                 schedule` if the agent runs there".to_owned(),
+            );
+        }
+        if build.files.iter().any(|file| file.path.starts_with(UNITS)) {
+            host.rest.notes.push(
+                "services get their limits at the next boot, or after `systemctl daemon-reload` and a restart of each; the \
+                 reload can take the GPUs from running containers, and the restart can end jobs"
+                    .to_owned(),
             );
         }
         host.rest.notes.extend(build.notes.iter().cloned());

@@ -1,6 +1,7 @@
 //! The type of a render target.
 
 use bedplate_core::image_config::ImageConfig;
+use bedplate_core::kind::limits::target::LimitTarget;
 
 use super::{Options, RenderError, RenderResult};
 
@@ -12,7 +13,7 @@ pub struct Target {
     pub name: &'static str,
     /// One line of help.
     pub about: &'static str,
-    /// Every path that this target may write. `*` is any name, `{role}` the role.
+    /// Every path that this target may write. `*` is any name, `{role}` the role, `{service}` each service with limits.
     paths: &'static [&'static str],
     /// Whether its files differ by the family of distributions ([`Options::grub_family`]).
     pub differs_by_family: bool,
@@ -24,7 +25,7 @@ pub struct Target {
 
 impl Target {
     /// Creates a target for every family of distributions and for whole profiles. `paths` lists every path that it may
-    /// write; `*` is any name, `{role}` the role.
+    /// write; `*` is any name, `{role}` the role, `{service}` each service with limits.
     pub(crate) const fn new(
         name: &'static str,
         about: &'static str,
@@ -47,7 +48,15 @@ impl Target {
     /// Returns every path below the output directory that this target may write for any profile. `*` in a last
     /// component is any name.
     pub fn paths(&self, options: &Options) -> Vec<String> {
-        self.paths.iter().map(|path| path.replace("{role}", &options.role)).collect()
+        let of_services = |path: &str| -> Vec<String> {
+            match path.contains("{service}") {
+                true => {
+                    LimitTarget::services().map(|name| path.replace("{service}", name)).collect()
+                }
+                false => vec![path.replace("{role}", &options.role)],
+            }
+        };
+        self.paths.iter().flat_map(|path| of_services(path)).collect()
     }
 }
 

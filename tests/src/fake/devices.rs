@@ -5,6 +5,11 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use bedplate_host::SHM;
+
+/// Directory of the NUMA nodes.
+const NODES: &str = "/sys/devices/system/node/";
+
 /// Deviations from correct behaviour.
 #[derive(Clone, Default)]
 pub struct Habits {
@@ -37,7 +42,10 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
         )
         .map_err(said);
     }
-    if let Some(pool) = path.strip_suffix("/nr_hugepages") {
+    if path == SHM {
+        return shm(root, value).map_err(said);
+    }
+    if let Some(pool) = path.strip_suffix("/nr_hugepages").filter(|_| path.starts_with(NODES)) {
         return hugepages(root, habits, pool, value);
     }
     if path.ends_with("/drivers_probe") {
@@ -57,6 +65,17 @@ pub fn attribute(root: &Path, habits: &Habits, path: &str, value: &str) -> Resul
     let shown =
         if path.ends_with("/driver_override") && value.is_empty() { "(null)" } else { value };
     show(&file, shown).map_err(said)
+}
+
+/// Behaves as mm/shmem.c: the mount has the new size.
+fn shm(root: &Path, size: &str) -> io::Result<()> {
+    let mounts = super::at(root, "/proc/mounts");
+    let text = fs::read_to_string(&mounts)?;
+    let line = |line: &str| match line.split(' ').nth(1) == Some(SHM) {
+        true => format!("tmpfs {SHM} tmpfs rw,nosuid,nodev,size={size},inode64 0 0\n"),
+        false => format!("{line}\n"),
+    };
+    fs::write(mounts, text.lines().map(line).collect::<String>())
 }
 
 /// Behaves as mm/hugetlb.c for pages that nobody uses: more pages are free pages.

@@ -59,6 +59,7 @@ impl Tools {
                     text.replace(&format!("{token}\n"), ""),
                 ))
             }
+            ["systemctl", "daemon-reload"] => exited(0, ""),
             _ => not_installed(words[0]),
         }
     }

@@ -17,6 +17,7 @@ mod hold;
 mod hugepages;
 mod image;
 mod iommu;
+mod limits;
 mod modules;
 mod packages;
 mod pcie;
@@ -67,6 +68,7 @@ fn all() -> Vec<Scenario> {
         image::SCENARIOS,
         acs::SCENARIOS,
         hugepages::SCENARIOS,
+        limits::SCENARIOS,
         pcie::SCENARIOS,
         sriov::SCENARIOS,
         vf::SCENARIOS,

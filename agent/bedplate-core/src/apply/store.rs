@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::error::{ContentError, StepError};
 use crate::kind::cmdline;
 use crate::ledger::{self, FileState, Ledger, Sha};
-use crate::restore_policy;
+use crate::{restore_policy, setting};
 use bedplate_base::ReadError;
 use bedplate_base::value::PciAddress;
 use bedplate_host::{Expected, Reader, Writer, boot_id};
@@ -78,7 +78,7 @@ impl<'a> Store<'a> {
 
     /// Reads the current value of an attribute.
     pub fn attribute(&self, path: &str) -> Result<String, StepError> {
-        Ok(self.reader.attribute(path)?)
+        Ok(setting::read_attribute(self.reader, path)?)
     }
 
     /// Writes an attribute without reading it back.

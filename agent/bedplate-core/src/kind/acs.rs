@@ -133,8 +133,7 @@ fn at_first_boot(context: &Context) -> Change {
     let why = Rationale::because("an image has no PCI devices; the machine determines the ports");
     let item = Item::new(CONTROL, None, Some(after), &[why]);
     let subject = "PCIe ports of the machine";
-    let change = NAME.change("ports", subject, vec![item], Effect::EveryBoot, Vec::new());
-    Change { deferred: Some(Deferred::to_first_boot()), ..change }
+    NAME.deferred_change("ports", subject, vec![item])
 }
 
 /// The two `pci=` ACS arguments of a kernel command line.

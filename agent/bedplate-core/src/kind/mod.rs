@@ -3,11 +3,13 @@
 //! write.
 
 pub mod acs;
+mod attribute;
 pub mod cmdline;
 pub mod cpu;
 pub mod cufile;
 mod drop_in;
 pub mod hugepages;
+pub mod limits;
 mod lockdown;
 pub mod modules;
 pub mod nccl;
@@ -160,6 +162,7 @@ pub const KINDS: &[Kind] = &[
     sriov::KIND,
     nccl::KIND,
     cufile::KIND,
+    limits::KIND,
     hugepages::KIND,
 ];
 

@@ -4,7 +4,7 @@ use super::Context;
 use crate::ledger::SettingRecord;
 use crate::plan::{KindId, Note};
 use crate::register;
-use crate::setting::{SetConfigBits, SettingChange as _};
+use crate::setting::{SetConfigBits, SettingChange as _, read_attribute};
 use bedplate_base::value::RegisterBits;
 use bedplate_host::boot_id;
 
@@ -29,7 +29,7 @@ pub(crate) fn left_behind<'a>(
     context.ledger.attributes.iter().filter_map(move |(path, record)| {
         let stays = record.kind == kind
             && boot.as_ref() == Some(&record.boot)
-            && reader.attribute(path).is_ok_and(|now| record.is_ours(&now));
+            && read_attribute(reader, path).is_ok_and(|now| record.is_ours(&now));
         stays.then_some((path.as_str(), record.action.before.as_str()))
     })
 }

@@ -32,12 +32,17 @@ impl<'p> TargetFile<'p> {
 
     /// Returns the change that sets the content to `after`, or removes the file without one. It takes effect at once.
     pub(crate) fn change(self, after: Option<impl Into<Vec<u8>>>, items: Vec<Item>) -> Change {
-        let action = Action::ReplaceFile {
+        let (kind, path) = (self.kind, self.path);
+        kind.change(path, path, items, Effect::Now, vec![self.action(after)])
+    }
+
+    /// Returns the action of [`TargetFile::change`].
+    pub(crate) fn action(self, after: Option<impl Into<Vec<u8>>>) -> Action {
+        Action::ReplaceFile {
             path: self.path.to_owned(),
             before: self.before.map(FileContent::new),
             after: after.map(|content| FileContent::new(content.into())),
-        };
-        self.kind.change(self.path, self.path, items, Effect::Now, vec![action])
+        }
     }
 }
 

@@ -157,7 +157,7 @@ pub fn outside_write_scope(ledger: &Ledger) -> Option<String> {
         if !any(&|owns| owns.file(path)) {
             return Some(format!("entry for {path}, a file that bedplate never writes"));
         }
-        rights(record).map(|what| format!("entry that gives {path} {what}"))
+        rights(path, record).map(|what| format!("entry that gives {path} {what}"))
     });
     let generators = ledger.files.values().flat_map(|record| {
         record.generator.iter().chain(&record.readers).map(|tool| tool.argv.as_slice())
@@ -214,8 +214,10 @@ fn misnamed<C: SettingChange>(records: &BTreeMap<String, SettingRecord<C>>) -> O
     other.map(|(name, _)| name.as_str())
 }
 
-/// Returns the program privilege that a record sets; no file of bedplate has one.
-fn rights(record: &FileRecord) -> Option<&'static str> {
+/// Returns the privilege that a record gives to programs or other users; no file of bedplate has one.
+fn rights(path: &str, record: &FileRecord) -> Option<&'static str> {
+    // Who can write these decides which programs run as root.
+    let is_unit = path.starts_with("/etc/systemd/") || path.starts_with("/etc/security/");
     let states = [Some(&record.original), record.unfinished.as_ref().map(|cut| &cut.before)];
     states.into_iter().flatten().find_map(|state| match state {
         FileState::File { meta: FileMeta { mode, .. }, .. } if mode & SET_ID != 0 => {
@@ -223,6 +225,13 @@ fn rights(record: &FileRecord) -> Option<&'static str> {
         }
         FileState::File { meta, .. } if meta.xattrs.contains_key("security.capability") => {
             Some("file capabilities")
+        }
+        FileState::File { meta, .. }
+            if is_unit
+                && (meta.mode & 0o022 != 0
+                    || meta.xattrs.contains_key("system.posix_acl_access")) =>
+        {
+            Some("a mode with which others can write it")
         }
         FileState::File { .. } | FileState::Absent => None,
     })

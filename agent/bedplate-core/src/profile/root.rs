@@ -134,6 +134,10 @@ root! {
     /// Huge pages of the running kernel, by NUMA node. GPUDirect RDMA needs none; DPDK and storage clients do.
     hugepages: crate::kind::hugepages::section::Hugepages;
 
+    /// Limits of jobs: locked memory, stack, number of tasks, and /dev/shm. Services and sessions pass them on to the jobs
+    /// that they start.
+    limits: crate::kind::limits::section::Limits;
+
     /// PCIe Access Control Services: whether traffic between a GPU and a NIC below one switch stays in the switch or is
     /// redirected to the root complex.
     acs: crate::kind::acs::section::Acs;

@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 use super::Recorder;
 use crate::kind::RecordMode::{self, IfSet, Names, Presence, Whole};
 use crate::kind::modules::topo_check;
-use crate::kind::{KINDS, cmdline};
+use crate::kind::{KINDS, cmdline, limits as limits_kind};
 use crate::ledger::Ledger;
 use bedplate_facts::kernel_log;
 use bedplate_facts::pci::Function;
 use bedplate_facts::rdma::RdmaPort;
+use bedplate_facts::service_processes::{SLICES, of_service};
 use bedplate_facts::{
     Depth, aer, caps, cuda_library, fabric, flow_control, imex, limits, names, nvidia_modules,
     observe, placement, rdma, rebar, storage, uplink, vfs,
@@ -92,6 +93,7 @@ pub(crate) fn read_all(recorder: &Recorder) {
     let _ = placement::nodes(recorder);
     of_kernel_log(recorder);
     limits::read(recorder, facts.pci.known());
+    of_services(recorder);
     fabric::observe(recorder, facts.pci.known(), facts.cpu.is_virtual());
     imex::record(recorder, facts.pci.known());
     drop(cuda_library::observe(recorder));
@@ -112,6 +114,19 @@ pub(crate) fn read_all(recorder: &Recorder) {
     flow_control::read(recorder, tree, &ports, Library::file_of_host(&facts));
     let _ = of_plugins(recorder, tree);
     vfs::read(recorder, tree);
+}
+
+/// Records the limits of services that start jobs. The names and processes of other services are not recorded.
+fn of_services(recorder: &Recorder) {
+    let services = limits_kind::services(recorder.inner);
+    for directory in SLICES {
+        let is_kept =
+            |name: &str| name.strip_suffix(".service").is_some_and(|name| services.contains(name));
+        recorder.list_part(directory, is_kept);
+    }
+    for service in &services {
+        let _ = of_service(recorder, service);
+    }
 }
 
 /// Returns the texts of the host's profiles.

@@ -67,6 +67,13 @@ impl<'a> Recorder<'a> {
         let _ = self.note(path, self.inner.read(path), |bytes| Node::File(cut(bytes)));
     }
 
+    /// Records only the names in a directory that pass `keep`.
+    fn list_part(&self, path: &str, keep: impl Fn(&str) -> bool) {
+        let _ = self.note(path, self.inner.list(path), |names| {
+            Node::Dir(Some(names.iter().filter(|name| keep(name)).cloned().collect()))
+        });
+    }
+
     /// Returns the snapshot, without secrets.
     pub fn finish(self) -> Snapshot {
         redact::snapshot(&self.recorded(), false).0

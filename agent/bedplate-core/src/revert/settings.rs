@@ -6,7 +6,9 @@ use super::{FORCE, GONE, GUESTS, RevertPlan, Step};
 use crate::kind::{acs, hugepages, owns_register, sriov};
 use crate::ledger::{Ledger, SettingRecord};
 use crate::register;
-use crate::setting::{SetConfigBits, SetEswitch, SetVf, SettingChange, VfKey, WriteAttribute};
+use crate::setting::{
+    SetConfigBits, SetEswitch, SetVf, SettingChange, VfKey, WriteAttribute, read_attribute,
+};
 use bedplate_base::chain;
 use bedplate_base::value::vf::VfAttributes;
 use bedplate_base::value::{AcsBits, PciAddress, RegisterBits};
@@ -90,7 +92,7 @@ impl Planner<'_> {
         if !self.is_of_this_boot(plan, path, &record.boot) {
             return;
         }
-        let now = match self.reader.attribute(path) {
+        let now = match read_attribute(self.reader, path) {
             Ok(now) => now,
             Err(error) if error.is_absent() => {
                 plan.notes.push(format!("{path} is gone, including its value"));

@@ -41,7 +41,7 @@ pub(crate) use entry::Entry;
 pub(crate) use ordered_map::OrderedMap;
 pub(crate) use print::{Printer, key_of, quoted, toml_text};
 pub(crate) use rule::{
-    Check, Checked, DAY, Each, Fault, InFile, Length, Pattern, Plain, Rule, read_key,
+    Check, Checked, DAY, Each, Fault, InFile, Length, Parsed, Pattern, Plain, Rule, read_key,
 };
 pub(crate) use scalar::{Scalar, ScalarEntry};
 pub(crate) use source::{Place, SourceFile, Sources};

@@ -1,9 +1,12 @@
 //! Common rules of keys: reading a value from a file, and writing it.
 
 use std::marker::PhantomData;
+use std::str::FromStr;
 
 use jiff::SignedDuration;
 use serde::Serialize;
+
+use bedplate_base::value::NotAValue;
 
 use super::{Checker, Reason, Spanned};
 
@@ -94,6 +97,22 @@ impl<C: Check> Rule for Checked<C> {
     }
 
     fn to_toml(value: &C::Value) -> impl Serialize {
+        value
+    }
+}
+
+/// A value that is parsed from text.
+pub(crate) struct Parsed<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = NotAValue> + Serialize> Rule for Parsed<T> {
+    type File = String;
+    type Value = T;
+
+    fn read(checker: &mut Checker<'_>, _: &str, at: Spanned<String>) -> Option<T> {
+        checker.parse(&at, "bad-value")
+    }
+
+    fn to_toml(value: &T) -> impl Serialize {
         value
     }
 }

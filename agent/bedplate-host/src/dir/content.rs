@@ -50,8 +50,9 @@ impl DirReader {
             let got =
                 nix::unistd::read(fd, &mut buffer[..room]).map_err(|errno| error(path, errno))?;
             bytes.extend_from_slice(&buffer[..got]);
-            // A sysfs attribute arrives whole in one read. Files of /proc do not: only 0 is their end.
-            let ended = got == 0 || (got < room && is_below(path, "/sys"));
+            // A sysfs attribute arrives whole in one read. Files of /proc and of control groups do not: only 0 is their end.
+            let is_attribute = is_below(path, "/sys") && !is_below(path, "/sys/fs/cgroup");
+            let ended = got == 0 || (got < room && is_attribute);
             if ended || (!whole && bytes.len() == limit) {
                 return Ok(bytes);
             }

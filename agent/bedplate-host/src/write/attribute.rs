@@ -1,13 +1,16 @@
-//! Writes to the running kernel: sysfs attributes and config space. An image has neither.
+//! Writes to the running kernel: sysfs attributes, the size of /dev/shm, and config space. An image has none of them.
 
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::uio::pwrite;
+use rustix::fs::CWD;
+use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_string, fspick};
 
-use super::error_text::{Fault, failed_to};
+use super::error_text::{Fault, failed_to, from_rustix};
 use super::{DirWriter, Root};
+use crate::SHM;
 use crate::errno::error_message;
 use crate::timeout::{Unfinished, run_with_timeout};
 
@@ -44,6 +47,30 @@ impl DirWriter {
                 again once the value is stable"
             ))),
         }
+    }
+
+    /// Sets the size of the file system mounted on /dev/shm, in the form of the mount option. Other options stay: with
+    /// fspick(2) the kernel changes only those that are given (mm/shmem.c, shmem_reconfigure). Never below its use.
+    pub(super) fn shm_size(&mut self, size: &str) -> Result<(), Fault> {
+        self.only_live()?;
+        self.pass("set the size", SHM)?;
+        // The kernel takes 0 for no limit.
+        if !size.strip_suffix('k').is_some_and(|kib| kib.parse::<u64>().is_ok_and(|kib| kib > 0)) {
+            return Err(Fault::refusal("expected a size in KiB"));
+        }
+        let reconfigured = fspick(CWD, SHM, FsPickFlags::FSPICK_CLOEXEC).and_then(|context| {
+            fsconfig_set_string(&context, "size", size)?;
+            fsconfig_reconfigure(&context)
+        });
+        reconfigured.map_err(|errno| match from_rustix(errno) {
+            Errno::EINVAL => Fault::refusal("the kernel rejects this size: files there use more"),
+            Errno::ENOSYS => Fault::refusal("needs Linux 5.4 or newer"),
+            errno @ (Errno::EPERM | Errno::EACCES) => Fault::refusal(format!(
+                "{}; run as root (the daemon needs limits.conf: docs/daemon.md)",
+                error_message(errno)
+            )),
+            errno => failed_to("reconfigure the file system")(errno),
+        })
     }
 
     /// Writes two bytes with one pwrite(2), which is one 16-bit config write (handbook §3.1).

@@ -48,7 +48,8 @@ fn system(step: &str, errno: Errno) -> String {
         Errno::ENOSPC => "free space on the file system and run again",
         Errno::EDQUOT => "raise the file system quota or free space",
         Errno::EROFS => {
-            "remount the file system writable, or change the image on an image-based system"
+            "remount the file system writable, or change the image on an image-based system; for [limits], the daemon's \
+             units need limits.conf (docs/daemon.md)"
         }
         Errno::EACCES => "run as root",
         Errno::EPERM => {

@@ -1,13 +1,17 @@
-//! Sysfs attributes.
+//! Sysfs attributes, and the size of /dev/shm.
 
 use super::setting::Writable;
 use super::{StepError, Store};
 use crate::kind::hugepages;
 use crate::setting::{SettingValue, WriteAttribute, to_write};
+use bedplate_host::SHM;
 
 impl Writable for WriteAttribute {
     fn describe(&self) -> String {
-        format!("write {:?} to {}", self.after, self.path)
+        match self.path.as_str() {
+            SHM => format!("remount {SHM} with size={}", self.after),
+            path => format!("write {:?} to {path}", self.after),
+        }
     }
 
     fn diff(&self) -> String {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CPUS, NAME, requested};
+use crate::kind::attribute::number;
 use crate::kind::{Context, WRITE_LIMIT_S};
 use crate::plan::{Action, Effect, Item, KindPlan};
 use crate::setting::WriteAttribute;
@@ -82,13 +83,13 @@ fn of_cpu(reader: &dyn Reader, cpu: u32) -> Result<Vec<IdleState>, ReadError> {
     states
         .map(|state| {
             let directory = format!("{directory}/{state}");
-            let latency_us = number(reader, format!("{directory}/latency"))?;
+            let latency_us = number(reader, &format!("{directory}/latency"))?;
             let path = format!("{directory}/disable");
             // Since Linux 5.6 (Documentation/ABI/testing/sysfs-devices-system-cpu).
             let default = reader.attribute(&format!("{directory}/default_status")).optional()?;
             let name = reader.attribute(&format!("{directory}/name"))?;
             Ok(IdleState {
-                is_disabled: number(reader, path.clone())? != 0,
+                is_disabled: number(reader, &path)? != 0,
                 path,
                 name: format!("{name} ({latency_us} µs)"),
                 latency_us,
@@ -96,10 +97,4 @@ fn of_cpu(reader: &dyn Reader, cpu: u32) -> Result<Vec<IdleState>, ReadError> {
             })
         })
         .collect()
-}
-
-fn number(reader: &dyn Reader, path: String) -> Result<u64, ReadError> {
-    let text = reader.attribute(&path)?;
-    let reason = || format!("unexpected content {text:?}");
-    text.trim().parse().map_err(|_| ReadError::Failed { path, reason: reason() })
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::desired::{ArgSource, Desired, KernelArg};
 use crate::image_config::{ContributeError, ImageConfig, LiveOnly};
-use crate::plan::{Change, Deferred, Effect, Item, KindId, KindPlan, Rationale};
+use crate::plan::{Change, Item, KindId, KindPlan, Rationale};
 use crate::profile::model::Profile;
 use bedplate_cmdline::Token;
 use bedplate_facts::Facts;
@@ -91,9 +91,7 @@ fn at_first_boot(wanted: &CpuPower) -> Option<Change> {
         Item::new("idle states", None, Some(&after), &[requested("cpu.max_idle_latency_us")])
     });
     let items: Vec<Item> = governor.into_iter().chain(idle).collect();
-    let change = |items| NAME.change("cpus", "CPUs", items, Effect::EveryBoot, Vec::new());
-    (!items.is_empty())
-        .then(|| Change { deferred: Some(Deferred::to_first_boot()), ..change(items) })
+    (!items.is_empty()).then(|| NAME.deferred_change("cpus", "CPUs", items))
 }
 
 /// Watches the governors of all online CPUs: programs write to them. Policies without a CPU of their own number do not

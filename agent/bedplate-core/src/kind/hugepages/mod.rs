@@ -16,7 +16,7 @@ use crate::plan::KindId;
 use crate::profile::model::Profile;
 use bedplate_facts::Facts;
 use page_size::PageSize;
-pub(crate) use pool::{adds_pages, use_of_pages};
+pub(crate) use pool::{adds_pages, memory_of_cpus, use_of_pages};
 use section::{Hugepages, PageCount};
 
 /// Entry in the registry of resource types.

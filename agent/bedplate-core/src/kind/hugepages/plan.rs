@@ -7,7 +7,7 @@ use super::page_size::PageSize;
 use super::pool::{self, Pool, PoolState};
 use super::section::{Hugepages, PageCount};
 use crate::kind::{Context, still_set};
-use crate::plan::{Action, Blocker, Change, Deferred, Effect, Item, KindPlan};
+use crate::plan::{Action, Blocker, Change, Effect, Item, KindPlan};
 use crate::setting::WriteAttribute;
 use bedplate_base::ReadError;
 use bedplate_host::{HostKind, Reader};
@@ -49,14 +49,20 @@ pub(super) fn plan(context: &Context) -> KindPlan {
     }
     let read = nodes.iter().map(|(node, counts)| (*node, read_node(context.reader, *node, counts)));
     let read: BTreeMap<u16, NodeReading> = read.collect();
+    for (node, counts) in &nodes {
+        plan_node(*node, counts, &read[node], &mut section);
+    }
     match rest_obstacle(context, &nodes, &read) {
-        Ok(None) => {
-            for (node, counts) in &nodes {
-                plan_node(*node, counts, &read[node], &mut section);
-            }
+        Ok(None) => {}
+        // Obstacles of single nodes stay in the plan.
+        Ok(Some(blocker)) => {
+            section.changes.clear();
+            section.blockers.push(blocker);
         }
-        Ok(Some(blocker)) => section.blockers.push(blocker),
-        Err(reason) => section.unknowns.push(NAME.unknown("memory", reason)),
+        Err(reason) => {
+            section.changes.clear();
+            section.unknowns.push(NAME.unknown("memory", reason));
+        }
     }
     let is_wanted = |path: &str| {
         let mut pools = nodes
@@ -77,9 +83,7 @@ fn at_first_boot(wanted: &Hugepages) -> Option<Change> {
             Item::new(subject, None, Some(&count.pages.to_string()), &count.why)
         })
         .collect();
-    let change = |items| NAME.change("nodes", "NUMA nodes", items, Effect::EveryBoot, Vec::new());
-    (!items.is_empty())
-        .then(|| Change { deferred: Some(Deferred::to_first_boot()), ..change(items) })
+    (!items.is_empty()).then(|| NAME.deferred_change("nodes", "NUMA nodes", items))
 }
 
 /// Returns the desired numbers by node.

@@ -3,6 +3,7 @@
 //! surplus pages, which vanish when they are released.
 
 use super::page_size::PageSize;
+use crate::kind::attribute::{self, not_understood};
 use crate::setting::WriteAttribute;
 use bedplate_base::{OptionalRead as _, ReadError};
 use bedplate_facts::limits::HUGE_PAGES;
@@ -54,10 +55,10 @@ impl Pool {
 
     /// Reads the state.
     pub(super) fn read(self, reader: &dyn Reader) -> Result<PoolState, ReadError> {
-        let number = |name| number(reader, &self.attribute(name));
+        let number = |name| attribute::number(reader, &self.attribute(name));
         let (total, free) = (number(COUNT)?, number("free_hugepages")?);
         let global = |name: &str| {
-            self::number(reader, &format!("{HUGE_PAGES}/{}/{name}", self.size.directory()))
+            attribute::number(reader, &format!("{HUGE_PAGES}/{}/{name}", self.size.directory()))
         };
         let used = total.saturating_sub(free).saturating_add(global("resv_hugepages")?).min(total);
         let surplus = number("surplus_hugepages")?;
@@ -90,7 +91,7 @@ pub(super) fn nodes(reader: &dyn Reader) -> Result<Vec<u16>, ReadError> {
     let list = |name: &str| {
         let path = format!("{NODES}/{name}");
         let text = reader.attribute(&path)?;
-        cpulist::of_list(&text).ok_or_else(|| not_understood(path, &text))
+        cpulist::of_list(&text).ok_or_else(|| not_understood(&path, &text))
     };
     let (memory, cpus) = (list("has_memory")?, list("has_cpu")?);
     Ok(memory.intersection(&cpus).filter_map(|node| u16::try_from(*node).ok()).collect())
@@ -118,16 +119,12 @@ pub(super) fn memory(reader: &dyn Reader, node: u16) -> Result<u64, ReadError> {
     bytes.ok_or_else(|| ReadError::Failed { path, reason: "no MemTotal in kB".into() })
 }
 
+/// Returns the memory of all NUMA nodes with CPUs, in bytes.
+pub(crate) fn memory_of_cpus(reader: &dyn Reader) -> Result<u64, ReadError> {
+    nodes(reader)?.into_iter().map(|node| memory(reader, node)).sum()
+}
+
 /// Returns the directory of a node's huge pages.
 fn directory(node: u16) -> String {
     format!("{NODES}/node{node}/hugepages")
-}
-
-fn number(reader: &dyn Reader, path: &str) -> Result<u64, ReadError> {
-    let text = reader.attribute(path)?;
-    text.trim().parse().map_err(|_| not_understood(path.to_owned(), &text))
-}
-
-fn not_understood(path: String, text: &str) -> ReadError {
-    ReadError::Failed { path, reason: format!("unexpected content {text:?}") }
 }

@@ -120,6 +120,10 @@ fn host_keeps_one_gib_for_programs() {
         let section = plan_alone(&KIND, (&profile, &desired), &facts, &reader, &Ledger::default());
         assert_eq!(section.blockers.len(), usize::from(is_refused), "{gib} {section:?}");
         assert_eq!(section.changes.is_empty(), is_refused, "{gib}");
+        // An obstacle of a single node is named beside it.
+        let reader = host([(700, 0, 0, 0), IDLE, IDLE]);
+        let section = plan_alone(&KIND, (&profile, &desired), &facts, &reader, &Ledger::default());
+        assert_eq!(section.blockers.len(), 1 + usize::from(is_refused), "{gib} {section:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::targets::{Target, Targets, role, targets};
 use super::{CONTROL, NAME, READ_REQUEST, RELAXED_ORDERING, payload_policy};
 use crate::kind::{Context, register_lockdown, registers_still_set, some_of};
-use crate::plan::{Action, Change, Deferred, Device, Effect, Item, KindPlan, Rationale, Subject};
+use crate::plan::{Action, Change, Device, Effect, Item, KindPlan, Rationale, Subject};
 use crate::setting::SetConfigBits;
 use bedplate_base::value::{PciAddress, RegisterBits};
 use bedplate_base::{Cause, ReadError, Reading};
@@ -108,8 +108,7 @@ fn at_first_boot() -> Change {
     let why = Rationale::because("an image has no PCI devices; the machine determines them");
     let item = Item::new(CONTROL, None, Some("as in [pcie]"), &[why]);
     let subject = "PCIe functions of the machine";
-    let change = NAME.change("functions", subject, vec![item], Effect::EveryBoot, Vec::new());
-    Change { deferred: Some(Deferred::to_first_boot()), ..change }
+    NAME.deferred_change("functions", subject, vec![item])
 }
 
 /// One function in the desired state.

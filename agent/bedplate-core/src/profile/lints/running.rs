@@ -5,7 +5,7 @@ use super::{LintMatch, View};
 use crate::kind::cmdline::huge_pages;
 use crate::kind::pcie::section::Permission;
 use crate::section::key_of;
-use bedplate_base::CpuVendor;
+use bedplate_base::{CpuVendor, ResourceLimit};
 
 pub(super) fn intel_idle_on_amd(view: &View<'_>) -> Vec<LintMatch> {
     let is_amd = view.profile.matching.cpu_vendor == Some(CpuVendor::Amd);
@@ -43,6 +43,13 @@ pub(super) fn hugepages_by_argument(view: &View<'_>) -> Vec<LintMatch> {
     let asked = huge_pages(texts, Some(2 << 20)).unwrap_or_default();
     let is_set_too = view.profile.hugepages.sizes().any(|size| asked.contains_key(&size.bytes()));
     args(view, |arg| is_set_too && arg.name == "hugepages")
+}
+
+/// Finds a limit of locked memory.
+pub(super) fn memlock_limited(view: &View<'_>) -> Vec<LintMatch> {
+    let limited = view.profile.limits.memlock.filter(|limit| *limit != ResourceLimit::Unlimited);
+    let found = limited.and_then(|limit| view.hit("limits.memlock", format!("memlock = {limit}")));
+    found.into_iter().collect()
 }
 
 /// Policies for payloads other than the harmless ones.

@@ -38,6 +38,14 @@ pub(super) static LINTS: &[Lint] = &[
         fix: "remove it; images get the argument from `governor`",
     },
     Lint {
+        id: "memlock-limited",
+        severity: Warning,
+        find: running::memlock_limited,
+        reason: "limits the memory that a job may lock: RDMA locks all memory that it registers, and fails above the limit",
+        source: "drivers/infiniband/core/umem.c ib_umem_get; handbook §5.6",
+        fix: "set `unlimited`",
+    },
+    Lint {
         id: "payload-policy",
         severity: Warning,
         find: running::payload_policy,

@@ -139,6 +139,7 @@ fn other_samples() -> Vec<(&'static str, String)> {
             "read-request-against-policy",
             format!("pcie.max_read_request = 4096\n{}", args("\"pci=pcie_bus_perf\"")),
         ),
+        ("memlock-limited", "limits.memlock = \"64G\"".into()),
         ("read-request-small", "pcie.max_read_request = 128".into()),
         (
             "pcie-without-source",

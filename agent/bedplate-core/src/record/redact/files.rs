@@ -118,7 +118,10 @@ fn by_place(path: &str, text: &str, words: &mut Masker) -> Option<String> {
         _ if path.contains("/systemd/")
             && (name.ends_with(".service") || name.ends_with(".conf")) =>
         {
-            lines(text, locked_memory)
+            lines(text, unit_limit)
+        }
+        _ if name == "cgroup.procs" || path.starts_with("/proc/") && PROCESS.contains(&name) => {
+            lines(text, |line| process_line(name, line))
         }
         _ if path.starts_with("/sys/devices/system/node/") && name == "meminfo" => {
             lines(text, |line| line.contains(" MemTotal:").then(|| line.to_owned()))
@@ -257,15 +260,32 @@ fn shared_memory(line: &str) -> Option<String> {
     (*at == limits::SHM && plain).then(|| format!("tmpfs {at} {kind} rw{size} 0 0"))
 }
 
-/// Keeps the limit on locked memory for all users.
+/// Keeps the limits for all users on locked memory and stacks.
 fn session_limit(line: &str) -> Option<String> {
-    let value = limits::memlock_of_everybody(line)?;
+    let parsed = |item| Some((item, limits::limit_of_everybody(line, item)?));
+    let (item, (kind, value)) = ["memlock", "stack"].into_iter().find_map(parsed)?;
     let plain = value.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-');
-    plain.then(|| format!("* soft memlock {value}"))
+    plain.then(|| format!("* {kind} {item} {value}"))
 }
 
-/// Keeps the limit on locked memory in units and systemd's configuration, and the section headings.
-fn locked_memory(line: &str) -> Option<String> {
+/// Files about a process.
+const PROCESS: [&str; 2] = ["limits", "status"];
+
+/// Keeps process ids, limits on locked memory and stacks, and whether a process runs as root.
+fn process_line(name: &str, line: &str) -> Option<String> {
+    let kept = ["Max locked memory ", "Max stack size "];
+    match name {
+        "limits" => kept.iter().any(|name| line.starts_with(name)).then(|| line.to_owned()),
+        "status" => {
+            let user = line.strip_prefix("Uid:")?.split_whitespace().next()?;
+            Some(format!("Uid:\t{}", if user == "0" { "0" } else { "65534" }))
+        }
+        _ => mask::is_numeric(line).then(|| line.to_owned()),
+    }
+}
+
+/// Keeps limits and the slice in units and systemd's configuration, and the section headings.
+fn unit_limit(line: &str) -> Option<String> {
     let line = line.trim();
     let is_section =
         ["[Service]", "[Manager]"].contains(&line) || line.starts_with('[') && line.ends_with(']');
@@ -274,10 +294,10 @@ fn locked_memory(line: &str) -> Option<String> {
         return Some(if plain { line } else { "[]" }.to_owned());
     }
     let (key, value) = line.split_once('=')?;
-    let is_limit = ["LimitMEMLOCK", "DefaultLimitMEMLOCK"].contains(&key.trim_end());
-    let plain =
-        value.len() < 64 && value.bytes().all(|c| c.is_ascii_alphanumeric() || b" :".contains(&c));
-    (is_limit && plain).then(|| line.to_owned())
+    let is_kept = ["LimitMEMLOCK", "DefaultLimitMEMLOCK", "LimitSTACK", "TasksMax", "Slice"];
+    let plain = value.len() < 64
+        && value.bytes().all(|c| c.is_ascii_alphanumeric() || b" :%.-".contains(&c));
+    (is_kept.contains(&key.trim_end()) && plain).then(|| line.to_owned())
 }
 
 /// Keeps the type of a GID table entry: a link-local address, one of IPv4 or IPv6, or empty.

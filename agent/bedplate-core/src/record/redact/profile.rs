@@ -110,6 +110,9 @@ fn string(keys: &[String], text: &str, words: &mut Masker) -> String {
                 false => words.mask(text),
             }
         }
+        ["limits", "shm_size"] if text.strip_suffix('%').is_some_and(mask::is_numeric) => {
+            text.to_owned()
+        }
         _ if mask::is_name(text) || profile::is_schema_word(text) => text.to_owned(),
         _ => words.mask(text),
     }

@@ -191,7 +191,9 @@ fn units_and_limits_keep_only_memory_settings() {
     let clean = "[Unit]\n[Service]\nLimitMEMLOCK=infinity\n";
     assert_eq!(kept("/usr/lib/systemd/system/slurmd.service", unit), clean);
     let limits = "hunter2 - memlock unlimited\n* - memlock unlimited # hunter2\n* soft nofile 1\n";
-    assert_eq!(kept("/etc/security/limits.d/a.conf", limits), "* soft memlock unlimited\n");
+    assert_eq!(kept("/etc/security/limits.d/a.conf", limits), "* - memlock unlimited\n");
+    let running = "Max cpu time    9 9 seconds\nMax locked memory  8388608 8388608 bytes\n";
+    assert_eq!(kept("/proc/812/limits", running), "Max locked memory  8388608 8388608 bytes\n");
     let mounts = "hunter2:/home /home nfs4 rw,addr=192.0.2.1 0 0\nshm /dev/shm tmpfs rw,uid=7,size=65536k 0 0\n";
     assert_eq!(kept("/proc/mounts", mounts), "tmpfs /dev/shm tmpfs rw,size=65536k 0 0\n");
 }

@@ -6,14 +6,15 @@ use super::super::{
     Verdict,
 };
 use super::size;
-use bedplate_base::{Reading, counted};
+use bedplate_base::{Reading, ResourceLimit, counted};
 use bedplate_facts::limits::{Launcher, MOUNTS, PERSISTENCED, SHM};
 use bedplate_facts::systemd_units::Setting;
 
 /// Minimum that NVIDIA's framework containers request (`--shm-size=1g`).
 const ENOUGH_SHM: u64 = 1 << 30;
 /// Services that start containers; a container gets CAP_IPC_LOCK if its pod requests it.
-const OF_CONTAINERS: [&str; 6] = ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent"];
+const OF_CONTAINERS: [&str; 7] =
+    ["containerd", "crio", "docker", "k3s", "k3s-agent", "rke2-agent", "rke2-server"];
 
 pub(crate) const MEMLOCK: Check = Check {
     id: "limits.memlock",
@@ -25,12 +26,13 @@ pub(crate) const MEMLOCK: Check = Check {
            docker, k3s, rke2); a pod has the runtime's limits, not kubelet's. A limit fails for slurmd, and is a warning for \
            a runtime: a container with CAP_IPC_LOCK has no limit. If neither is installed, sessions are checked: limits.conf \
            and limits.d for all users (`*`). Slurm passes on the limits of the submitting shell unless slurm.conf has \
-           `PropagateResourceLimitsExcept=MEMLOCK`; this is not checked.",
+           `PropagateResourceLimitsExcept=MEMLOCK`; this is not checked. A service that runs keeps the limit with which it \
+           started, whatever its unit says now.",
     why: "Registering memory locks it. With systemd's default of 8 MiB, ibv_reg_mr fails with `Cannot allocate memory`, and \
           NCCL with it.",
-    source: "handbook §5.3; systemd.exec(5), limits.conf(5); Linux drivers/infiniband/core/umem.c ib_umem_get",
+    source: "handbook §5.6; systemd.exec(5), limits.conf(5); Linux drivers/infiniband/core/umem.c ib_umem_get",
     how: "unit files and drop-ins below /etc, /run, /usr/local/lib and /usr/lib; system.conf (DefaultLimitMEMLOCK); \
-          /etc/security. On disk: a unit started before a change has its old limit",
+          /etc/security; /proc/PID/limits of processes that run",
     judge: memlock,
 };
 
@@ -109,7 +111,8 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
     if launchers.is_empty() {
         return of_sessions(input);
     }
-    let (mut short, mut seen) = (Vec::new(), Vec::new());
+    let (mut short, mut outdated, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unseen = None;
     for launcher in launchers {
         let counts = match &launcher.memlock {
             Reading::Absent => &limits.default_memlock,
@@ -123,22 +126,54 @@ fn memlock(input: &CheckInput<'_>) -> Judgement {
         seen.push(Evidence { value: format!("{}: {value}", launcher.name), source: at.clone() });
         if !setting.is_some_and(is_unlimited) {
             short.push(launcher);
+            continue;
+        }
+        let Some(starter) = launcher.starter() else {
+            if let Reading::Unknown(why) = &launcher.running {
+                unseen = Some(why);
+            }
+            continue;
+        };
+        if let limit @ ResourceLimit::AtMost(_) = starter.memlock {
+            let value = format!("{} runs with {limit}", launcher.name);
+            seen.push(Evidence::new(value, format!("/proc/{}/limits", starter.id)));
+            outdated.push(launcher);
         }
     }
-    let names = |launchers: &[&Launcher]| {
-        launchers.iter().map(|launcher| launcher.name).collect::<Vec<&'static str>>()
+    if let Some(why) = unseen.filter(|_| short.is_empty() && outdated.is_empty()) {
+        return Ok(unread("limits of running services", why));
+    }
+    Ok(of_launchers(launchers, &short, &outdated).all_evidence(seen))
+}
+
+/// Returns the result for services whose units limit jobs (`short`), or that run with a limit (`outdated`).
+fn of_launchers(launchers: &[Launcher], short: &[&Launcher], outdated: &[&Launcher]) -> Outcome {
+    let names = |launchers: &[&Launcher]| -> Vec<&'static str> {
+        launchers.iter().map(|launcher| launcher.name).collect()
     };
-    if short.is_empty() {
+    if short.is_empty() && outdated.is_empty() {
         let all: Vec<&Launcher> = launchers.iter().collect();
-        return Ok(Outcome::pass(format!("no limit for jobs of {}", names(&all).join(", ")))
-            .all_evidence(seen));
+        return Outcome::pass(format!("no limit for jobs of {}", names(&all).join(", ")));
     }
-    let services = names(&short);
-    Ok(match short.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name)) {
-        true => Outcome::warn([LimitsFinding::MemlockLimitedUnlessContainer { services }]),
-        false => Outcome::fail([LimitsFinding::MemlockLimited { services }]),
+    let only_containers = |launchers: &[&Launcher]| {
+        launchers.iter().all(|launcher| OF_CONTAINERS.contains(&launcher.name))
+    };
+    let services = names(short);
+    let mut findings = Vec::new();
+    if !short.is_empty() {
+        findings.push(match only_containers(short) {
+            true => LimitsFinding::MemlockLimitedUnlessContainer { services },
+            false => LimitsFinding::MemlockLimited { services },
+        });
     }
-    .all_evidence(seen))
+    if !outdated.is_empty() {
+        findings.push(LimitsFinding::MemlockOfProcesses { services: names(outdated) });
+    }
+    let verdict = match only_containers(short) && only_containers(outdated) {
+        true => Verdict::Warn,
+        false => Verdict::Fail,
+    };
+    Outcome::with_findings(verdict, findings)
 }
 
 /// Checks user sessions: without a service that starts jobs, users start them.

@@ -19,6 +19,11 @@ pub enum LimitsFinding {
         /// Services, without `.service`.
         services: Vec<&'static str>,
     },
+    /// Running services have a limit of locked memory that their units no longer have.
+    MemlockOfProcesses {
+        /// Services, without `.service`.
+        services: Vec<&'static str>,
+    },
     /// Sessions have a limit of locked memory.
     SessionMemlockLimited,
     /// A device node is missing.
@@ -47,47 +52,45 @@ pub enum LimitsFinding {
 impl LimitsFinding {
     pub(super) fn text(&self) -> FindingText {
         let text = match self {
-            Self::MemlockLimited { services } => text(
+            Self::MemlockLimited { services } => in_profile(
                 "jobs of {} have a limit of locked memory",
                 services.join(", "),
-                unlimited(services),
+                NO_LIMIT,
+                &restart(services),
             ),
-            Self::MemlockLimitedUnlessContainer { services } => text(
+            Self::MemlockLimitedUnlessContainer { services } => in_profile(
                 "jobs of {} have a limit of locked memory, unless their containers have CAP_IPC_LOCK",
                 services.join(", "),
-                format!(
+                NO_LIMIT,
+                &format!(
                     "{}; or give each container CAP_IPC_LOCK (docker: `--ulimit memlock=-1`)",
-                    unlimited(services)
+                    restart(services)
                 ),
             ),
-            Self::SessionMemlockLimited => text(
+            Self::MemlockOfProcesses { services } => text(
+                "{} started with a limit of locked memory, which its unit no longer has, and passes it on to jobs",
+                services.join(", "),
+                format!("run `systemctl restart {}` when no job runs here", services.join(" ")),
+            ),
+            Self::SessionMemlockLimited => in_profile(
                 "sessions have a limit of locked memory; no service here starts jobs",
                 "",
-                "add `* - memlock unlimited` to a file in /etc/security/limits.d, then start a new session",
+                NO_LIMIT,
+                ", start a new session",
             ),
-            Self::NodeMissing { path, kind } => text(
-                "no device node {}",
-                path,
-                match kind {
-                    DeviceKind::Nic => {
-                        "run `modprobe ib_uverbs`. Already loaded? Run `udevadm trigger -c add -s infiniband_verbs`"
-                    }
-                    _ if path == "/dev/kfd" => {
-                        "check `dmesg | grep -i kfd` for why amdgpu creates none"
-                    }
-                    _ => "run `nvidia-modprobe -c 0 -u`; nvidia-persistenced creates them at boot",
-                },
-            ),
+            Self::NodeMissing { path, kind } => {
+                text("no device node {}", path, node_fix(path, *kind))
+            }
             Self::ShmNotMounted => text(
                 "nothing is mounted on /dev/shm",
                 "",
                 "run `mount -t tmpfs tmpfs /dev/shm`; systemd does so at boot",
             ),
-            Self::ShmSmall { bytes } => text(
+            Self::ShmSmall { bytes } => in_profile(
                 "/dev/shm has {}, less than 1 GiB",
                 size(*bytes),
-                "run `mount -o remount,size=50% /dev/shm`, and set the same in /etc/fstab; for a container, use \
-                 `--shm-size=1g` or more",
+                "[limits] shm_size = \"50%\"",
+                "; for a container, use `--shm-size=1g` or more",
             ),
             Self::NumaBalancingOn { .. } => in_profile(
                 "the kernel balances memory between NUMA nodes",
@@ -105,10 +108,21 @@ impl LimitsFinding {
     }
 }
 
-/// Returns the fix that lifts the limit of the first service.
-fn unlimited(services: &[&str]) -> String {
-    let first = services.first().copied().unwrap_or_default();
-    format!(
-        "run `systemctl edit {first}`, add `[Service]` and `LimitMEMLOCK=infinity`, then run `systemctl restart {first}`"
-    )
+/// Returns the fix that creates a device node.
+fn node_fix(path: &str, kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Nic => {
+            "run `modprobe ib_uverbs`. Already loaded? Run `udevadm trigger -c add -s infiniband_verbs`"
+        }
+        _ if path == "/dev/kfd" => "check `dmesg | grep -i kfd` for why amdgpu creates none",
+        _ => "run `nvidia-modprobe -c 0 -u`; nvidia-persistenced creates them at boot",
+    }
+}
+
+/// Setting without a limit of locked memory.
+const NO_LIMIT: &str = "[limits] memlock = \"unlimited\"";
+
+/// Returns the last step of a fix: a service that runs keeps its limit.
+fn restart(services: &[&str]) -> String {
+    format!(", run `systemctl restart {}` when no job runs", services.join(" "))
 }

@@ -135,6 +135,7 @@ fn limits() -> Vec<LimitsFinding> {
     vec![
         LimitsFinding::MemlockLimited { services: services.clone() },
         LimitsFinding::MemlockLimitedUnlessContainer { services },
+        LimitsFinding::MemlockOfProcesses { services: vec!["slurmd"] },
         LimitsFinding::SessionMemlockLimited,
         LimitsFinding::NodeMissing { path: text(), kind: DeviceKind::Gpu },
         LimitsFinding::ShmNotMounted,

@@ -1,0 +1,190 @@
+//! Compares the files with limits.
+
+use super::conf::{self, Settings};
+use super::target::{LimitTarget, PAM_LIMITS, SESSIONS};
+use super::{NAME, reload};
+use crate::kind::{Context, TargetFile, owed_change, removed};
+use crate::plan::{Action, Effect, Item, KindPlan, Overridden, Rationale};
+use bedplate_base::{ReadError, ResourceLimit};
+use bedplate_facts::{limits, service_processes, systemd_units};
+use bedplate_host::HostKind;
+
+/// A target whose file has the limits of the profile.
+pub(super) struct UnchangedFile {
+    pub target: LimitTarget,
+    pub settings: Settings,
+}
+
+/// Plans all files. Returns the targets that need no change.
+pub(super) fn plan(context: &Context, section: &mut KindPlan) -> Vec<UnchangedFile> {
+    let limits = &context.profile.limits;
+    let (mut unchanged_files, mut items, mut actions) = (Vec::new(), Vec::new(), Vec::new());
+    for target in LimitTarget::ALL {
+        let is_wanted = limits.limits_jobs() && limits.apply_to.contains(&target);
+        let Some(file) = TargetFile::read(context, NAME, target.path(), is_wanted, section) else {
+            continue;
+        };
+        let has_it = match is_wanted && file.before.is_none() {
+            true => match is_there(context, target) {
+                Ok(there) => there,
+                Err(error) => {
+                    section.unknowns.push(NAME.unknown(target.name(), error.to_string()));
+                    continue;
+                }
+            },
+            false => is_wanted,
+        };
+        let settings = if has_it { conf::settings(limits, target) } else { Settings::new() };
+        if !settings.is_empty() {
+            overridden(context, target, &settings, section);
+        }
+        let differences = differences(target, &file, &settings);
+        if differences.is_empty() {
+            if !settings.is_empty() {
+                section.unchanged.push(NAME.up_to_date(target.name(), state(&settings, target)));
+                unchanged_files.push(UnchangedFile { target, settings });
+            }
+            continue;
+        }
+        let after = conf::text(target, &settings, &context.profile.name);
+        match target.service() {
+            Some(name) => {
+                if let Some(tasks) = too_many_tasks(context, name, &settings) {
+                    section.blockers.push(NAME.blocker(
+                        name,
+                        format!("it has {tasks} tasks, more than `tasks_max`; jobs could start no more processes"),
+                        "set a larger `tasks_max` in [limits]",
+                    ));
+                    continue;
+                }
+                items.extend(differences);
+                actions.push(file.action(after));
+            }
+            None => section.changes.push(file.change(after, differences)),
+        }
+    }
+    if limits.limits_jobs()
+        && unchanged_files.is_empty()
+        && items.is_empty()
+        && section.changes.is_empty()
+    {
+        let text = "skipped: nothing in `apply_to` is installed";
+        section.notes.push(NAME.note("services and sessions", text));
+    }
+    plan_units(context, items, actions, section);
+    unchanged_files
+}
+
+/// Adds the change of all drop-ins, after which systemd reads them once; or the reload that an interrupted run left.
+fn plan_units(
+    context: &Context,
+    items: Vec<Item>,
+    mut actions: Vec<Action>,
+    section: &mut KindPlan,
+) {
+    let mut owed = context.ledger.owed.iter().filter(|tool| tool.kind == NAME).peekable();
+    if items.is_empty() && owed.peek().is_none() {
+        return;
+    }
+    let hindrance = reload::hindrance(context.reader);
+    if items.is_empty() {
+        section.changes.extend(owed.filter(|_| hindrance.is_none()).map(|tool| {
+            let why = Rationale::because("an earlier run left it pending or was interrupted");
+            let command = tool.argv.join(" ");
+            let item = Item::new(command, Some("has not run"), Some("has run"), &[why]);
+            owed_change(NAME, tool, "systemd", item, Vec::new())
+        }));
+        return;
+    }
+    match hindrance {
+        None => actions.push(reload::action()),
+        Some(why) if context.facts.host != HostKind::Image => section.notes.push(NAME.note(
+            "systemd units",
+            format!("systemd reads the changed files at the next boot: {why}"),
+        )),
+        Some(_) => {}
+    }
+    section.changes.push(NAME.change("units", "systemd units", items, Effect::Now, actions));
+}
+
+/// Returns the number of tasks that a running service has, if it is more than the new limit: systemd applies that at once.
+fn too_many_tasks(context: &Context, name: &str, settings: &Settings) -> Option<u64> {
+    let ResourceLimit::AtMost(limit) = settings.get(conf::TASKS_MAX)?.limit else { return None };
+    let running = service_processes::of_service(context.reader, name).ok()??;
+    running.tasks.filter(|tasks| *tasks > limit)
+}
+
+/// Whether the service is installed, or sessions have limits here.
+fn is_there(context: &Context, target: LimitTarget) -> Result<bool, ReadError> {
+    match target.service() {
+        Some(name) => Ok(systemd_units::service(context.reader, name)?.is_some()),
+        None => context.reader.exists(PAM_LIMITS),
+    }
+}
+
+/// Compares by values: a reworded comment is not a difference.
+fn differences(target: LimitTarget, file: &TargetFile, settings: &Settings) -> Vec<Item> {
+    let text = String::from_utf8_lossy(file.before.as_deref().unwrap_or_default()).into_owned();
+    let ours = conf::values(target, &text);
+    let subject = |name: &str| format!("{target} {name}");
+    let set = settings.iter().filter(|(name, setting)| ours.get(*name) != Some(&&*setting.value));
+    let set = set.map(|(name, setting)| {
+        let why = std::slice::from_ref(&setting.why);
+        Item::new(subject(name), ours.get(name).copied(), Some(&setting.value), why)
+    });
+    let dropped = ours.iter().filter(|(name, _)| !settings.contains_key(*name));
+    let mut items: Vec<Item> =
+        set.chain(dropped.map(|(name, value)| removed(subject(name), *value))).collect();
+    // Other lines may undo the limits, and a file without any is still bedplate's.
+    let expected = conf::text(target, settings, "").unwrap_or_default();
+    if items.is_empty() && conf::lines(&text) != conf::lines(&expected)
+        || items.is_empty() && settings.is_empty() && file.before.is_some()
+    {
+        items.push(removed(subject("other lines"), "in the file"));
+    }
+    items
+}
+
+fn state(settings: &Settings, target: LimitTarget) -> String {
+    let values = settings.iter().map(|(name, setting)| format!("{name} {}", setting.value));
+    format!("{}, in {}", values.collect::<Vec<_>>().join(", "), target.path())
+}
+
+/// Notes files that override bedplate's values: a file that sorts later wins.
+fn overridden(context: &Context, target: LimitTarget, settings: &Settings, section: &mut KindPlan) {
+    for (name, wanted) in settings {
+        let found = match effective(context, target, name) {
+            Ok(found) => found,
+            Err(error) => {
+                let subject = format!("{target} {name}");
+                section.unknowns.push(NAME.unknown(subject, error.to_string()));
+                continue;
+            }
+        };
+        let file_name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let Some((path, limit)) = found else { continue };
+        if file_name(&path) <= file_name(SESSIONS) || limit == Some(wanted.limit) {
+            continue;
+        }
+        let setting = format!("{target} {name}");
+        let text = format!("overridden by {path}, which sorts after {}", target.path());
+        section.notes.push(NAME.note(setting.clone(), text));
+        section.overridden.push(Overridden { kind: NAME, setting, path });
+    }
+}
+
+/// Returns the value that takes effect and its file.
+fn effective(
+    context: &Context,
+    target: LimitTarget,
+    name: &str,
+) -> Result<Option<(String, Option<ResourceLimit>)>, ReadError> {
+    let reader = context.reader;
+    let Some(service) = target.service() else {
+        let found = limits::session_limit(reader, name)?;
+        return Ok(found.map(|found| (found.path, ResourceLimit::parse_kib(&found.value))));
+    };
+    let Some(unit) = systemd_units::service(reader, service)? else { return Ok(None) };
+    let found = systemd_units::of_service(reader, service, &unit, name)?;
+    Ok(found.map(|found| (found.path, ResourceLimit::parse_systemd_bytes(&found.value))))
+}

@@ -1,0 +1,117 @@
+//! Limits of running processes: they keep those with which they started.
+
+use super::NAME;
+use std::collections::BTreeSet;
+
+use super::conf::{self, Settings};
+use super::files::UnchangedFile;
+use super::target::LimitTarget;
+use crate::kind::Context;
+use crate::plan::KindPlan;
+use bedplate_base::{ResourceLimit, counted_as, some_of};
+use bedplate_facts::limits::PROGRAMS;
+use bedplate_facts::service_processes::{self, RunningService, ServiceProcess};
+use bedplate_host::Reader;
+
+/// Notes processes with other limits than the profile's: of services with the right file, and of services that start jobs
+/// and have no file.
+pub(super) fn plan(context: &Context, unchanged_files: &[UnchangedFile], section: &mut KindPlan) {
+    let reader = context.reader;
+    for UnchangedFile { target, settings } in unchanged_files {
+        let Some(name) = target.service() else { continue };
+        match service_processes::of_service(reader, name) {
+            Ok(Some(service)) => {
+                if let Some(found) = deviations(&service, settings) {
+                    let main = RunningService { processes: starters(&service), ..service.clone() };
+                    let end = match deviations(&main, settings) {
+                        None if !main.processes.is_empty() => {
+                            "they keep these until they end; new jobs get the new ones".to_owned()
+                        }
+                        _ => format!(
+                            "run `systemctl daemon-reload` and `systemctl restart {name}` when no job runs, or reboot"
+                        ),
+                    };
+                    let text = format!("running with other limits: {found}; {end}");
+                    section.notes.push(NAME.note(name, text));
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let text = format!("limits of its running processes are unknown: {error}");
+                section.notes.push(NAME.note(name, text));
+            }
+        }
+    }
+    let limits = &context.profile.limits;
+    if limits.limits_jobs() {
+        elsewhere(reader, &conf::settings(limits, LimitTarget::Slurmd), &limits.apply_to, section);
+    }
+}
+
+/// Notes programs that start jobs in a unit without bedplate's limits, for example the dockerd of a snap.
+fn elsewhere(
+    reader: &dyn Reader,
+    settings: &Settings,
+    covered: &[LimitTarget],
+    section: &mut KindPlan,
+) {
+    let Ok(units) = service_processes::with_program(reader, &PROGRAMS) else { return };
+    for unit in units {
+        let target = LimitTarget::ALL.into_iter().find(|target| target.name() == unit);
+        if target.is_some_and(|target| covered.contains(&target)) {
+            continue;
+        }
+        let Ok(Some(mut service)) = service_processes::of_service(reader, &unit) else { continue };
+        service.processes = starters(&service);
+        if let Some(found) =
+            deviations(&service, settings).filter(|_| !service.processes.is_empty())
+        {
+            let fix = match target {
+                Some(target) => format!("add `{target}` to `apply_to`"),
+                None => format!("set the limits with `systemctl edit {unit}`"),
+            };
+            let text = format!("starts jobs without the limits of the profile: {found}; {fix}");
+            section.notes.push(NAME.note(format!("{unit}.service"), text));
+        }
+    }
+}
+
+/// Returns the processes that start jobs.
+fn starters(service: &RunningService) -> Vec<ServiceProcess> {
+    let starts_jobs = |process: &&ServiceProcess| PROGRAMS.contains(&process.program.as_str());
+    service.processes.iter().filter(starts_jobs).cloned().collect()
+}
+
+/// Describes the processes with other limits; `None`: all have those of the profile.
+fn deviations(service: &RunningService, settings: &Settings) -> Option<String> {
+    let limit = |name: &str| settings.get(name).map(|setting| setting.limit);
+    let mut found: Vec<String> = Vec::new();
+    let mut report = |resource: &str,
+                      wanted: Option<ResourceLimit>,
+                      of: fn(&ServiceProcess) -> ResourceLimit| {
+        let Some(wanted) = wanted else { return };
+        let others: Vec<&ServiceProcess> =
+            service.processes.iter().filter(|process| of(process) != wanted).collect();
+        let Some(first) = others.first() else { return };
+        let mut names: Vec<&str> = others.iter().map(|process| process.program.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let count = counted_as(others.len(), "process", "processes");
+        let names = some_of(names.into_iter().map(str::to_owned), 3, "programs");
+        found.push(format!("{resource} {} ({count}: {names})", of(first)));
+    };
+    report("locked memory", limit(conf::MEMLOCK), |process| process.memlock);
+    report("stack", limit(conf::STACK), |process| process.stack);
+    if let (Some(wanted), Some(now)) = (limit(conf::TASKS_MAX), service.tasks_max)
+        && wanted != now
+    {
+        found.push(format!("at most {} tasks", now.format_systemd()));
+    }
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// Returns the services that [`plan`] reads the processes of, without `.service`.
+pub(crate) fn services(reader: &dyn Reader) -> BTreeSet<String> {
+    let others = service_processes::with_program(reader, &PROGRAMS).unwrap_or_default();
+    others.into_iter().chain(LimitTarget::services().map(str::to_owned)).collect()
+}
