@@ -86,7 +86,7 @@ impl FromStr for ResourceLimit {
         let is_large = |limit: &Self| *limit >= ResourceLimit::AtMost(LEAST);
         amount(text).filter(is_large).ok_or_else(|| NotAValue {
             text: text.to_owned(),
-            expected: "`unlimited`, or a size such as `64G`, at least `1M`",
+            expected: "`unlimited`, or a size in K, M, G or T such as `64G`, at least `1M`",
         })
     }
 }

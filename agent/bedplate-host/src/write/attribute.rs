@@ -66,7 +66,7 @@ impl DirWriter {
             Errno::EINVAL => Fault::refusal("the kernel rejects this size: files there use more"),
             Errno::ENOSYS => Fault::refusal("needs Linux 5.4 or newer"),
             errno @ (Errno::EPERM | Errno::EACCES) => Fault::refusal(format!(
-                "{}; run as root (the daemon needs limits.conf: docs/daemon.md)",
+                "{}; run as root (the daemon needs bedplate-worker@.service.d/limits.conf: bedplate-daemon(1), Additional rights)",
                 error_message(errno)
             )),
             errno => failed_to("reconfigure the file system")(errno),

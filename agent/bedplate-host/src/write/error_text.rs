@@ -24,7 +24,16 @@ impl Fault {
 
     /// Adds the operation and its target.
     pub(super) fn about(self, doing: &'static str, path: &str) -> WriteError {
-        WriteError { doing, path: path.to_owned(), reason: self.to_string() }
+        let is_limit = path.starts_with("/etc/systemd/") || path.starts_with("/etc/security/");
+        let reason = match self {
+            // The daemon's units as shipped.
+            Fault::System(step, Errno::EROFS) if is_limit => format!(
+                "{step}: read-only here; the daemon needs bedplate-worker@.service.d/limits.conf (bedplate-daemon(1), \
+                 Additional rights)"
+            ),
+            fault => fault.to_string(),
+        };
+        WriteError { doing, path: path.to_owned(), reason }
     }
 }
 
@@ -48,8 +57,7 @@ fn system(step: &str, errno: Errno) -> String {
         Errno::ENOSPC => "free space on the file system and run again",
         Errno::EDQUOT => "raise the file system quota or free space",
         Errno::EROFS => {
-            "remount the file system writable, or change the image on an image-based system; for [limits], the daemon's \
-             units need limits.conf (docs/daemon.md)"
+            "remount the file system writable, or change the image on an image-based system"
         }
         Errno::EACCES => "run as root",
         Errno::EPERM => {

@@ -21,6 +21,7 @@ pub(super) const REGISTRATION: Symptom = Symptom {
         "dev shm",
         "shared memory",
         "no space left on device",
+        "bus error",
     ],
     lines: &[
         has(&["Call to ibv_reg_mr", "failed"]),

@@ -9,16 +9,16 @@ use bedplate_base::{ReadError, ResourceLimit};
 use bedplate_facts::{limits, service_processes, systemd_units};
 use bedplate_host::HostKind;
 
-/// A target whose file has the limits of the profile.
-pub(super) struct UnchangedFile {
+/// Limits of a target.
+pub(super) struct TargetLimits {
     pub target: LimitTarget,
     pub settings: Settings,
 }
 
-/// Plans all files. Returns the targets that need no change.
-pub(super) fn plan(context: &Context, section: &mut KindPlan) -> Vec<UnchangedFile> {
+/// Plans all files. Returns the targets that have or get limits.
+pub(super) fn plan(context: &Context, section: &mut KindPlan) -> Vec<TargetLimits> {
     let limits = &context.profile.limits;
-    let (mut unchanged_files, mut items, mut actions) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut wanted, mut items, mut actions) = (Vec::new(), Vec::new(), Vec::new());
     for target in LimitTarget::ALL {
         let is_wanted = limits.limits_jobs() && limits.apply_to.contains(&target);
         let Some(file) = TargetFile::read(context, NAME, target.path(), is_wanted, section) else {
@@ -39,20 +39,23 @@ pub(super) fn plan(context: &Context, section: &mut KindPlan) -> Vec<UnchangedFi
             overridden(context, target, &settings, section);
         }
         let differences = differences(target, &file, &settings);
+        let after = conf::text(target, &settings, &context.profile.name);
         if differences.is_empty() {
             if !settings.is_empty() {
                 section.unchanged.push(NAME.up_to_date(target.name(), state(&settings, target)));
-                unchanged_files.push(UnchangedFile { target, settings });
+                wanted.push(TargetLimits { target, settings });
             }
             continue;
         }
-        let after = conf::text(target, &settings, &context.profile.name);
         match target.service() {
             Some(name) => {
                 if let Some(tasks) = too_many_tasks(context, name, &settings) {
                     section.blockers.push(NAME.blocker(
                         name,
-                        format!("it has {tasks} tasks, more than `tasks_max`; jobs could start no more processes"),
+                        format!(
+                            "it has {tasks} tasks, more than `tasks_max`: jobs could start no more processes. Its other \
+                             limits are not set either"
+                        ),
                         "set a larger `tasks_max` in [limits]",
                     ));
                     continue;
@@ -62,17 +65,14 @@ pub(super) fn plan(context: &Context, section: &mut KindPlan) -> Vec<UnchangedFi
             }
             None => section.changes.push(file.change(after, differences)),
         }
+        wanted.extend((!settings.is_empty()).then_some(TargetLimits { target, settings }));
     }
-    if limits.limits_jobs()
-        && unchanged_files.is_empty()
-        && items.is_empty()
-        && section.changes.is_empty()
-    {
-        let text = "skipped: nothing in `apply_to` is installed";
+    if limits.limits_jobs() && wanted.is_empty() && section.blockers.is_empty() {
+        let text = "skipped: nothing in `apply_to` takes these limits here, or is installed";
         section.notes.push(NAME.note("services and sessions", text));
     }
     plan_units(context, items, actions, section);
-    unchanged_files
+    wanted
 }
 
 /// Adds the change of all drop-ins, after which systemd reads them once; or the reload that an interrupted run left.
@@ -107,7 +107,7 @@ fn plan_units(
     section.changes.push(NAME.change("units", "systemd units", items, Effect::Now, actions));
 }
 
-/// Returns the number of tasks that a running service has, if it is more than the new limit: systemd applies that at once.
+/// Returns the number of tasks that a running service has, if it is more than the new limit.
 fn too_many_tasks(context: &Context, name: &str, settings: &Settings) -> Option<u64> {
     let ResourceLimit::AtMost(limit) = settings.get(conf::TASKS_MAX)?.limit else { return None };
     let running = service_processes::of_service(context.reader, name).ok()??;
@@ -130,11 +130,14 @@ fn differences(target: LimitTarget, file: &TargetFile, settings: &Settings) -> V
     let set = settings.iter().filter(|(name, setting)| ours.get(*name) != Some(&&*setting.value));
     let set = set.map(|(name, setting)| {
         let why = std::slice::from_ref(&setting.why);
-        Item::new(subject(name), ours.get(name).copied(), Some(&setting.value), why)
+        let before = ours.get(name).map(|value| shown(target, name, value));
+        let after = shown(target, name, &setting.value);
+        Item::new(subject(name), before.as_deref(), Some(&after), why)
     });
     let dropped = ours.iter().filter(|(name, _)| !settings.contains_key(*name));
-    let mut items: Vec<Item> =
-        set.chain(dropped.map(|(name, value)| removed(subject(name), *value))).collect();
+    let mut items: Vec<Item> = set
+        .chain(dropped.map(|(name, value)| removed(subject(name), shown(target, name, value))))
+        .collect();
     // Other lines may undo the limits, and a file without any is still bedplate's.
     let expected = conf::text(target, settings, "").unwrap_or_default();
     if items.is_empty() && conf::lines(&text) != conf::lines(&expected)
@@ -145,8 +148,19 @@ fn differences(target: LimitTarget, file: &TargetFile, settings: &Settings) -> V
     items
 }
 
+/// Formats a value of a file as the profile does: `64M`, `unlimited`.
+fn shown(target: LimitTarget, name: &str, value: &str) -> String {
+    let limit = match target.service() {
+        Some(_) if name == conf::TASKS_MAX => return value.replace("infinity", "unlimited"),
+        Some(_) => ResourceLimit::parse_systemd_bytes(value),
+        None => ResourceLimit::parse_kib(value),
+    };
+    limit.map_or_else(|| value.to_owned(), ResourceLimit::format_bytes)
+}
+
 fn state(settings: &Settings, target: LimitTarget) -> String {
-    let values = settings.iter().map(|(name, setting)| format!("{name} {}", setting.value));
+    let shown = |name: &str, value: &str| format!("{name} {}", shown(target, name, value));
+    let values = settings.iter().map(|(name, setting)| shown(name, &setting.value));
     format!("{}, in {}", values.collect::<Vec<_>>().join(", "), target.path())
 }
 

@@ -71,9 +71,9 @@ fn requested(key: &'static str) -> Rationale {
 
 fn plan(context: &Context) -> KindPlan {
     let mut section = KindPlan::default();
-    let unchanged_files = files::plan(context, &mut section);
+    let wanted = files::plan(context, &mut section);
     if context.facts.host != HostKind::Image {
-        running::plan(context, &unchanged_files, &mut section);
+        running::plan(context, &wanted, &mut section);
     }
     shm::plan(context, &mut section);
     section

@@ -4,7 +4,7 @@ use super::NAME;
 use std::collections::BTreeSet;
 
 use super::conf::{self, Settings};
-use super::files::UnchangedFile;
+use super::files::TargetLimits;
 use super::target::LimitTarget;
 use crate::kind::Context;
 use crate::plan::KindPlan;
@@ -13,11 +13,11 @@ use bedplate_facts::limits::PROGRAMS;
 use bedplate_facts::service_processes::{self, RunningService, ServiceProcess};
 use bedplate_host::Reader;
 
-/// Notes processes with other limits than the profile's: of services with the right file, and of services that start jobs
+/// Notes processes with other limits than the profile's: of services in the profile, and of services that start jobs
 /// and have no file.
-pub(super) fn plan(context: &Context, unchanged_files: &[UnchangedFile], section: &mut KindPlan) {
+pub(super) fn plan(context: &Context, wanted: &[TargetLimits], section: &mut KindPlan) {
     let reader = context.reader;
-    for UnchangedFile { target, settings } in unchanged_files {
+    for TargetLimits { target, settings } in wanted {
         let Some(name) = target.service() else { continue };
         match service_processes::of_service(reader, name) {
             Ok(Some(service)) => {
@@ -28,7 +28,8 @@ pub(super) fn plan(context: &Context, unchanged_files: &[UnchangedFile], section
                             "they keep these until they end; new jobs get the new ones".to_owned()
                         }
                         _ => format!(
-                            "run `systemctl daemon-reload` and `systemctl restart {name}` when no job runs, or reboot"
+                            "until it starts again: at a reboot, or by `systemctl daemon-reload && systemctl restart {name}` while \
+                             no job and no container with GPUs runs"
                         ),
                     };
                     let text = format!("running with other limits: {found}; {end}");

@@ -30,8 +30,9 @@ section! {
         )]
         stack: ResourceLimit as Parsed<ResourceLimit>;
 
-        /// Number of processes and threads of each service in `apply_to`: `unlimited`, or a number. It does not apply to
-        /// `sessions`. Unset: unchanged.
+        /// Number of processes and threads in the control group of each service in `apply_to`: `unlimited`, or a number. It
+        /// does not apply to `sessions`. Pods, and Slurm's steps with cgroup v2, have groups and limits of their own.
+        /// Unset: unchanged.
         #[schemars(
             example = &"unlimited",
             extend("x-source" = "systemd.resource-control(5); handbook §5.6")
@@ -120,7 +121,7 @@ impl FromStr for ShmSize {
         };
         size.ok_or_else(|| NotAValue {
             text: text.to_owned(),
-            expected: "a size from `1G`, or a percentage of memory from `1%` to `90%`",
+            expected: "a size in G or T from `1G`, or a percentage of memory from `1%` to `90%`",
         })
     }
 }

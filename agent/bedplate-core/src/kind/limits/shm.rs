@@ -11,6 +11,7 @@ use bedplate_base::memory_size;
 use bedplate_facts::limits::{PAGE, SHM, share_of_memory, shm_size};
 use bedplate_host::HostKind;
 
+const GIB: u128 = 1 << 30;
 /// Size of a file system without a limit.
 const UNLIMITED: &str = "0k";
 
@@ -92,7 +93,11 @@ fn obstacle(
 /// Formats a size as mount options have it, `67108864k`, in its largest unit.
 fn format_size(text: &str) -> String {
     let kib = text.strip_suffix('k').and_then(|number| number.parse::<u128>().ok());
-    kib.map_or_else(|| text.to_owned(), |kib| memory_size::format(kib << 10))
+    let Some(bytes) = kib.map(|kib| kib << 10) else { return text.to_owned() };
+    match bytes.is_multiple_of(GIB) {
+        true => memory_size::format(bytes),
+        false => format!("{}.{}G", bytes / GIB, bytes % GIB * 10 / GIB),
+    }
 }
 
 /// Returns the part of an image's configuration that only a running host can apply.
@@ -103,7 +108,9 @@ pub(super) fn live_only(size: ShmSize) -> LiveOnly {
         why: "systemd mounts it at every boot, with half of memory, and allows no unit for it (systemd \
               src/core/mount.c)"
             .to_owned(),
-        with_agent: "run bedplate on the host at every boot".to_owned(),
+        with_agent: "run bedplate on the host at every boot; put limits.conf into the image, without which its units may not \
+                     set the size (docs/daemon.md, Additional rights)"
+            .to_owned(),
         without_agent: format!(
             "add the line `tmpfs {SHM} tmpfs nosuid,nodev,size={size} 0 0` to the image's /etc/fstab, which systemd-remount-fs applies"
         ),

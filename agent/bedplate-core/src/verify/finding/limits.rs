@@ -70,7 +70,7 @@ impl LimitsFinding {
             Self::MemlockOfProcesses { services } => text(
                 "{} started with a limit of locked memory, which its unit no longer has, and passes it on to jobs",
                 services.join(", "),
-                format!("run `systemctl restart {}` when no job runs here", services.join(" ")),
+                format!("drain this node and reboot it, or {}", reread(services)),
             ),
             Self::SessionMemlockLimited => in_profile(
                 "sessions have a limit of locked memory; no service here starts jobs",
@@ -124,5 +124,13 @@ const NO_LIMIT: &str = "[limits] memlock = \"unlimited\"";
 
 /// Returns the last step of a fix: a service that runs keeps its limit.
 fn restart(services: &[&str]) -> String {
-    format!(", run `systemctl restart {}` when no job runs", services.join(" "))
+    format!(", drain the node and reboot it (or {})", reread(services))
+}
+
+/// Returns the commands after which services have the limits of their units. The reload can take the GPUs from containers.
+fn reread(services: &[&str]) -> String {
+    format!(
+        "run `systemctl daemon-reload && systemctl restart {}` while no job and no container with GPUs runs",
+        services.join(" ")
+    )
 }
