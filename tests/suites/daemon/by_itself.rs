@@ -5,7 +5,7 @@ use bedplate_daemon::reboot::state::RebootState;
 use bedplate_daemon::status::{State, Verdict};
 use serde_json::json;
 
-use super::rig::{Rig, drifted, failed, fixed, right, until, waiting};
+use super::rig::{Rig, difference, drifted, failed, fixed, right, until, waiting};
 
 /// Target of the operator's hold link. The daemon does not watch it, so writing it causes no event.
 pub const ELSEWHERE: &str = "var/lib/elsewhere";
@@ -17,6 +17,22 @@ pub fn with_a_link_for_a_hold(rig: &Rig) {
     rig.write("var/lib/bedplate/README", "");
     let link = rig.path("var/lib/bedplate/enforce-hold.json");
     std::os::unix::fs::symlink(rig.path(ELSEWHERE), link).expect("ours");
+}
+
+#[test]
+#[cfg_attr(not(has = "dbus-daemon"), ignore = "needs dbus-daemon")]
+fn change_that_appears_during_an_apply_is_applied_next() {
+    let mut rig = Rig::new();
+    rig.look(&drifted(&rig));
+    let mut other = difference();
+    other["key"] = json!("another");
+    other["id"] = json!("acs/0000:22:01.0");
+    let mut seen = fixed(&rig);
+    seen["changes"] = json!([other]);
+    seen["checks"] = json!(null);
+    rig.after(&seen);
+    rig.start();
+    until("the second apply", || rig.calls().iter().any(|call| call.contains("another")));
 }
 
 fn checked_every_second(mut seen: serde_json::Value) -> serde_json::Value {

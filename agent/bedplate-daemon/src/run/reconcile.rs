@@ -7,7 +7,7 @@ use super::Daemon;
 use crate::backoff::CLEARS;
 use crate::journal::{self, log_message};
 use crate::log_changes;
-use crate::observation::{ChangeKey, Observation};
+use crate::observation::{ChangeKey, Observation, PlannedChange};
 use crate::reboot::controller::{OBSERVE_AGAIN, within};
 use crate::status::Status;
 use crate::worker::{self, WorkError, WorkerMessage};
@@ -19,6 +19,8 @@ const NOT_OBSERVED: &str = "this host was not observed in time before the reboot
 /// Reason for cancelling a reboot while changes are applied.
 const CHANGING: &str =
     "bedplate is changing this host; its boot entry can only be checked afterwards";
+/// Wait before a change is applied that appeared during an apply.
+const APPEARED: Duration = Duration::from_secs(5);
 /// Wait before another attempt to cancel it.
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
@@ -110,6 +112,12 @@ impl Daemon {
         };
         let next = self.backoff.note(&done.done, self.timers.age());
         self.timers.retry_by_age(next);
+        // No event need follow a change that appeared meanwhile: the first apply begins before the watches, and some settings
+        // cause none.
+        let is_new = |change: &PlannedChange| seen.changes.iter().all(|one| one.key != change.key);
+        if done.changes.iter().any(is_new) {
+            self.timers.retry_by_age(Some(self.timers.age() + APPEARED));
+        }
         log_changes::ended(&seen.hash, &done);
         done
     }
