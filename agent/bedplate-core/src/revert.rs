@@ -151,11 +151,17 @@ fn plan_files(
             tools.entry(tool.clone()).or_default();
         }
     }
-    if tools.keys().any(|tool| limits::is_reload(&tool.argv))
-        && let Some(why) = limits::reload_hindrance(reader)
-    {
+    let mut files = ledger.files.keys().filter(|path| !kept.contains(*path));
+    if files.any(|path| limits::is_unit_file(path)) {
+        // An image needs no reload, and the files of a host that was an image name none.
         tools.retain(|tool, _| !limits::is_reload(&tool.argv));
-        plan.notes.push(format!("systemd reads the restored files at the next boot: {why}"));
+        match limits::reload_hindrance(reader) {
+            None => _ = tools.entry(limits::reload_tool()).or_default(),
+            Some(_) if reader.kind() == HostKind::Image => {}
+            Some(why) => {
+                plan.notes.push(format!("systemd reads the restored files at the next boot: {why}"))
+            }
+        }
     }
     for orphan in orphans {
         orphan::plan(plan, reader, &orphan, force);

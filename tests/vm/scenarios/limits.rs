@@ -112,7 +112,7 @@ fn smaller_than_its_files(node: &Node) -> Result<()> {
 fn by_the_daemon(case: &Case, node: &Node) -> Result<()> {
     install(case, node)?;
     node.ok(&format!("rm {DROP_IN} && systemctl enable --now bedplate.service"))?;
-    let told = "journalctl -b | grep -q 'bedplate-worker@.service.d/limits.conf'";
+    let told = "journalctl -b -t bedplate | grep -q 'bedplate-worker@.service.d/limits.conf'";
     until(node, "the daemon names the drop-in", told)?;
     let is_there = node.run(&format!("test -e {DROP_IN}"))?.status == 0;
     check!(!is_there, "a shipped unit has written a drop-in");

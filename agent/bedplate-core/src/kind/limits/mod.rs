@@ -25,7 +25,9 @@ use bedplate_host::HostKind;
 use target::LimitTarget;
 
 pub(crate) use conf::restore_fault;
-pub(crate) use reload::{hindrance as reload_hindrance, is_reload};
+pub(crate) use reload::{
+    hindrance as reload_hindrance, is_reload, is_unit_file, tool as reload_tool,
+};
 pub(crate) use running::services;
 
 /// Entry in the registry of resource types.

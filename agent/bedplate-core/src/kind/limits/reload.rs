@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::target::LimitTarget;
+use crate::ledger::Generator;
 use crate::plan::{Action, ToolUndo};
 use bedplate_base::ReadError;
 use bedplate_facts::service_processes;
@@ -25,15 +26,24 @@ pub(crate) fn is_reload(argv: &[String]) -> bool {
     argv == ARGV
 }
 
-/// Returns the action.
-pub(super) fn action() -> Action {
-    Action::RunTool {
+/// Whether systemd reads a file as part of a unit.
+pub(crate) fn is_unit_file(path: &str) -> bool {
+    path.starts_with("/etc/systemd/system/")
+}
+
+/// Returns the reload for a revert.
+pub(crate) fn tool() -> Generator {
+    Generator {
         argv: ARGV.iter().map(|&word| word.to_owned()).collect(),
         purpose: "have systemd read its units again".to_owned(),
-        touches: Vec::new(),
-        undo: ToolUndo::Repeat,
         limit_s: LIMIT_S,
     }
+}
+
+/// Returns the action.
+pub(super) fn action() -> Action {
+    let Generator { argv, purpose, limit_s } = tool();
+    Action::RunTool { argv, purpose, touches: Vec::new(), undo: ToolUndo::Repeat, limit_s }
 }
 
 /// Returns the services that start containers: known names in any slice, and any service in system.slice with their program.
