@@ -62,16 +62,11 @@ pub struct Launcher {
     pub running: Reading<RunningService>,
 }
 
-/// Programs that start jobs, by the name of their process.
-pub const PROGRAMS: [&str; 4] = ["slurmd", "containerd", "dockerd", "crio"];
-
 impl Launcher {
     /// Returns the running process that starts jobs; of several the one with the smallest limit of locked memory. `None`: it
     /// does not run, or is not visible.
     pub fn starter(&self) -> Option<&ServiceProcess> {
-        let processes = &self.running.known()?.processes;
-        let starts_jobs = |process: &&ServiceProcess| PROGRAMS.contains(&process.program.as_str());
-        processes.iter().filter(starts_jobs).min_by_key(|process| process.memlock)
+        self.running.known()?.starters().min_by_key(|process| process.memlock)
     }
 }
 

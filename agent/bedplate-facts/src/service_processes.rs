@@ -1,7 +1,7 @@
 //! Processes of services and their limits, by control groups and /proc, without contacting systemd. A process keeps the
 //! limits that its service had when it started (systemd.exec(5), getrlimit(2)).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bedplate_base::{OptionalRead as _, ReadError, ResourceLimit};
 use bedplate_host::Reader;
@@ -39,6 +39,16 @@ pub struct ServiceProcess {
     pub stack: ResourceLimit,
 }
 
+/// Programs that start jobs, by the name of their process.
+pub const STARTERS: [&str; 4] = ["slurmd", "containerd", "dockerd", "crio"];
+
+impl RunningService {
+    /// Returns the processes that start jobs.
+    pub fn starters(&self) -> impl Iterator<Item = &ServiceProcess> {
+        self.processes.iter().filter(|process| STARTERS.contains(&process.program.as_str()))
+    }
+}
+
 /// Returns a service's processes; `None`: it does not run. Ended processes are left out.
 ///
 /// # Errors
@@ -56,22 +66,27 @@ pub fn of_service(reader: &dyn Reader, name: &str) -> Result<Option<RunningServi
 /// Directories with the control groups of services in system.slice.
 pub use super::process::SLICES;
 
-/// Returns the names of the services in system.slice that have a process of one of these programs, without `.service`.
+/// Returns the services in system.slice with a process of one of these programs, by their names without `.service`.
 ///
 /// # Errors
-/// The control groups cannot be listed.
-pub fn with_program(reader: &dyn Reader, programs: &[&str]) -> Result<Vec<String>, ReadError> {
+/// Control groups or limits cannot be read.
+pub fn with_program(
+    reader: &dyn Reader,
+    programs: &[&str],
+) -> Result<BTreeMap<String, RunningService>, ReadError> {
     let names = match reader.list(SLICES[0]) {
         Err(error) if error.is_absent() => reader.list(SLICES[1])?,
         names => names?,
     };
-    let has_program = |name: &str| {
-        of_service(reader, name).ok().flatten().is_some_and(|service| {
+    let mut found = BTreeMap::new();
+    for name in names.iter().filter_map(|name| name.strip_suffix(".service")) {
+        let service = in_group(reader, &format!("{SYSTEM_SLICE}/{name}.service"))?;
+        let has_program = |service: &RunningService| {
             service.processes.iter().any(|process| programs.contains(&process.program.as_str()))
-        })
-    };
-    let services = names.iter().filter_map(|name| name.strip_suffix(".service"));
-    Ok(services.filter(|name| has_program(name)).map(str::to_owned).collect())
+        };
+        found.extend(service.filter(has_program).map(|service| (name.to_owned(), service)));
+    }
+    Ok(found)
 }
 
 /// Returns the path of a slice below a mount of control groups: each `-` is a level (systemd.slice(5)).
@@ -133,9 +148,7 @@ fn process_ids(reader: &dyn Reader, group: &str) -> Result<Option<BTreeSet<u32>>
     let mut ids = BTreeSet::new();
     // Names of files of the kernel have a dot (Documentation/admin-guide/cgroup-v2.rst).
     for name in names.iter().filter(|name| !name.contains('.')) {
-        ids.extend(
-            listed_ids(reader, &format!("{group}/{name}")).unwrap_or(None).unwrap_or_default(),
-        );
+        ids.extend(listed_ids(reader, &format!("{group}/{name}"))?.unwrap_or_default());
     }
     Ok(Some(ids))
 }
@@ -152,20 +165,29 @@ fn listed_ids(reader: &dyn Reader, group: &str) -> Result<Option<BTreeSet<u32>>,
     })
 }
 
-/// Returns a process of root; `None`: it has ended, or belongs to another user: their programs may have any name.
+/// Returns a process of root; `None`: it has ended, or belongs to another user: their programs may have any name, and are
+/// not read.
 fn process(reader: &dyn Reader, id: u32) -> Result<Option<ServiceProcess>, ReadError> {
-    let read = |name: &str| reader.read(&format!("/proc/{id}/{name}"));
-    let files = || Ok([read("status")?, read("comm")?, read("limits")?]);
-    let [status, program, limits] = match files() {
-        Ok(files) => files,
-        Err(error) => return has_ended(reader, id, error).map(|()| None),
+    match process_of_root(reader, id) {
+        Ok(process) => Ok(process),
+        Err(error) => has_ended(reader, id, error).map(|()| None),
+    }
+}
+
+fn process_of_root(reader: &dyn Reader, id: u32) -> Result<Option<ServiceProcess>, ReadError> {
+    // The name of a program need not be UTF-8.
+    let read = |name: &str| {
+        let bytes = reader.read(&format!("/proc/{id}/{name}"))?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-    let (status, limits) = (text(&status), text(&limits));
+    let status = read("status")?;
     let mut user = status.lines().filter_map(|line| line.strip_prefix("Uid:"));
-    let is_root = user.next().and_then(|ids| ids.split_whitespace().next()) == Some("0");
+    if user.next().and_then(|ids| ids.split_whitespace().next()) != Some("0") {
+        return Ok(None);
+    }
+    let (program, limits) = (read("comm")?, read("limits")?);
     // The kernel shows no limits of a process that is about to be reaped.
-    if !is_root || limits.is_empty() {
+    if limits.is_empty() {
         return Ok(None);
     }
     let limit = |name: &str| {
@@ -173,9 +195,7 @@ fn process(reader: &dyn Reader, id: u32) -> Result<Option<ServiceProcess>, ReadE
         values.and_then(|values| ResourceLimit::parse_number(values.split_whitespace().next()?))
     };
     match (limit("Max locked memory "), limit("Max stack size ")) {
-        (Some(memlock), Some(stack)) => {
-            Ok(Some(ServiceProcess { id, program: text(&program), memlock, stack }))
-        }
+        (Some(memlock), Some(stack)) => Ok(Some(ServiceProcess { id, program, memlock, stack })),
         _ => Err(ReadError::Failed {
             path: format!("/proc/{id}/limits"),
             reason: "unexpected content".to_owned(),
@@ -242,8 +262,18 @@ mod tests {
         let below = of_service(&files, "crio").unwrap().unwrap();
         assert_eq!(below.processes, found.processes, "in a group below that of the service");
         assert_eq!(of_service(&files, "containerd"), Ok(None));
-        assert_eq!(with_program(&files, &["cron"]), Ok(vec!["cron".to_owned()]));
-        assert_eq!(with_program(&files, &["slurmd"]), Ok(vec!["crio".to_owned()]));
+        let names = |files: &Files, program| {
+            with_program(files, &[program]).map(|found| found.into_keys().collect::<Vec<_>>())
+        };
+        assert_eq!(names(&files, "cron"), Ok(vec!["cron".to_owned()]));
+        assert_eq!(names(&files, "slurmd"), Ok(vec!["crio".to_owned()]));
+        // Programs of users are not read; a process of root that cannot be read may be any program.
+        let mut denied = files;
+        denied.denied.insert("/proc/814/comm".into());
+        denied.denied.insert("/proc/814/limits".into());
+        assert_eq!(of_service(&denied, "slurmd").unwrap().unwrap().processes.len(), 1);
+        denied.denied.insert("/proc/9/limits".into());
+        assert!(names(&denied, "slurmd").is_err());
         let bare = Files::new(&[]);
         assert!(of_service(&bare, "slurmd").is_err(), "no control groups: unknown");
     }

@@ -33,7 +33,7 @@ use bedplate_facts::Facts;
 use bedplate_host::Reader;
 pub(crate) use lockdown::register_lockdown;
 pub(crate) use own_file::{FileTool, OwnFile, OwnMark};
-pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change};
+pub(crate) use pending_tools::{LIMIT_S as OWED_LIMIT_S, change as owed_change, item as owed_item};
 use serde::{Deserialize, Serialize};
 pub(crate) use still_set::{registers_still_set, still_set};
 pub(crate) use target_file::{TargetFile, removed};

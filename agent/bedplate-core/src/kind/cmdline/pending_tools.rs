@@ -3,9 +3,9 @@
 
 use super::comparison::Comparison;
 use super::{Context, NAME, Steps};
-use crate::kind::owed_change;
+use crate::kind::{owed_change, owed_item};
 use crate::ledger::{PendingTool, Sha};
-use crate::plan::{Action, Item, KindPlan, Rationale, SettledTool};
+use crate::plan::{Action, Item, KindPlan, SettledTool};
 use bedplate_host::HostKind;
 
 /// Pending tools of this resource type in the ledger.
@@ -59,14 +59,8 @@ impl<'a> PendingTools<'a> {
         if !self.is_due() {
             return Vec::new();
         }
-        self.tools.iter().map(|tool| item(tool)).collect()
+        self.tools.iter().map(|tool| owed_item(tool)).collect()
     }
-}
-
-fn item(tool: &PendingTool) -> Item {
-    let before = "has not succeeded since the configuration changed";
-    let why = Rationale::because("an earlier run left it pending or was interrupted");
-    Item::new(tool.argv.join(" "), Some(before), Some("has run"), &[why])
 }
 
 /// Plans the pending tools of an image whose profile requests no arguments: the boot entry may have those of an earlier
@@ -80,7 +74,7 @@ pub(crate) fn plan_alone(context: &Context, section: &mut KindPlan) {
             let (argv, after) = (tool.argv.clone(), None);
             section.settled_tools.push(SettledTool { kind: NAME, argv, after });
         } else {
-            let change = owed_change(NAME, tool, "boot entries", item(tool), Vec::new());
+            let change = owed_change(NAME, tool, "boot entries", owed_item(tool), Vec::new());
             section.changes.push(change);
         }
     }

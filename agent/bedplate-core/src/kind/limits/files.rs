@@ -3,8 +3,8 @@
 use super::conf::{self, Settings};
 use super::target::{LimitTarget, PAM_LIMITS, SESSIONS};
 use super::{NAME, reload};
-use crate::kind::{Context, TargetFile, owed_change, removed};
-use crate::plan::{Action, Effect, Item, KindPlan, Overridden, Rationale};
+use crate::kind::{Context, TargetFile, owed_change, owed_item, removed};
+use crate::plan::{Action, Effect, Item, KindPlan, Overridden};
 use bedplate_base::{ReadError, ResourceLimit};
 use bedplate_facts::{limits, service_processes, systemd_units};
 use bedplate_host::HostKind;
@@ -88,12 +88,10 @@ fn plan_units(
     }
     let hindrance = reload::hindrance(context.reader);
     if items.is_empty() {
-        section.changes.extend(owed.filter(|_| hindrance.is_none()).map(|tool| {
-            let why = Rationale::because("an earlier run left it pending or was interrupted");
-            let command = tool.argv.join(" ");
-            let item = Item::new(command, Some("has not run"), Some("has run"), &[why]);
-            owed_change(NAME, tool, "systemd", item, Vec::new())
-        }));
+        let owed = owed.filter(|_| hindrance.is_none());
+        section.changes.extend(
+            owed.map(|tool| owed_change(NAME, tool, "systemd", owed_item(tool), Vec::new())),
+        );
         return;
     }
     match hindrance {

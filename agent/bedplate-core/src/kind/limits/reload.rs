@@ -49,7 +49,7 @@ pub(super) fn action() -> Action {
 /// Returns the services that start containers: known names in any slice, and any service in system.slice with their program.
 fn running_runtimes(reader: &dyn Reader) -> Result<BTreeSet<String>, ReadError> {
     let mut found: BTreeSet<String> =
-        service_processes::with_program(reader, &RUNTIMES)?.into_iter().collect();
+        service_processes::with_program(reader, &RUNTIMES)?.into_keys().collect();
     for name in LimitTarget::services().filter(|name| !["slurmd", "kubelet"].contains(name)) {
         if service_processes::of_service(reader, name)?.is_some() {
             found.insert(name.to_owned());

@@ -1,16 +1,15 @@
 //! Limits of running processes: they keep those with which they started.
 
-use super::NAME;
 use std::collections::BTreeSet;
 
+use super::NAME;
 use super::conf::{self, Settings};
 use super::files::TargetLimits;
 use super::target::LimitTarget;
 use crate::kind::Context;
 use crate::plan::KindPlan;
 use bedplate_base::{ResourceLimit, counted_as, some_of};
-use bedplate_facts::limits::PROGRAMS;
-use bedplate_facts::service_processes::{self, RunningService, ServiceProcess};
+use bedplate_facts::service_processes::{self, RunningService, STARTERS, ServiceProcess};
 use bedplate_host::Reader;
 
 /// Notes processes with other limits than the profile's: of services in the profile, and of services that start jobs
@@ -22,7 +21,7 @@ pub(super) fn plan(context: &Context, wanted: &[TargetLimits], section: &mut Kin
         match service_processes::of_service(reader, name) {
             Ok(Some(service)) => {
                 if let Some(found) = deviations(&service, settings) {
-                    let main = RunningService { processes: starters(&service), ..service.clone() };
+                    let main = only_starters(&service);
                     let end = match deviations(&main, settings) {
                         None if !main.processes.is_empty() => {
                             "they keep these until they end; new jobs get the new ones".to_owned()
@@ -56,17 +55,20 @@ fn elsewhere(
     covered: &[LimitTarget],
     section: &mut KindPlan,
 ) {
-    let Ok(units) = service_processes::with_program(reader, &PROGRAMS) else { return };
-    for unit in units {
+    let units = match service_processes::with_program(reader, &STARTERS) {
+        Ok(units) => units,
+        Err(error) => {
+            let text =
+                format!("whether others start jobs without these limits is unknown: {error}");
+            return section.notes.push(NAME.note("services", text));
+        }
+    };
+    for (unit, service) in units {
         let target = LimitTarget::ALL.into_iter().find(|target| target.name() == unit);
         if target.is_some_and(|target| covered.contains(&target)) {
             continue;
         }
-        let Ok(Some(mut service)) = service_processes::of_service(reader, &unit) else { continue };
-        service.processes = starters(&service);
-        if let Some(found) =
-            deviations(&service, settings).filter(|_| !service.processes.is_empty())
-        {
+        if let Some(found) = deviations(&only_starters(&service), settings) {
             let fix = match target {
                 Some(target) => format!("add `{target}` to `apply_to`"),
                 None => format!("set the limits with `systemctl edit {unit}`"),
@@ -77,10 +79,9 @@ fn elsewhere(
     }
 }
 
-/// Returns the processes that start jobs.
-fn starters(service: &RunningService) -> Vec<ServiceProcess> {
-    let starts_jobs = |process: &&ServiceProcess| PROGRAMS.contains(&process.program.as_str());
-    service.processes.iter().filter(starts_jobs).cloned().collect()
+/// Returns the service with only the processes that start jobs.
+fn only_starters(service: &RunningService) -> RunningService {
+    RunningService { processes: service.starters().cloned().collect(), ..*service }
 }
 
 /// Describes the processes with other limits; `None`: all have those of the profile.
@@ -113,6 +114,6 @@ fn deviations(service: &RunningService, settings: &Settings) -> Option<String> {
 
 /// Returns the services that [`plan`] reads the processes of, without `.service`.
 pub(crate) fn services(reader: &dyn Reader) -> BTreeSet<String> {
-    let others = service_processes::with_program(reader, &PROGRAMS).unwrap_or_default();
-    others.into_iter().chain(LimitTarget::services().map(str::to_owned)).collect()
+    let others = service_processes::with_program(reader, &STARTERS).unwrap_or_default();
+    others.into_keys().chain(LimitTarget::services().map(str::to_owned)).collect()
 }
