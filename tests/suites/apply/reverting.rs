@@ -122,6 +122,32 @@ fn file_changed_back_leaves_no_record() {
     assert_eq!(std::fs::read_dir(machine.at("/var/lib/bedplate/blobs")).unwrap().count(), 0);
 }
 
+/// Drop-ins that an image had name no reload; the host's systemd has read them since.
+#[test]
+fn restored_drop_in_reloads_systemd_unless_containers_run() {
+    const UNIT: &str = "/etc/systemd/system/slurmd.service.d/zz-bedplate.conf";
+    const GROUP: &str = "/sys/fs/cgroup/system.slice/containerd.service/cgroup.procs";
+    for (procs, reloads) in [("", 1), ("901\n", 0)] {
+        let machine = Machine::new();
+        let text = "[Service]\nLimitMEMLOCK=infinity\n";
+        let action = file(&machine.reader(), UNIT, Some(text)).unwrap();
+        let plan = plan_of(vec![change(KindId::Limits, "units", vec![action])]);
+        assert!(run(&machine, &plan, &Fuse::none()).succeeded());
+        machine.put("/run/systemd/system/x", "");
+        machine.put(GROUP, procs);
+        machine.put("/proc/1/comm", "systemd\n");
+        machine.put("/proc/901/comm", "containerd\n");
+        machine.put("/proc/901/status", "Uid:\t0\t0\t0\t0\n");
+        let limits = "Max stack size  1 1 bytes\nMax locked memory  1 1 bytes\n";
+        machine.put("/proc/901/limits", limits);
+        let (plan, report) = revert(&machine, &Fuse::none(), false);
+        assert!(report.succeeded() && !machine.at(UNIT).exists(), "{report:?}");
+        let tools = report.steps.iter().filter(|step| step.subject == "systemctl daemon-reload");
+        assert_eq!(tools.count(), reloads, "{report:?}");
+        assert_eq!(plan.notes.len(), 1 - reloads, "{plan:?}");
+    }
+}
+
 #[test]
 fn tool_that_fails_in_a_revert_is_retried_by_the_next() {
     let mut machine = applied();

@@ -186,6 +186,15 @@ fn restored_file_gets_no_program_rights_or_other_owner() {
     let xattrs = json!({ "security.capability": "0100000280000000000000000000000000000000" });
     image.state(&file(&path, json!({ "xattrs": xattrs })));
     image.refuses("file capabilities");
+    let unit = "/etc/systemd/system/slurmd.service.d/zz-bedplate.conf";
+    for meta in [
+        json!({ "mode": 0o666 }),
+        json!({ "mode": 0o664 }),
+        json!({ "xattrs": { "system.posix_acl_access": "0200" } }),
+    ] {
+        image.state(&file(unit, meta));
+        image.refuses("a mode with which others can write it");
+    }
 
     let own = fs::metadata(&image.root).expect("ours");
     let mut foreign = file(&path, json!({ "uid": 1234, "gid": own.gid() }));

@@ -87,8 +87,7 @@ fn beside_containers(node: &Node) -> Result<()> {
     let plan = node.expect(0, "bedplate plan --exit-code")?;
     check!(plan.contains("own-runtime.service: starts jobs without the limits"), "{plan}");
     profile(node, "memlock = \"1G\"\nshm_size = \"1G\"")?;
-    let applied = node.ok("bedplate apply")?;
-    check!(!applied.contains("daemon-reload\n"), "{applied}");
+    node.ok("bedplate apply")?;
     check!(property(node, "LimitMEMLOCK")? == "infinity", "systemd has read its units again");
     check!(property(node, "NeedDaemonReload")? == "yes", "the drop-in is as before");
     node.ok("systemctl disable --now own-runtime; rm /etc/systemd/system/own-runtime.service")?;

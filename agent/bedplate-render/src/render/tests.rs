@@ -9,8 +9,9 @@ use bedplate_core::ledger::Ledger;
 use bedplate_core::plan::KindId;
 
 fn made(target: &Target, desired: &Desired, options: &Options) -> RenderResult {
-    let sysctl = "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n";
-    let mut made = written(target, with_profile(sysctl, desired), options).unwrap();
+    let sections =
+        "[sysctl]\nset = { \"kernel.numa_balancing\" = 0 }\n[limits]\nmemlock = \"unlimited\"\n";
+    let mut made = written(target, with_profile(sections, desired), options).unwrap();
     made.inexpressible.extend(common::unresolved(desired));
     made.notes.extend(common::remarks(desired, true));
     made
