@@ -153,7 +153,7 @@ fn plan_files(
     }
     let mut files = ledger.files.keys().filter(|path| !kept.contains(*path));
     if files.any(|path| limits::is_unit_file(path)) {
-        // An image needs no reload, and the files of a host that was an image name none.
+        // The files of a host that was an image do not name the reload; an image itself does not need it.
         tools.retain(|tool, _| !limits::is_reload(&tool.argv));
         match limits::reload_hindrance(reader) {
             None => _ = tools.entry(limits::reload_tool()).or_default(),
