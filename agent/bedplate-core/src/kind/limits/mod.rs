@@ -55,6 +55,7 @@ pub(crate) const KIND: Kind = Kind {
 };
 
 const NAME: KindId = KindId::Limits;
+
 /// Files that identify this resource type's work.
 const OWN_FILES: [OwnFile; target::FILES.len()] = {
     let mut all = [OwnFile::whole(target::SESSIONS); target::FILES.len()];

@@ -27,8 +27,8 @@ pub(super) fn plan(context: &Context, wanted: &[TargetLimits], section: &mut Kin
                             "they keep these until they end; new jobs get the new ones".to_owned()
                         }
                         _ => format!(
-                            "until it starts again: at a reboot, or by `systemctl daemon-reload && systemctl restart {name}` while \
-                             no job and no container with GPUs runs"
+                            "until it starts again: at a reboot, or by `systemctl daemon-reload && systemctl restart \
+                             {name}` while no job and no container with GPUs runs"
                         ),
                     };
                     let text = format!("running with other limits: {found}; {end}");

@@ -40,8 +40,8 @@ section! {
         tasks_max: TasksMax;
 
         /// Targets of `memlock`, `stack` and `tasks_max`: services that start jobs, and `sessions` (logins of all users but
-        /// root, by SSH and on consoles). A pod has the limits of the container runtime, not those of kubelet. Services that are not installed
-        /// are left out. A later file replaces the whole list.
+        /// root, by SSH and on consoles). A pod has the limits of the container runtime, not those of kubelet. Services that
+        /// are not installed are left out. A later file replaces the whole list.
         #[schemars(
             example = vec!["slurmd", "sessions"],
             extend("x-source" = "handbook §5.6")

@@ -112,7 +112,8 @@ pub(super) fn live_only(size: ShmSize) -> LiveOnly {
                      set the size (docs/daemon.md, Additional rights)"
             .to_owned(),
         without_agent: format!(
-            "add the line `tmpfs {SHM} tmpfs nosuid,nodev,size={size} 0 0` to the image's /etc/fstab, which systemd-remount-fs applies"
+            "add the line `tmpfs {SHM} tmpfs nosuid,nodev,size={size} 0 0` to the image's /etc/fstab, which \
+             systemd-remount-fs applies"
         ),
     }
 }
